@@ -47,8 +47,10 @@ class FleetHandler(Protocol):
     later_steps: Sequence[tuple[str, str]]
     """The names and words of the steps of `after`. They are shown as steps to come from the beginning."""
 
-    async def on_claim(self, tx: Tx, job: FleetJob) -> FleetGrant:
+    async def on_claim(self, tx: Tx, job: FleetJob) -> FleetGrant | None:
         """Build what the process gets, in the transaction that claims the job. An error of ours fails the job with its message.
+
+        None means that the process has no part in the job: `before` and `after` do all of it.
 
         If `job.is_unwinding`, a person has canceled it after an earlier attempt was lost: the work is to remove what that one left.
         """
@@ -71,5 +73,20 @@ class FleetHandler(Protocol):
         ...
 
 
-FleetHandlers = Mapping[FleetJobType, FleetHandler]
+class HandlersByPlace(msgspec.Struct, frozen=True):
+    """The two meanings of one type of fleet job: for a runner in a cloud, and for one on machines that people look after."""
+
+    in_cloud: FleetHandler
+    self_hosted: FleetHandler
+
+
+FleetHandlers = Mapping[FleetJobType, FleetHandler | HandlersByPlace]
 """The handlers of this server. Jobs of a type without one wait for a server that has it."""
+
+
+def handler_of(handlers: FleetHandlers, job: FleetJob) -> FleetHandler | None:
+    """Return the handler of a job; None if this server has none."""
+    found = handlers.get(job.type)
+    if isinstance(found, HandlersByPlace):
+        return found.in_cloud if job.identity_id else found.self_hosted
+    return found

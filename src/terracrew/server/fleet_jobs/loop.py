@@ -7,7 +7,7 @@ from terracrew.errors import Conflict, Superseded, TerracrewError, Unavailable
 from terracrew.logging import get_logger
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.fleet_jobs import decide, store
-from terracrew.server.fleet_jobs.handlers import FleetGrant, FleetHandlers
+from terracrew.server.fleet_jobs.handlers import FleetGrant, FleetHandlers, handler_of
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType
 from terracrew.server.fleet_jobs.running import AttemptRun, FleetRunner, lost
 from terracrew.server.history import store as history
@@ -115,16 +115,18 @@ class FleetJobs:
         async def work(tx: Tx) -> None:
             before = await store.hold(tx, job.id)
             if (after := decide.expire(before, store.moment(tx))) is not None:
-                await lost(tx, before, after, self._handlers.get(before.type))
+                await lost(tx, before, after, handler_of(self._handlers, before))
 
         with self._failed.handling(job.id):
             await self._db.write(work)
             log.warning("the server of a fleet job was lost", job=job.id, attempt=job.attempt)
 
     async def _claim(self, job: FleetJob) -> None:
-        handler, begun = self._handlers[job.type], time.monotonic()
+        handler, begun = handler_of(self._handlers, job), time.monotonic()
+        if handler is None:
+            return
 
-        async def work(tx: Tx) -> tuple[FleetJob, FleetGrant] | None:
+        async def work(tx: Tx) -> tuple[FleetJob, FleetGrant | None] | None:
             if job.type is not FleetJobType.CONNECTION_TEST and await history.open_hold(tx) is not None:
                 return None
             before = await store.hold(tx, job.id)
@@ -166,7 +168,8 @@ class FleetJobs:
             if after is not None:
                 await store.add_note(tx, before, f"It cannot begin: {reason}")
                 await store.save(tx, before, after)
-                await self._handlers[job.type].on_end(tx, after, {})
+                if (handler := handler_of(self._handlers, after)) is not None:
+                    await handler.on_end(tx, after, {})
 
         await self._db.write(work)
 

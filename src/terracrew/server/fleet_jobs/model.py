@@ -69,7 +69,8 @@ class NewFleetJob(msgspec.Struct, frozen=True, kw_only=True):
     target_name: str
     """The path of the runner, or of the group of the identity and its name, as the job's page and the audit log show it."""
     runner_id: str | None = None
-    identity_id: str
+    identity_id: str = ""
+    """The cloud identity with which the fleet process works; empty if the server does all of the job itself."""
     spec: dict[str, str] = {}
     """What else the handler of its type needs. It holds no secret."""
 
@@ -86,7 +87,8 @@ class FleetJob(msgspec.Struct, frozen=True, kw_only=True):
     target_id: str
     target_name: str
     runner_id: str | None
-    identity_id: str
+    identity_id: str = ""
+    """The cloud identity that it works with; empty if it needs no cloud, as the update of a self-hosted runner."""
     spec: dict[str, str]
     server_id: str | None = None
     """The server that has the job."""

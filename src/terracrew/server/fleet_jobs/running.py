@@ -54,7 +54,13 @@ class AttemptRun:
     """Its tasks end by themselves: with the end of the job, or with the loss of the attempt."""
 
     def __init__(
-        self, db: Database, runner: FleetRunner, server_id: str, job: FleetJob, grant: FleetGrant, handler: FleetHandler
+        self,
+        db: Database,
+        runner: FleetRunner,
+        server_id: str,
+        job: FleetJob,
+        grant: FleetGrant | None,
+        handler: FleetHandler,
     ) -> None:
         self._db, self._runner, self._server_id = db, runner, server_id
         self.job, self._grant, self._handler = job, grant, handler
@@ -110,14 +116,14 @@ class AttemptRun:
             if self._log.has_more:
                 await self.write(_nothing_else)
             if self.job.is_unwinding:
-                await self.have_done(self._grant.work)
+                await self._process_part()
                 return "succeeded", "", {}
             own = _ServerPart(self)
             await self._handler.before(self.job, own)
             own.require_wanted()  # a cancel that came meanwhile did not reach the process
             self._is_process_at_work = True
             try:
-                facts = await self.have_done(self._grant.work)
+                facts = await self._process_part()
             finally:
                 self._is_process_at_work = False
             facts = await self._handler.after(self.job, facts, own)
@@ -132,8 +138,12 @@ class AttemptRun:
             return "failed", f"the server has a fault ({type(fault).__name__}): see its log", {}
         return "succeeded", "", facts
 
+    async def _process_part(self) -> dict[str, str]:
+        return {} if self._grant is None else await self.have_done(self._grant.work)
+
     async def have_done(self, work: FleetWork) -> dict[str, str]:
         """Have work done by the fleet process, and return its facts. Raises CloudRefused, Canceled or FleetLost."""
+        assert self._grant is not None, "the fleet process has no part in this job"
         message = RunJob(self.job.id, self.job.attempt, self._grant.identity, work)
         try:
             async with asyncio.timeout(MAX_WORK_SECONDS):

@@ -7,7 +7,7 @@ from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import decide, reads, store
-from terracrew.server.fleet_jobs.handlers import FleetHandlers
+from terracrew.server.fleet_jobs.handlers import FleetHandlers, handler_of
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobView, FleetLine, NewFleetJob
 from terracrew.server.fleet_jobs.reads import FleetJobFilter
 from terracrew.server.groups import store as groups
@@ -110,8 +110,8 @@ async def cancel(tx: Tx, who: Principal, reference: str, handlers: FleetHandlers
     if after is None:
         return before
     await store.save(tx, before, after)
-    if after.is_terminal and after.type in handlers:
-        await handlers[after.type].on_end(tx, after, {})
+    if after.is_terminal and (handler := handler_of(handlers, after)) is not None:
+        await handler.on_end(tx, after, {})
     await _record(tx, who, "fleet_job.cancel", after)
     return after
 
