@@ -31,7 +31,7 @@ from terracrew.server.dashboard import routes as pages
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import from_unrouted
 from terracrew.server.db import open_database
-from terracrew.server.fleet_jobs.handlers import FleetHandlers
+from terracrew.server.fleet_jobs.handlers import FleetHandlers, HandlersByPlace
 from terracrew.server.fleet_jobs.model import FleetJobType
 from terracrew.server.fleet_process.link import FleetLink
 from terracrew.server.groups.quotas import Quotas
@@ -57,6 +57,7 @@ from terracrew.server.modules import contents
 from terracrew.server.objects import open_objects
 from terracrew.server.openapi.document import Document
 from terracrew.server.rekey import key_holders
+from terracrew.server.runner_updates.update_jobs import SelfUpdateHandler
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.scheduling.standing_claims import NewJobClaims
@@ -176,7 +177,7 @@ def fleet_handlers(settings: ServerSettings, keys: Keyring, calls: CloudCalls) -
     return {
         FleetJobType.CONNECTION_TEST: ConnectionTestHandler(settings),
         FleetJobType.DEPLOY_WORKER: deploying,
-        FleetJobType.UPDATE_WORKER: deploying,
+        FleetJobType.UPDATE_WORKER: HandlersByPlace(deploying, SelfUpdateHandler()),
         FleetJobType.DESTROY_WORKER: DestroyHandler(facts),
     }
 

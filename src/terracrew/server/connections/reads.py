@@ -37,7 +37,9 @@ _IS_ELSEWHERE: LiteralString = (
 RUNNERS = Table("runners", ServedRunner)
 _RUNNER: LiteralString = f"SELECT {RUNNERS.columns} FROM runners WHERE id = :id"
 _STANDING: LiteralString = f"""
-SELECT instances.id AS instance_id, instances.epoch, instances.is_connected, instances.asked_at, instances.capacity, {RUNNERS.columns}
+SELECT instances.id AS instance_id, instances.epoch, instances.is_connected, instances.asked_at, instances.capacity, {RUNNERS.columns},
+    (SELECT instance_updates.id FROM instance_updates
+        WHERE instance_updates.instance_id = instances.id AND instance_updates.status IN ('asked', 'running')) AS update_id
 FROM batch JOIN instances ON instances.id = batch.id JOIN runners ON runners.id = instances.runner_id"""
 _CANCELED: LiteralString = f"""
 SELECT jobs.id, jobs.attempt, jobs.cancel_mode, jobs.instance_id, {_IS_ELSEWHERE} AS is_elsewhere

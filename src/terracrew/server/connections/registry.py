@@ -51,6 +51,7 @@ class RunnerSession:
         tags: frozenset[str] = frozenset(),
         is_draining: bool = False,
         may_leave: bool = False,
+        is_self_updating: bool = False,
         drain_sent: bool = False,
         configuration: Configuration = UNCONFIGURED,
     ) -> None:
@@ -71,6 +72,10 @@ class RunnerSession:
         self.is_disk_full = False
         self.may_leave = may_leave
         """Whether it may ask to leave: then a claim for it excludes that it is let go, and the reverse."""
+        self.is_self_updating = is_self_updating
+        """Whether it knows `Update`."""
+        self.sent_update = ""
+        """The id of the last update that it was asked for on this connection."""
         self.used_at = 0.0
         """When a job was last given to it or ended, in monotonic seconds."""
         self.is_leaving = False

@@ -348,6 +348,11 @@ def fleet_cancel_words(job: FleetJob, made: int) -> tuple[str, str]:
             return "Cancel test…", "A test changes nothing in the account, so nothing is removed."
         case FleetJobType.DESTROY_WORKER:
             return "Cancel removal…", "What was removed stays removed. If nothing was, the runner takes jobs again."
+        case FleetJobType.UPDATE_WORKER if not job.identity_id:
+            return (
+                "Cancel update…",
+                "An instance that has begun finishes its update. The others keep the version that they have.",
+            )
         case FleetJobType.UPDATE_WORKER:
             return "Cancel update…", "What is new is removed again. The runner stays as it was deployed before."
         case FleetJobType.DEPLOY_WORKER:

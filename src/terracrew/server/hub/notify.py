@@ -17,7 +17,7 @@ from terracrew.server.hub.runners import instances, once_connections
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.jobs.model import ACTIVE
 
-TOPICS: tuple[Topic, ...] = ("cancel", "ended", "runners", "instances", "access", "configuration", "asked")
+TOPICS: tuple[Topic, ...] = ("cancel", "ended", "runners", "instances", "access", "configuration", "asked", "updates")
 SWEEP_SECONDS = 30.0
 TOKEN_LEEWAY_SECONDS = 10.0
 """The time for which an expired token is still accepted: its holder renews it long before, and clocks differ a little."""
@@ -48,7 +48,7 @@ class HubNotifier:
         changed = {key for topic, key in woken if topic in ("runners", "access")}
         sessions = {each.instance_id: each for key in changed for each in self._registry.of(key)}
         # A process that came or went concerns its own instance only; checking all of its runner's is O(n^2) when a fleet returns.
-        for instance_id in {key.partition(" ")[2] for topic, key in woken if topic == "instances"}:
+        for instance_id in {key.partition(" ")[2] for topic, key in woken if topic in ("instances", "updates")}:
             if session := self._registry.runners.get(instance_id):
                 sessions[instance_id] = session
         await instances.refresh(self._hub, sessions.values())

@@ -21,7 +21,7 @@ from terracrew.server.engines import model as engines
 from terracrew.server.engines import store as engine_store
 from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.groups import tree_path as paths
-from terracrew.server.hub.runners import takeover
+from terracrew.server.hub.runners import takeover, updates
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.hub.runners.model import InstanceRow
 from terracrew.server.principals import authorize
@@ -190,6 +190,7 @@ async def _bring_up_to_date(hub: RunnerContext, session: RunnerSession, row: Row
         if row["asked_at"] is not None:
             session.ask()
         _apply(hub, session, owner, min(row["capacity"], owner.max_jobs))
+        await updates.send(hub, session, row["update_id"])
 
 
 async def _dismiss(hub: RunnerContext, session: RunnerSession) -> None:

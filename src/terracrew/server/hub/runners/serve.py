@@ -17,13 +17,20 @@ from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.availability import retry_when_back
 from terracrew.server.db.seam import Tx
-from terracrew.server.hub.runners import arrival, claiming, ended_attempts, instances, leaving, starts, takeover
+from terracrew.server.hub.runners import (
+    arrival,
+    claiming,
+    ended_attempts,
+    instances,
+    leaving,
+    starts,
+    takeover,
+    updates,
+)
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.jobs import decide
 from terracrew.server.principals.model import Principal
-from terracrew.server.runner_updates import reporting
-from terracrew.server.runner_updates.model import MAX_WORDS_CHARACTERS, plain_line
 
 MAX_TASKS = 256
 """The most claims and reports of one runner that are processed at once; beyond that, its frames are not read."""
@@ -96,9 +103,9 @@ async def _take(hub: RunnerContext, session: RunnerSession, message: messages.Fr
                 raise Invalid("a runner that asks to leave must say so in its hello")
             hub.tasks.start(leaving.answer(hub, session, message.idle_seconds))
         case messages.UpdateReport():
-            await hub.db.write(lambda tx: reporting.take(tx, session.instance_id, message))
+            await updates.take_report(hub, session, message)
         case messages.TrialReport():
-            await _trial(hub, session, message)
+            await updates.take_trial(hub, session, message)
         case messages.Renew():
             await _renew(hub, session, message)
         case messages.RunnerHello():
@@ -119,17 +126,6 @@ async def _renew(hub: RunnerContext, session: RunnerSession, message: messages.R
     if (renewed.kind, renewed.id, renewed.once_token_id) != (before.kind, before.id, before.once_token_id):
         raise Unauthenticated("a connection can be renewed only with the credential that opened it")
     session.principal = msgspec.structs.replace(renewed, address=session.principal.address)
-
-
-async def _trial(hub: RunnerContext, session: RunnerSession, report: messages.TrialReport) -> None:
-    words = plain_line(report.words, MAX_WORDS_CHARACTERS)
-
-    async def work(tx: Tx) -> None:
-        await instance_store.set_trial(
-            tx, session.runner_id, session.instance_id, session.epoch, is_passed=report.is_passed, words=words
-        )
-
-    await hub.db.write(work)
 
 
 async def _heartbeat(hub: RunnerContext, session: RunnerSession, message: messages.Heartbeat) -> None:

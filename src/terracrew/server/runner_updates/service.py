@@ -1,0 +1,49 @@
+"""Starts the update of a self-hosted runner, and checks that the caller may and that the runner can."""
+
+from collections.abc import Sequence
+
+from terracrew import __version__
+from terracrew.errors import Conflict
+from terracrew.server.connections import update_reads as reads
+from terracrew.server.db.seam import Tx
+from terracrew.server.fleet_jobs import service as fleet_jobs
+from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, NewFleetJob
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.releases import store as releases
+from terracrew.server.releases.model import Release
+from terracrew.server.runner_updates import decide
+from terracrew.server.runner_updates.update_jobs import VERSION
+from terracrew.server.runners import service as runners
+from terracrew.server.runners.model import Runner
+from terracrew.update_words import ByHand
+
+
+async def update(tx: Tx, who: Principal, reference: str, version: str, server_version: str = __version__) -> FleetJob:
+    """Queue the update of a runner to a release. Refused if the runner is updated by hand, or while another update is open."""
+    runner = await runners.find(tx, who, reference, Verb.RUNNER_WRITE)
+    if runner.type != "self-hosted":
+        raise Conflict(f"`{runner.path}` is {runner.type}: it gets a new version by a new deployment")
+    release = await releases.get(tx, version)
+    instances = (await reads.newest(tx, [runner.id]))[runner.id]
+    if words := decide.refusal(runner, instances, release, server_version):
+        raise Conflict(words)
+    assert runner.organization_id is not None
+    assert runner.group_id is not None
+    new = NewFleetJob(
+        type=FleetJobType.UPDATE_WORKER,
+        organization_id=runner.organization_id,
+        group_id=runner.group_id,
+        target_id=runner.id,
+        target_name=runner.path,
+        runner_id=runner.id,
+        spec={VERSION: release.version},
+    )
+    return await fleet_jobs.create(tx, who, new)
+
+
+async def by_hand(tx: Tx, wanted: Sequence[Runner], release: Release) -> dict[str, ByHand]:
+    """Return those of these self-hosted runners that a person has to update to a release, by their ids."""
+    instances = await reads.newest(tx, [each.id for each in wanted])
+    found = {each.id: decide.by_hand(each, instances[each.id], release) for each in wanted}
+    return {runner_id: words for runner_id, words in found.items() if words is not None}

@@ -1,0 +1,170 @@
+"""What UPDATE_WORKER means for a self-hosted runner: its instances update themselves, one after the other.
+
+Everything that an attempt must know is in rows, so that another server goes on with the job at the same place.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from terracrew import ids
+from terracrew.clouds.contract import Canceled
+from terracrew.errors import Conflict
+from terracrew.server.connections import update_reads as reads
+from terracrew.server.connections.update_reads import UpdatableInstance
+from terracrew.server.db.seam import Tx
+from terracrew.server.fleet_jobs.handlers import FleetGrant, ServerReporter
+from terracrew.server.fleet_jobs.model import FleetJob
+from terracrew.server.releases import store as releases
+from terracrew.server.runner_updates import decide, store
+from terracrew.server.runner_updates.model import InstanceUpdate
+from terracrew.server.runner_updates.progress import Progress
+
+VERSION = "version"
+"""The word in the specification of the job for the version that the runner gets."""
+LOOK_SECONDS = 1.0
+"""How often the job looks at the row of the instance. Reports are written by the server that has the connection, maybe another one."""
+
+
+class InstanceTurn(msgspec.Struct, frozen=True):
+    """The instance whose turn it is; its update is None while the job waits for it to come back before it asks."""
+
+    number: int
+    """Counted from 1."""
+    instance: UpdatableInstance
+    update: InstanceUpdate | None
+    others: int
+    """How many more instances have a lower version."""
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What the rows say about an update at one moment."""
+
+    update: InstanceUpdate
+    instance: UpdatableInstance | None
+    now: datetime
+
+
+class SelfUpdateHandler:
+    later_steps: Sequence[tuple[str, str]] = ()
+
+    async def on_claim(self, tx: Tx, job: FleetJob) -> FleetGrant | None:
+        """The fleet process has no part in it: no cloud is used."""
+        del tx, job
+        return None
+
+    async def before(self, job: FleetJob, reporter: ServerReporter) -> None:
+        """There is nothing to wait for: each instance finishes what it has before it switches."""
+
+    async def after(self, job: FleetJob, facts: Mapping[str, str], reporter: ServerReporter) -> dict[str, str]:
+        """Ask each instance for its update, and wait until it has said hello with the new version. The first failure ends the job."""
+        del facts
+        done = 0
+        while True:
+            reporter.require_wanted()
+            turn = await reporter.write(lambda tx: _turn(tx, job))
+            if turn is None:
+                return {}
+            if turn.update is None:
+                await reporter.wait(LOOK_SECONDS)
+                continue
+            if turn.number - 1 > done:
+                reporter.line(f"An earlier attempt of this job has updated {turn.number - 1} of its instances.")
+            done = turn.number
+            await self._follow(job, turn, turn.update, reporter)
+
+    async def _follow(
+        self, job: FleetJob, turn: InstanceTurn, update: InstanceUpdate, reporter: ServerReporter
+    ) -> None:
+        progress = Progress(reporter, turn.number, turn.instance.name, is_only=turn.number == 1 and not turn.others)
+        while True:
+            seen = await reporter.write(lambda tx: _look(tx, update))
+            if seen.instance is not None and decide.is_updated(seen.update, seen.instance):
+                progress.done(seen.update, seen.instance)
+                return
+            if words := decide.problem(seen.update, seen.instance, seen.now):
+                await self._fail(job, turn, seen, words, progress, reporter)
+            if seen.instance is not None and not seen.instance.is_connected and seen.update.step != "switch":
+                progress.away("it is disconnected; waiting for it to come back")
+            else:
+                progress.show(seen.update)
+            try:
+                await reporter.wait(LOOK_SECONDS)
+            except Canceled:
+                if await reporter.write(lambda tx: _withdraw(tx, job)):
+                    progress.failed("withdrawn before it began", "")
+                    raise
+                # The instance has begun and cannot be stopped in the middle: the job ends when that has ended.
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _fail(
+        self, job: FleetJob, turn: InstanceTurn, seen: Seen, words: str, progress: Progress, reporter: ServerReporter
+    ) -> None:
+        if seen.update.is_open:
+            failed = msgspec.structs.replace(seen.update, status="failed", words=words, changed_at=seen.now)
+            await reporter.write(lambda tx: store.save(tx, seen.update, failed))
+        progress.show(seen.update)
+        progress.failed(words, "" if seen.instance is None else f"it works with {seen.instance.version} as before")
+        left = f". {turn.others} of its instances were not asked" if turn.others else ""
+        raise Conflict(f"instance `{turn.instance.name}` was not updated to {job.spec[VERSION]}: {words}{left}")
+
+    async def on_end(self, tx: Tx, job: FleetJob, facts: Mapping[str, str]) -> None:
+        """Withdraw what is open: reports about it change nothing from now on, and another job can ask again."""
+        del facts
+        await store.withdraw(tx, job.id)
+
+
+async def _turn(tx: Tx, job: FleetJob) -> InstanceTurn | None:
+    """Return the update that has not ended, or ask the next instance; None if no instance has a lower version."""
+    now, version = datetime.fromtimestamp(tx.now, UTC), job.spec[VERSION]
+    known = await store.of_job(tx, job.id)
+    asked = {each.instance_id for each in known}
+    since = now - decide.MAX_REJOIN
+    instances = await reads.of_runner(tx, job.target_id, since.timestamp())
+    left = sum(each.id not in asked and decide.is_outdated(each, version) for each in instances)
+    for number, update in enumerate(known, 1):
+        instance = await reads.instance(tx, update.instance_id)
+        if instance is not None and not decide.is_updated(update, instance):
+            return InstanceTurn(number, instance, update, left)
+    found = decide.next_instance(instances, asked, version, now)
+    if found is None:
+        if not known and not any(each.is_connected for each in instances):
+            raise Conflict(f"`{job.target_name}` is offline, so that it cannot be asked")
+        return None
+    if not found.is_connected:
+        return InstanceTurn(len(known) + 1, found, None, left - 1)
+    if not found.is_self_updating:
+        raise Conflict(f"instance `{found.name}` does not update itself: its setting `runner.self_update` is off")
+    release = await releases.get(tx, version)
+    if release.is_withdrawn:
+        raise Conflict(f"the release {release.version} was withdrawn: {release.withdrawn_reason}")
+    update = InstanceUpdate(
+        id=ids.new("upd"),
+        instance_id=found.id,
+        runner_id=found.runner_id,
+        job_id=job.id,
+        version=version,
+        asked_at=now,
+        changed_at=now,
+    )
+    await store.insert(tx, update)
+    return InstanceTurn(len(known) + 1, found, update, left - 1)
+
+
+async def _look(tx: Tx, update: InstanceUpdate) -> Seen:
+    now = datetime.fromtimestamp(tx.now, UTC)
+    found = await store.get(tx, update.id)
+    if found is None:  # its instance or its runner was removed, and the row with it
+        return Seen(update, None, now)
+    return Seen(found, await reads.instance(tx, update.instance_id), now)
+
+
+async def _withdraw(tx: Tx, job: FleetJob) -> bool:
+    """Withdraw the update that the instance has not begun. Returns whether nothing runs any more."""
+    for update in await store.of_job(tx, job.id):
+        if update.status == "running":
+            return False
+    await store.withdraw(tx, job.id)
+    return True
