@@ -10,9 +10,11 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import image_archive
 from steps import step
 
 from terracrew import __version__
@@ -33,6 +35,8 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--network", help="the network of the build, as for `docker build --network`")
     parser.add_argument("--engine", action="append", choices=list(specs.ENGINES), help="an engine to include [tofu]")
     parser.add_argument("--target", action="append", choices=TARGETS, help="build only this image; can be repeated")
+    parser.add_argument("--epoch", type=int, help="build reproducibly: no file is later than this time, in seconds")
+    parser.add_argument("--no-cache", action="store_true", help="build each layer anew")
     options = parser.parse_args(arguments)
     made = ROOT / "build" / "images"
     _copy_engines(options.engine or ["tofu"], made / "engines")
@@ -41,7 +45,10 @@ def main(arguments: Sequence[str]) -> None:
     for target in options.target or TARGETS:
         image = f"{options.name}-{target}:{options.tag}"
         with step(f"building {image}"):
-            _build(target, image, base, options.network)
+            _build(target, image, base, options)
+        if options.epoch is not None:
+            with step(f"removing the time of the build from {image}"):
+                _remove_times(image, options.epoch)
         (made / f"{target}.cdx.json").write_text(_output("run", "--rm", "--entrypoint", "cat", image, _SBOM))
         size = int(_output("image", "inspect", "--format", "{{.Size}}", image))
         print(f"{image}: {size / 1e6:.0f} MB", flush=True)
@@ -59,6 +66,15 @@ def push(image: str) -> str:
     if digest is None:
         sys.exit(f"{image} was pushed, but the registry gave no digest for it")
     return f"{image}@{digest}"
+
+
+def image_id(image: str) -> str:
+    """Return the hash of the configuration of an image, which has the hash of the content of each layer."""
+    return _output("image", "inspect", "--format", "{{.Id}}", image).strip()
+
+
+def remove(image: str) -> None:
+    _output("image", "rm", image)
 
 
 def is_docker_there() -> bool:
@@ -91,19 +107,30 @@ def _pinned(base: str) -> str:
     return digests[0] if digests else base
 
 
-def _build(target: str, image: str, base: str, network: str | None) -> None:
+def _build(target: str, image: str, base: str, options: argparse.Namespace) -> None:
     revision = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, check=False, capture_output=True, text=True
     ).stdout
     values = {"BASE": base, "VERSION": __version__, "REVISION": revision.strip() or "unknown"}
+    if options.epoch is not None:
+        values["SOURCE_DATE_EPOCH"] = str(options.epoch)
     if index := os.environ.get("PIP_INDEX_URL"):
         values["PIP_INDEX_URL"] = index
     command = ["docker", "build", "--quiet", "--target", target, "--tag", image, "--file", "deploy/docker/Dockerfile"]
     command += [argument for name, value in values.items() for argument in ("--build-arg", f"{name}={value}")]
-    command += ["--network", network] if network else []
+    command += ["--network", options.network] if options.network else []
+    command += ["--no-cache"] if options.no_cache else []
     done = subprocess.run([*command, "."], cwd=ROOT, check=False, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{image} was not built:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
+
+
+def _remove_times(image: str, epoch: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="terracrew-image-", dir=ROOT / "build") as folder:
+        saved, fixed = Path(folder, "saved.tar"), Path(folder, "fixed.tar")
+        _output("save", "--output", str(saved), image)
+        image_archive.rewrite(saved, fixed, epoch)
+        _output("load", "--quiet", "--input", str(fixed))
 
 
 def _output(*arguments: str) -> str:

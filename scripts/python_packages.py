@@ -14,8 +14,11 @@ import tempfile
 from io import BytesIO
 from pathlib import Path
 
+import version
 from steps import step
 
+_SECRETS = ("TERRACREW_TOKEN", "RELEASE_KEY", "RELEASE_KEY_PASSWORD")
+"""What no program of a build needs."""
 _OTHER_SURROUNDINGS = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONHASHSEED": "7", "HOME": "/nonexistent"}
 
 
@@ -37,7 +40,21 @@ def build(root: Path, commit: str, made: Path) -> list[Path]:
             sys.exit(
                 f"not reproducible: {', '.join([*different, *missing])} differ between two builds; both are in {kept}"
             )
+        with step("starting what is in the wheel"):
+            _start(next((first / "dist").glob("*.whl")), root, Path(folder, "unpacked"))
         return [Path(shutil.copy(first / "dist" / name, made)) for name in names]
+
+
+def _start(wheel: Path, root: Path, place: Path) -> None:
+    """End with an error unless the command line in the wheel starts and prints the version. Dependencies are those of this Python."""
+    shutil.unpack_archive(wheel, place, "zip")
+    code = f"import sys; sys.path.insert(0, {str(place)!r}); from terracrew.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--version"], cwd=place, check=False, capture_output=True, text=True
+    )
+    expected = f"terracrew {version.current(root)}\n"
+    if done.stdout != expected:
+        sys.exit(f"the wheel does not print {expected.strip()!r} but:\n{done.stdout}{done.stderr[-4000:]}")
 
 
 def _export(root: Path, commit: str, place: Path) -> Path:
@@ -51,7 +68,7 @@ def _export(root: Path, commit: str, place: Path) -> Path:
 
 def _build_once(place: Path, variables: dict[str, str], umask: int) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "--directory", str(place / "dist")]
-    env = os.environ | variables
+    env = {name: value for name, value in os.environ.items() if name not in _SECRETS} | variables
     done = subprocess.run(command, cwd=place, env=env, umask=umask, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"the packages were not built:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")

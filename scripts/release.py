@@ -1,6 +1,7 @@
 """Makes a release of the commit that is checked out: packages and images, checksums, and a signature of each file.
 
-Everything is in build/release/VERSION at the end, or nothing is. docs/releasing.md says how a
+Everything is in build/release/VERSION at the end, or nothing is. With --server, it is
+published too. docs/releasing.md says how a
 release is made and how people verify one.
 """
 
@@ -8,6 +9,7 @@ import argparse
 import getpass
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -67,7 +69,24 @@ def _parser() -> argparse.ArgumentParser:
         default=environ.get("IMAGES", "terracrew"),
         help="images are called NAME-server and so on [IMAGES]",
     )
+    parser.add_argument(
+        "--images-once",
+        action="store_true",
+        default=bool(environ.get("IMAGES_ONCE")),
+        help="build the images once, with Docker's cache, and do not compare two builds [IMAGES_ONCE]",
+    )
     parser.add_argument("--push", action="store_true", default=bool(environ.get("PUSH")), help="push the images [PUSH]")
+    parser.add_argument("--server", metavar="URL", default=environ.get("PUBLISH_TO"), help="publish there [PUBLISH_TO]")
+    parser.add_argument("--link", metavar="URL", default=environ.get("LINK"), help="a page about the release [LINK]")
+    parser.add_argument(
+        "--breaking", metavar="TEXT", default=environ.get("BREAKING"), help="what to do before an update [BREAKING]"
+    )
+    parser.add_argument(
+        "--min-server-version",
+        metavar="VERSION",
+        default=environ.get("MIN_SERVER_VERSION"),
+        help="the lowest version of a server with which it works [MIN_SERVER_VERSION]",
+    )
     parser.add_argument("--base", help="as for scripts/images.py")
     parser.add_argument("--network", help="as for scripts/images.py")
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[1], help=argparse.SUPPRESS)
@@ -90,31 +109,57 @@ def _release(options: argparse.Namespace) -> None:
     draft.mkdir(parents=True)
     python_packages.build(root, commit, draft)
     if not options.without_images:
-        _add_images(options, version, draft)
+        _add_images(options, version, commit, draft)
     _write_sums(draft)
     _sign(draft, version, key)
     draft.rename(made)
     for file in sorted(made.iterdir()):
         print(f"{file.stat().st_size:>12,}  {file.relative_to(root)}")
-    print(f"public key {key.public_key}")
+    print(f"public key {key.public_key}", flush=True)
+    if options.server:
+        _publish(options, made, version, commit)
 
 
-def _add_images(options: argparse.Namespace, version: str, draft: Path) -> None:
+def _publish(options: argparse.Namespace, made: Path, version: str, commit: str) -> None:
+    words = ["--url", options.server, "release", "publish", version, "--notes", str(options.root / "CHANGELOG.md")]
+    words += ["--artifact", str(made), "--commit", commit]
+    words += ["--link", options.link] if options.link else []
+    words += ["--breaking", options.breaking] if options.breaking else []
+    words += ["--min-server-version", options.min_server_version] if options.min_server_version else []
+    if subprocess.run([sys.executable, "-m", "terracrew.cli", *words], check=False).returncode:
+        sys.exit(
+            f"{version} is made and signed, but not published. To try again:\n    {shlex.join(['terracrew', *words])}"
+        )
+
+
+def _add_images(options: argparse.Namespace, version: str, commit: str, draft: Path) -> None:
     """Build the images. Put their bills of materials into the folder, and the references of those that were pushed."""
-    arguments = ["--name", options.images, "--tag", version]
+    arguments = ["--name", options.images, "--epoch", _git(options.root, "log", "-1", "--format=%ct", commit)]
     arguments += ["--base", options.base] if options.base else []
     arguments += ["--network", options.network] if options.network else []
-    images.main(arguments)
+    if not options.images_once:
+        images.main([*arguments, "--tag", f"{version}-again", "--no-cache"])
+    images.main([*arguments, "--tag", version, *(["--no-cache"] if not options.images_once else [])])
     for target in images.TARGETS:
+        image = f"{options.images}-{target}:{version}"
+        if not options.images_once:
+            _compare(image, f"{image}-again")
         bill = images.ROOT / "build" / "images" / f"{target}.cdx.json"
         shutil.copy(bill, draft / f"terracrew-{target}-{version}.cdx.json")
         if options.push:
             # The registry decides the digest, so it is known only now. The file is signed like every other one.
-            (draft / f"terracrew-{target}.image").write_text(images.push(f"{options.images}-{target}:{version}") + "\n")
+            (draft / f"terracrew-{target}.image").write_text(images.push(image) + "\n")
     if not options.push:
         print(
             "The images are in Docker on this machine only. With PUSH=1, they and their digests are part of the release."
         )
+
+
+def _compare(image: str, again: str) -> None:
+    """End with an error unless two builds gave the same image: the same id is the same content of each layer."""
+    if images.image_id(image) != images.image_id(again):
+        sys.exit(f"not reproducible: {image} and {again}, which is the same, have different ids; both are in Docker")
+    images.remove(again)
 
 
 def _check(root: Path, version: str, made: Path) -> str:

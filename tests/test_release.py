@@ -1,11 +1,9 @@
 """`make release`: what it makes verifies with the real minisign, and what is not ready to be released is refused."""
 
-import os
 import shutil
 import subprocess
 import sys
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,70 +11,9 @@ import pytest
 from terracrew import __version__
 from terracrew.minisign import SecretKey
 from tests.machine.needs import need
+from tests.machine.release_checkout import KEY, Checkout
 
-ROOT = Path(__file__).parents[1]
-FOLDERS = ("src", "scripts", "deploy", "docs", "examples")
-FILES = ("pyproject.toml", "uv.lock", "README.md", "LICENSE", "CHANGELOG.md", ".gitignore")
-KEY = SecretKey.generate()
 SMALL_MEMORY = {"operations": 2**15, "memory_bytes": 2**20}
-
-
-@dataclass
-class Checkout:
-    """A repository of its own with files of this tree, and the key of its releases beside it."""
-
-    folder: Path
-
-    @classmethod
-    def make(cls, folder: Path, *, is_whole: bool) -> "Checkout":
-        it = cls(folder / "checkout")
-        it.folder.mkdir(parents=True)
-        for name in FOLDERS if is_whole else ("scripts",):
-            shutil.copytree(ROOT / name, it.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        if not is_whole:
-            (it.folder / "src" / "terracrew").mkdir(parents=True)
-            shutil.copy(ROOT / "src" / "terracrew" / "__init__.py", it.folder / "src" / "terracrew")
-        for name in FILES:
-            shutil.copy(ROOT / name, it.folder)
-        it.git("init", "--quiet", "--initial-branch=main")
-        it.commit("First")
-        it.key.write_text(KEY.to_file())
-        return it
-
-    @property
-    def key(self) -> Path:
-        return self.folder.parent / "release.key"
-
-    @property
-    def made(self) -> Path:
-        return self.folder / "build" / "release" / __version__
-
-    def git(self, *arguments: str) -> None:
-        who = ["-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"]
-        subprocess.run(["git", *who, *arguments], cwd=self.folder, check=True, capture_output=True, timeout=60)
-
-    def commit(self, title: str) -> None:
-        self.git("add", "--all")
-        self.git("commit", "--quiet", "--message", title)
-
-    def write(self, name: str, old: str, new: str) -> None:
-        text = (self.folder / name).read_text()
-        assert old in text
-        (self.folder / name).write_text(text.replace(old, new))
-
-    def release(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        env = os.environ | {"RELEASE_KEY_FILE": str(self.key), "WITHOUT_IMAGES": "1"} | variables
-        command = [sys.executable, self.folder / "scripts" / "release.py", *arguments]
-        return subprocess.run(
-            command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL
-        )
-
-    def refusal(self, *arguments: str, **variables: str) -> str:
-        done = self.release(*arguments, **variables)
-        assert done.returncode == 1, done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
-        assert not list((self.folder / "build" / "release").glob("[!.]*")), "something was left"
-        return done.stderr
 
 
 @pytest.fixture(scope="module")

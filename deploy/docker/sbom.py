@@ -2,14 +2,15 @@
 
     sbom.py IMAGE DPKG_STATUS ENVIRONMENT [ENGINES_JSON]
 
-ENGINES_JSON is what `terracrew engine list --json` printed. The document has no random number, and its time is that of the
-newest file in the environment, so that equal images have equal documents.
+ENGINES_JSON is what `terracrew engine list --json` printed. The document has no random number, and its time is
+SOURCE_DATE_EPOCH, or that of the newest file in the environment, so that equal images have equal documents.
 """
 
 # The library is installed only in the stage of the Dockerfile that runs this file, so its types are unknown here.
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 
 import json
+import os
 import sys
 import uuid
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ from packageurl import PackageURL
 
 def main(image: str, status: Path, environment: Path, engines: Path | None) -> None:
     site = next(environment.glob("lib/python3*/site-packages"))
-    newest = max(file.stat().st_mtime for file in site.iterdir())
+    newest = int(os.environ.get("SOURCE_DATE_EPOCH") or max(file.stat().st_mtime for file in site.iterdir()))
     version = next(one.version for one in distributions(path=[str(site)]) if one.name == "terracrew")
     root = Component(name=f"terracrew-{image}", version=version, type=ComponentType.CONTAINER, bom_ref=image)
     found = [*debian(status), *python(site), *(programs(engines) if engines else ())]
