@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from terracrew.protocol.messages import Installation
 from terracrew.update_words import by_hand
 
-pytestmark = pytest.mark.feature("V2.by_hand")
+pytestmark = pytest.mark.feature("V2.by-hand")
 KINDS = ("pip", "pipx", "uv", "systemd", "container", "helm", "source", "server", "", "new-kind")
 HOSTILE = (
     "/opt/x; rm -rf /",

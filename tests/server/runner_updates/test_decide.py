@@ -35,7 +35,7 @@ ASKED = InstanceUpdate(
 )
 RUNNING = replace(ASKED, status="running", step="fetch")
 
-pytestmark = pytest.mark.feature("V2.by_hand", "V3.self")
+pytestmark = pytest.mark.feature("V2.by-hand", "V3.self")
 
 
 @pytest.mark.parametrize(

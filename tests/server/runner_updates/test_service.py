@@ -14,7 +14,7 @@ from terracrew.server.runners import service as runners
 from tests.server.hub.hub_clients import Hub
 from tests.server.runner_updates.updating_runners import NEW, UpdatingRunner
 
-pytestmark = pytest.mark.feature("V2.by_hand", "V3.self")
+pytestmark = pytest.mark.feature("V2.by-hand", "V3.self")
 
 
 async def words(own: UpdatingRunner) -> str | None:
