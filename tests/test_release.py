@@ -29,6 +29,7 @@ def checkout(small: Checkout, tmp_path: Path) -> Checkout:
     return Checkout(tmp_path / "checkout")
 
 
+@pytest.mark.feature("V1.build")
 def test_a_release_is_built_twice_equal_and_everything_verifies(tmp_path: Path) -> None:
     program = shutil.which("minisign")
     need(None if program else "no minisign here: scripts/system-packages installs it")
@@ -78,6 +79,7 @@ def version_of_installed(wheel: Path, environment: Path) -> str:
     return subprocess.run([program, "--version"], check=True, capture_output=True, text=True, timeout=60).stdout
 
 
+@pytest.mark.feature("V1.build")
 def test_a_build_that_is_not_reproducible_is_no_release(checkout: Checkout) -> None:
     hook = "[tool.hatch.build.targets.wheel]\n"
     checkout.write("pyproject.toml", hook, f'{hook}hooks.custom.path = "scripts/hook.py"\n')

@@ -20,6 +20,7 @@ BUILD_SECONDS = 1100
 PUSH = "import sys, images; print(images.push(sys.argv[1]))"
 
 
+@pytest.mark.feature("V1.build")
 def test_two_builds_without_a_cache_give_the_same_image() -> None:
     """The installer of packages had left the time of the installation beside them, in one file of 15,000."""
     docker = containers.docker()
