@@ -16,9 +16,21 @@ from tests.e2e.system import System
 from tests.machine.needs import need
 from tests.machine.release_checkout import KEY, Checkout
 
-PAGE = (Path(__file__).parents[2] / "docs" / "releasing.md").read_text()
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "releasing.md").read_text()
 (PIPELINE,) = (yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 SECRET = KEY.to_file("the password", operations=2**15, memory_bytes=2**20)
+
+
+def test_only_the_step_that_signs_has_the_key() -> None:
+    """Tests and dependencies run in the same workflow, and must not be able to read it."""
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    steps = [(name, step) for name, job in workflow["jobs"].items() for step in job["steps"]]
+    with_key = [(name, step["run"]) for name, step in steps if "secrets." in str(step)]
+    assert with_key == [("release", "scripts/ci-release")]
+    assert workflow["jobs"]["release"]["environment"] == "release"
+    assert workflow["jobs"]["release"]["needs"] == "test"
+    assert "secrets." not in str({name: value for name, value in workflow.items() if name != "jobs"})
 
 
 @pytest.fixture
