@@ -143,8 +143,8 @@ async def add_file(
 async def publish(request: OperationsCall, data: JSONBody[NewRelease]) -> ReleaseView:
     """Publish a version of Terracrew. Its files were sent before.
 
-    Every artifact has a signature by the key that the server's settings name, for this version and this file. A version is
-    published once, and stays taken after it was withdrawn.
+    Every artifact has a signature by the key that the server's settings name, for this version and this file. With a release token
+    and such a key, there is at least one. A version is published once, and stays taken after it was withdrawn.
     """
     made = await publishing.publish(request.context.publishing, request.user, data)
     latest = await request.context.db.read(lambda tx: service.latest(tx, __version__))

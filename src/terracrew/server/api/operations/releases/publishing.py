@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from terracrew import ids
-from terracrew.errors import Incomplete, Invalid, NotFound
+from terracrew.errors import Forbidden, Incomplete, Invalid, NotFound
 from terracrew.minisign import PublicKey
 from terracrew.protocol.uploads import UploadWanted
 from terracrew.server.db.seam import Tx
@@ -76,6 +76,10 @@ async def publish(context: PublishingContext, who: Principal, wanted: NewRelease
     db = context.staging.db
     checks.check(wanted)
     await db.read(lambda tx: service.require_unpublished(tx, who, wanted.version))
+    if who.kind == "publisher" and context.key and not wanted.artifacts:
+        raise Forbidden(
+            "a release token publishes only releases with signed artifacts: name them, or ask an administrator"
+        )
     key = checks.require_key(context.key, wanted)
     artifacts = [await _checked(context, who, key, wanted.version, each) for each in wanted.artifacts] if key else []
     if sum(each.size_bytes for each in artifacts) > checks.MAX_RELEASE_BYTES:
