@@ -10,6 +10,7 @@ from terracrew import ids
 from terracrew.server.db import Database, open_database
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import service as fleet_jobs
+from terracrew.server.fleet_jobs import store as fleet_store
 from terracrew.server.fleet_jobs.model import FleetJobType, NewFleetJob
 from terracrew.server.groups import service as groups
 from terracrew.server.identity.access import role_store
@@ -18,6 +19,8 @@ from terracrew.server.identity.people import store
 from terracrew.server.identity.people.model import User
 from terracrew.server.identity.people.sessions import person
 from terracrew.server.principals.model import SYSTEM
+from terracrew.server.rollouts import store as rollouts
+from terracrew.server.rollouts.model import Rollout, RolloutRunner, RolloutRunnerStatus, RolloutStatus
 from terracrew.testing.clock import ShiftedClock
 
 DAY_SECONDS = 86_400.0
@@ -81,6 +84,37 @@ class People:
             )
             made = await fleet_jobs.create(tx, SYSTEM, new)
             return (await fleet_jobs.cancel(tx, SYSTEM, made.id, {})).id
+
+        return await self._db.write(write)
+
+    async def rollout(self, organization_id: str, group_id: str, runner_id: str) -> str:
+        """Make a roll-out that has ended, with one runner."""
+
+        async def write(tx: Tx) -> str:
+            now = fleet_store.moment(tx)
+            made = Rollout(
+                id=ids.new("rlo"),
+                organization_id=organization_id,
+                version="0.1.0-rc.2",
+                status=RolloutStatus.DONE,
+                is_automatic=True,
+                started_by=SYSTEM.id,
+                started_by_name=SYSTEM.name,
+                started_at=now,
+                ended_at=now,
+            )
+            runner = RolloutRunner(
+                rollout_id=made.id,
+                runner_id=runner_id,
+                group_id=group_id,
+                path="team/ours",
+                wave=0,
+                from_version="0.1.0-rc.1",
+                status=RolloutRunnerStatus.SKIPPED,
+                changed_at=now,
+            )
+            await rollouts.insert(tx, made, [runner])
+            return made.id
 
         return await self._db.write(write)
 

@@ -47,6 +47,8 @@ _LISTS = {
     "GET /dashboard/jobs",
     "GET /dashboard/fleet-jobs",
     "GET /dashboard/modules",
+    "GET /rollouts",
+    "GET /rollouts/preview",
     "GET /dashboard/runners/add",
     "GET /dashboard/runners/deploy",
     "GET /dashboard/runners/deploy/costs",
@@ -73,6 +75,7 @@ _SEES = (
         "GET /cloud-identities/{identity}/report",
         "GET /runners/{runner}/assignments",
         "GET /runners/{runner}/remaining",
+        "GET /rollouts/{rollout}",
         "GET /fleet-jobs/{fleet_job}",
         "GET /fleet-jobs/{fleet_job}/log",
         "GET /fleet-jobs/{fleet_job}/log/stream",
@@ -195,11 +198,13 @@ REFUSED_BY = {
     "POST /dashboard/organizations/{organization}/choose": {303, 400, 401, 403, 404},
     "POST /modules": {400, 401, 403, 404},
     "PUT /uploads/{upload}/{index}": {401, 403, 409},
+    "POST /rollouts": {401, 403, 409},
 }
 """The statuses that may refuse an operation, where they differ from the usual ones.
 
 A caller who may upload is told that this upload does not exist and that they should begin one (409). The foreign owner may make
-modules in their own organization, but our archive does not exist for them (404).
+modules in their own organization, but our archive does not exist for them (404). They may update their own runners, of which there
+are none (409).
 """
 UNKNOWN = {"nobody", "expired token", "revoked token", "disabled user", "garbage"}
 SEES_TEAM = {"viewer", "operator", "approver", "guest"}
@@ -259,6 +264,11 @@ BODIES: dict[str, Any] = {
     "POST /runners/{runner}/destroy": {},
     "POST /fleet-jobs/{fleet_job}/cancel": {},
     "POST /runners/{runner}/wake": {},
+    "POST /runners/{runner}/update": {},
+    "POST /rollouts": {},
+    "POST /rollouts/{rollout}/pause": {},
+    "POST /rollouts/{rollout}/resume": {},
+    "POST /rollouts/{rollout}/stop": {},
     "PATCH /runners/{runner}": {"is_disabled": True},
     "POST /runners/{runner}/drain": {},
     "POST /runners/{runner}/reregister": {},

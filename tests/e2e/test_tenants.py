@@ -227,6 +227,7 @@ async def _made_by(people: People, ours: dict[str, str]) -> dict[str, str | None
     ours["section"] = "general"
     ours["session_id"] = await people.session(ours["user_id"])
     ours["fleet_job"] = await people.fleet_job(here, ours["group"])
+    ours["rollout"] = await people.rollout(here, ours["group"], ours["runner"])
     ours["attempt"] = await people.attempt(ours["job"])
     ours["version"] = await people.quarantined_state(ours.pop("doubtful"), ours["job"])
     return tokens

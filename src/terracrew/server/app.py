@@ -57,6 +57,8 @@ from terracrew.server.modules import contents
 from terracrew.server.objects import open_objects
 from terracrew.server.openapi.document import Document
 from terracrew.server.rekey import key_holders
+from terracrew.server.rollouts.planning import RolloutRules
+from terracrew.server.rollouts.updating import RunnerUpdaters
 from terracrew.server.runner_updates.update_jobs import SelfUpdateHandler
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.scheduling.scheduler import Scheduler
@@ -162,6 +164,11 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
         tasks=tasks,
         fleet=fleet,
         fleet_handlers=fleet_handlers(settings, keys, fleet),
+        rollout_rules=RolloutRules(
+            updaters=RunnerUpdaters(settings.cloud_runner_image),
+            server_version=__version__,
+            updates_cloud_runners=settings.updates_cloud_runners,
+        ),
     )
 
 

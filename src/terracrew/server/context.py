@@ -42,6 +42,7 @@ from terracrew.server.objects import Objects
 from terracrew.server.readiness import Readiness
 from terracrew.server.releases.service import OnPublished
 from terracrew.server.retention.surveys import Surveys
+from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.scheduling.scheduler import Scheduler
@@ -78,6 +79,7 @@ class Server:
     """The fleet process, which makes the calls to clouds. It is started when it is needed."""
     fleet_handlers: FleetHandlers
     """What the types of fleet jobs mean."""
+    rollout_rules: RolloutRules
     on_published: tuple[OnPublished, ...] = ()
     """What else happens in the transaction that publishes a release."""
     counts: Counts = field(default_factory=Counts)
@@ -140,6 +142,7 @@ class Server:
         )
         tree = TreeContext(
             cloud_calls=self.fleet,
+            rollout_rules=self.rollout_rules,
             settings=self.settings,
             db=self.db,
             objects=self.objects,
@@ -169,6 +172,7 @@ class Server:
             cloud_calls=self.fleet,
             tasks=self.tasks,
             cloud_runner_image=self.settings.cloud_runner_image,
+            rollout_rules=self.rollout_rules,
             local_roots=self.settings.local_roots,
         )
 

@@ -41,6 +41,7 @@ from terracrew.server.rekey.service import Rekey
 from terracrew.server.retention import kept_plans
 from terracrew.server.retention.leftovers import Leftovers
 from terracrew.server.retention.loop import Deletions, Retention
+from terracrew.server.rollouts.loop import Rollouts
 from terracrew.server.runners import reads as runner_reads
 from terracrew.server.runners.removal.loop import Removals
 from terracrew.server.scheduling import crews
@@ -142,6 +143,7 @@ async def _serve(
         "fleet process": lambda: server.fleet.stay_ready(lambda: scaling.has_any),
         "fleet jobs": FleetJobs(server.db, server.id, server.fleet, server.fleet_handlers).run,
         **({} if server.db.kind == "sqlite" else {"membership": Membership(server.db, server.id, server.closing).run}),
+        "roll-outs": Rollouts(server.db, server.rollout_rules).run,
         "lost resources": LostResourceSearch(server.db, server.objects, server.keys).run,
         "heartbeats": server.heartbeats.run,
         "history": HistoryLoop(server.db, server.history).run,

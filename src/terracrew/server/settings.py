@@ -44,6 +44,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """The image of cloud-hosted runners whose deployment names none."""
     release_key: str = ""
     """The public key, in the form of minisign, with which the artifacts of releases are checked. Empty: none are accepted."""
+    updates_cloud_runners: bool = True
+    """Whether cloud-hosted runners are updated when a release is published."""
     issuer_url: str = ""
     """The `iss` of the tokens that clouds are shown. Empty: the URL of this server."""
     trusted_proxies: tuple[str, ...] = ()

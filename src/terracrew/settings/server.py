@@ -144,6 +144,11 @@ class ServerFile(SettingsSection):
         description="The public key with which the artifacts of published releases are checked, as the line that `minisign -P` takes. "
         "Without it, releases can be published only without artifacts, so that no runner can update itself.",
     )
+    updates_cloud_runners: bool = Field(
+        default=True,
+        description="Whether cloud-hosted runners are updated by themselves when a release is published: one first, then the others "
+        "in growing waves. A breaking release waits for a person.",
+    )
     issuer_url: Annotated[str, AfterValidator(_is_own_issuer)] = Field(
         default="",
         description="The issuer of the tokens that clouds are shown, if clouds cannot reach the public URL: the address of two "

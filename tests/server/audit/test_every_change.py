@@ -7,12 +7,16 @@ import pytest
 
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store as deployment_store
+from terracrew.server.principals.model import SYSTEM
+from terracrew.server.releases import service as releases
 from tests.server.application import Application, Person, on_one
 from tests.server.dashboard.company.kept_plans import kept_plan, planned_group
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.company.seed import approval, company
 from tests.server.dashboard.visitor import Visitor, logged_in
 from tests.server.modules.packed_modules import packed
+from tests.server.releases.release_rows import new_release, wheel
+from tests.server.runners.connected import connect
 
 API = "/api/v1"
 SOURCE = {"kind": "local", "path": "/srv/sources/m"}
@@ -203,6 +207,14 @@ async def _deployments(change: Changes, application: Application) -> None:
     await db.write(lambda tx: _deployed(tx, made["runner"]["id"]))
     await change("POST /runners/{runner}/wake", {}, "burst")
     await change("POST /runners/{runner}/destroy", {}, "burst")
+    runner = await application.admin.made("/api/v1/runners", {"name": "outdated"})
+    await connect(application, runner["id"], "one", version="0.1.0-rc.1", is_self_updating=True)
+    release = new_release("0.1.0-rc.2", artifacts=[wheel("0.1.0-rc.2")])
+    await db.write(lambda tx: releases.publish(tx, SYSTEM, release))
+    rollout = await change("POST /rollouts", {})
+    for word in ("pause", "resume", "stop"):
+        await change(f"POST /rollouts/{{rollout}}/{word}", {}, rollout["id"])
+    await change("POST /runners/{runner}/update", {}, "outdated")
 
 
 async def _access(change: Changes, application: Application, elena: Person) -> None:

@@ -66,6 +66,7 @@ async def test_jobs_their_waits_and_what_they_deliver_are_counted(runner: Simula
     assert after["terracrew_servers", (__version__,)] == 1
     assert after["terracrew_runners", ("ONLINE",)] == 1
     assert after["terracrew_runner_slots", ()] == 100
+    assert sum(value for (name, _), value in after.items() if name == "terracrew_runner_instances") == 1
     assert after["terracrew_gauges_age_seconds", ()] < 5
 
 

@@ -249,6 +249,16 @@ async def connected_slots(tx: Tx) -> Row | None:
     return await tx.one("SELECT count(*) AS instances, sum(capacity) AS slots FROM instances WHERE is_connected")
 
 
+async def connected_versions(tx: Tx, count: int) -> dict[str, int]:
+    """Count the connected instances by the version that they report; only the most frequent versions."""
+    rows = await tx.all(
+        "SELECT version, count(*) AS instances FROM instances WHERE is_connected"
+        " GROUP BY version ORDER BY count(*) DESC, version LIMIT :count",
+        count=count,
+    )
+    return {row["version"]: row["instances"] for row in rows}
+
+
 async def is_connected(tx: Tx, runner_id: str) -> bool:
     """Return whether any instance of a runner is connected."""
     return (

@@ -14,6 +14,7 @@ from terracrew.server.identity.context import Identity
 from terracrew.server.jobs.apply_plan import Apply
 from terracrew.server.jobs.create import Create
 from terracrew.server.objects import Objects
+from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.diff_process import DiffProcess
@@ -41,6 +42,7 @@ class DashboardContext:
     tasks: Tasks
     cloud_runner_image: str
     """The image of cloud-hosted runners that name none; empty if the server's settings name none."""
+    rollout_rules: RolloutRules
     local_roots: Sequence[Path]
     """The folders on runners that a module's source may be in."""
 

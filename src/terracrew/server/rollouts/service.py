@@ -10,6 +10,7 @@ from terracrew.server.fleet_jobs.model import FleetJob
 from terracrew.server.groups import service as groups
 from terracrew.server.paging import Page, cursor
 from terracrew.server.paging import start as start_after
+from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.releases import rules as release_rules
@@ -40,7 +41,6 @@ _S = RolloutRunnerStatus
 
 async def preview(tx: Tx, who: Principal, rules: RolloutRules, group: str = "") -> RolloutPreview:
     """Return what *Update all* would do for the caller."""
-    releases.require_reader(who)
     release = await planning.latest(tx, rules)
     if release is None:
         return RolloutPreview(version="", runners=[])
@@ -68,8 +68,9 @@ def _automatic_words(plan: RolloutPlan, rules: RolloutRules) -> str:
 
 async def start(tx: Tx, who: Principal, rules: RolloutRules, new: NewRollout) -> RolloutView:
     """Start a roll-out of the latest release with the outdated runners that the caller may change."""
-    releases.require_reader(who)
     organization_id = who.organization_id or ""
+    if (await authorize.visible(tx, who, Verb.RUNNER_WRITE)).is_nothing:
+        raise authorize.forbidden(Verb.RUNNER_WRITE, authorize.organization(organization_id))
     await groups.hold_organization(tx, organization_id)
     release = await planning.latest(tx, rules)
     if release is None:

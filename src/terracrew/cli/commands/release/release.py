@@ -8,6 +8,7 @@ import click
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.commands.release.notes import show_notes
 from terracrew.cli.commands.release.publish import publish
+from terracrew.cli.commands.release.rollout import rollout
 from terracrew.cli.commands.release.tokens import token
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
@@ -26,6 +27,7 @@ def release() -> None:
 release.add_command(publish)
 release.add_command(show_notes)
 release.add_command(token)
+release.add_command(rollout)
 
 
 @release.command("list")

@@ -33,7 +33,7 @@ def list_runners(target: Target, status: str | None, group: str | None, as_json:
             i["path"],
             _type(i),
             _status(i),
-            i.get("version"),
+            _version(i),
             _jobs(i),
             output.age(i["created_at"]),
         )
@@ -43,6 +43,10 @@ def list_runners(target: Target, status: str | None, group: str | None, as_json:
     output.table(columns, rows, empty="no runners: `terracrew runner register NAME`")
     for file in sorted({each["declared_in"] for each in items if each.get("declared_in")}):
         output.note(f"The server's settings file {file} declares shared runners.")
+    if outdated := [each for each in items if each.get("is_outdated")]:
+        count = "1 runner is" if len(outdated) == 1 else f"{len(outdated)} runners are"
+        latest = outdated[0]["latest_version"]
+        output.note(f"{count} older than {latest}: `terracrew runner update --all` updates those that you may change")
     return None
 
 
@@ -65,6 +69,8 @@ def show_runner(target: Target, path: str, as_json: bool) -> None:
             ("declared in", _declaration(found)),
             ("status", _status(found)),
             ("removing", output.lasting(found["removing_since"]) if found.get("removing_since") else None),
+            ("version", _version(found)),
+            ("update", _update(found)),
             ("jobs", _jobs(found).replace("/", " of ")),
             ("limit", _limit(found)),
             ("instances", "several" if found.get("allow_multiple_instances") else "one"),
@@ -104,6 +110,18 @@ def _engines(instances: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
 def _type(runner: dict[str, Any]) -> str:
     """Return `shared` for a runner that belongs to no group, otherwise where its processes come from."""
     return "shared" if runner.get("group", "") is None else runner["type"]
+
+
+def _version(runner: dict[str, Any]) -> str | None:
+    """Return the version with the note that a newer one was released."""
+    return f"{runner['version']} (outdated)" if runner.get("is_outdated") else runner.get("version")
+
+
+def _update(runner: dict[str, Any]) -> str | None:
+    """Say how an outdated runner is updated."""
+    if not runner.get("is_outdated"):
+        return None
+    return f"{runner['latest_version']} is the latest release: `terracrew runner update {runner['path']}`"
 
 
 def _token(runner: dict[str, Any]) -> str | None:

@@ -8,6 +8,7 @@ from terracrew.server.groups.quotas import Quotas
 from terracrew.server.http import request
 from terracrew.server.objects import Objects
 from terracrew.server.principals.authorize import Verb
+from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.settings import ServerSettings
 from terracrew.server.state.diff_process import DiffProcess
@@ -24,6 +25,7 @@ class TreeContext:
     staging: Staging
     quotas: Quotas
     cloud_calls: CloudCalls
+    rollout_rules: RolloutRules
 
 
 class TreeCall(request.Call):

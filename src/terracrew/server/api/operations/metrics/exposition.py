@@ -120,6 +120,12 @@ def _shared(figures: Figures) -> "Iterator[Metric]":
     yield _gauge(
         "terracrew_runner_instances_connected", "Runner processes that are connected to any server", fleet.instances
     )
+    yield _gauge(
+        "terracrew_runner_instances",
+        "Runner processes that are connected to any server, by their version",
+        _by(fleet.versions),
+        "version",
+    )
     yield _gauge("terracrew_runner_slots", "Jobs that the connected runner processes can have at a time", fleet.slots)
     yield _gauge(
         "terracrew_runner_alerts", "Alerts about runners that nobody has acknowledged", _by(fleet.alerts), "kind"

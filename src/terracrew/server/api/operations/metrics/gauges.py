@@ -9,7 +9,7 @@ import time
 
 import msgspec
 
-from terracrew import __version__
+from terracrew import __version__, version_ranges
 from terracrew.errors import Unavailable
 from terracrew.logging import get_logger
 from terracrew.server.connections import reads as instance_reads
@@ -29,6 +29,8 @@ from terracrew.server.scheduling.backlog import Backlog, backlog
 FRESH_SECONDS = 5.0
 MAX_WAIT_SECONDS = 2.0
 """How long a scrape waits for fresh figures; then it gets the last ones."""
+MAX_SHOWN_VERSIONS = 20
+MAX_READ_VERSIONS = 100
 log = get_logger("terracrew.server")
 
 
@@ -40,6 +42,8 @@ class Fleet(msgspec.Struct, frozen=True):
     """That are connected."""
     slots: int
     """The total of the connected instances."""
+    versions: dict[str, int]
+    """The connected instances by their version."""
     alerts: dict[str, int]
     """The alerts about runners that nobody has acknowledged, by kind."""
 
@@ -111,7 +115,16 @@ async def _fleet(tx: Tx) -> Fleet:
     assert row is not None
     alerts = {kind.value: 0 for kind in AlertKind}
     alerts |= {each["kind"]: each["alerts"] for each in await alert_store.counts_by_kind(tx)}
-    return Fleet(runners, disabled, row["instances"], int(row["slots"] or 0), alerts)
+    versions = _bounded(await instance_reads.connected_versions(tx, MAX_READ_VERSIONS), row["instances"])
+    return Fleet(runners, disabled, row["instances"], int(row["slots"] or 0), versions, alerts)
+
+
+def _bounded(found: dict[str, int], instances: int) -> dict[str, int]:
+    """Return the most frequent semantic versions. A runner can report any text, so that all others count as `other`."""
+    known = [version for version in found if version_ranges.parse_version(version) is not None][:MAX_SHOWN_VERSIONS]
+    shown = {version: found[version] for version in known}
+    rest = instances - sum(shown.values())
+    return {**shown, "other": rest} if rest > 0 else shown
 
 
 async def _storage(tx: Tx) -> Storage:

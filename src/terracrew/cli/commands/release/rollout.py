@@ -1,0 +1,81 @@
+"""`terracrew release rollout`: shows roll-outs of releases, and pauses, resumes and stops them."""
+
+from typing import Any
+
+import click
+
+from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.printing import output, rollout_view
+
+_rollout_argument = click.argument("rollout_id", metavar="[ID]", default="latest")
+
+
+@click.group("rollout")
+def rollout() -> None:
+    """Show, pause, resume and stop roll-outs: updates of runners in waves. ID is a roll-out; the newest one if it is left out."""
+
+
+@rollout.command("list")
+@output.json_option
+@pass_target
+def list_rollouts(target: Target, as_json: bool) -> None:
+    """List the roll-outs of the organization, the newest first."""
+    items = list(target.api().list("/rollouts"))
+    if as_json:
+        return output.as_json(items)
+    rows = [
+        (
+            each["id"],
+            each["version"],
+            each["status"],
+            rollout_view.summary(each),
+            "automatic" if each["is_automatic"] else each["started_by_name"],
+            output.age(each["started_at"]),
+        )
+        for each in items
+    ]
+    columns = ("ID", "VERSION", "STATUS", "PROGRESS", "BY", "STARTED")
+    return output.table(columns, rows, empty="no roll-outs: `terracrew runner update --all` starts one")
+
+
+@rollout.command("show")
+@_rollout_argument
+@output.json_option
+@pass_target
+def show(target: Target, rollout_id: str, as_json: bool) -> None:
+    """Show how far a roll-out is: its waves, the status of each runner, and the commands for those that are updated by hand."""
+    found = target.api().get(f"/rollouts/{rollout_id}")
+    return output.as_json(found) if as_json else rollout_view.print_rollout(found)
+
+
+@rollout.command("pause")
+@_rollout_argument
+@output.json_option
+@pass_target
+def pause(target: Target, rollout_id: str, as_json: bool) -> None:
+    """Start no further update until the roll-out is resumed. Updates that run go on."""
+    _changed(target.api().post(f"/rollouts/{rollout_id}/pause", None), "paused", as_json=as_json)
+
+
+@rollout.command("resume")
+@_rollout_argument
+@output.json_option
+@pass_target
+def resume(target: Target, rollout_id: str, as_json: bool) -> None:
+    """Go on with a roll-out that was paused or stopped. Runners that failed are updated again."""
+    _changed(target.api().post(f"/rollouts/{rollout_id}/resume", None), "resumed", as_json=as_json)
+
+
+@rollout.command("stop")
+@_rollout_argument
+@output.json_option
+@pass_target
+def stop(target: Target, rollout_id: str, as_json: bool) -> None:
+    """End a roll-out. Updates that run go on; runners that wait are not updated."""
+    _changed(target.api().post(f"/rollouts/{rollout_id}/stop", None), "stopped", as_json=as_json)
+
+
+def _changed(found: dict[str, Any], word: str, *, as_json: bool) -> None:
+    if as_json:
+        return output.as_json(found)
+    return click.echo(f"{word} the roll-out of {found['version']}: {rollout_view.summary(found)}")

@@ -1,0 +1,82 @@
+"""Roll-outs over HTTP: the update of many runners in waves, and of a single one."""
+
+from typing import Annotated
+
+from litestar import Router, get, post
+from litestar.params import FromPath, JSONBody, QueryParameter
+from litestar.status_codes import HTTP_200_OK
+
+from terracrew.server.api.tree.context import TreeCall
+from terracrew.server.fleet_jobs.model import FleetJob
+from terracrew.server.http.request import tree_path
+from terracrew.server.paging import After, Limit, Page
+from terracrew.server.rollouts import service
+from terracrew.server.rollouts.model import NewRollout, RolloutPreview, RolloutSummary, RolloutView, RunnerUpdate
+
+
+@get("/rollouts", summary="List roll-outs")
+async def listing(request: TreeCall, after: After = None, limit: Limit = 20) -> Page[RolloutSummary]:
+    """List the roll-outs of the organization with a runner that you may see, the newest first. Only such runners count."""
+    who = request.user
+    return await request.context.db.read_in_background(lambda tx: service.listing(tx, who, after, limit))
+
+
+@get("/rollouts/preview", summary="Show what updating all runners would do")
+async def preview(
+    request: TreeCall,
+    group: Annotated[str, QueryParameter(max_length=1000, description="Only runners in this group and below it")] = "",
+) -> RolloutPreview:
+    """Show which of the runners that you may change are outdated, in which wave each would be updated, and which of them a person has
+    to update, why, and with which command. Nothing is changed."""
+    who, rules = request.user, request.context.rollout_rules
+    return await request.context.db.read_in_background(lambda tx: service.preview(tx, who, rules, group))
+
+
+@post("/rollouts", summary="Update all outdated runners")
+async def start(request: TreeCall, data: JSONBody[NewRollout]) -> RolloutView:
+    """Start a roll-out of the latest release with the outdated runners that you may change: one first, then waves of 2, 4, 8 and so on.
+    An organization has one open roll-out at a time."""
+    who, rules = request.user, request.context.rollout_rules
+    return await request.context.db.write(lambda tx: service.start(tx, who, rules, data))
+
+
+@get("/rollouts/{rollout:str}", summary="Show a roll-out")
+async def show(request: TreeCall, rollout: FromPath[str]) -> RolloutView:
+    """Show a roll-out with those of its runners that you may see. `latest` is the newest one."""
+    who = request.user
+    return await request.context.db.read_in_background(lambda tx: service.show(tx, who, rollout))
+
+
+@post("/rollouts/{rollout:str}/pause", summary="Pause a roll-out", status_code=HTTP_200_OK)
+async def pause(request: TreeCall, rollout: FromPath[str]) -> RolloutView:
+    """Start no further update until it is resumed. Updates that run go on. You must be able to change all of its runners."""
+    who = request.user
+    return await request.context.db.write(lambda tx: service.pause(tx, who, rollout))
+
+
+@post("/rollouts/{rollout:str}/resume", summary="Resume a roll-out", status_code=HTTP_200_OK)
+async def resume(request: TreeCall, rollout: FromPath[str]) -> RolloutView:
+    """Go on with a roll-out that was paused or stopped, if its release is still the latest one. Runners that failed are updated again."""
+    who, rules = request.user, request.context.rollout_rules
+    return await request.context.db.write(lambda tx: service.resume(tx, who, rules, rollout))
+
+
+@post("/rollouts/{rollout:str}/stop", summary="Stop a roll-out", status_code=HTTP_200_OK)
+async def stop(request: TreeCall, rollout: FromPath[str]) -> RolloutView:
+    """End a roll-out. Updates that run go on; runners that wait are not updated."""
+    who = request.user
+    return await request.context.db.write(lambda tx: service.stop(tx, who, rollout))
+
+
+@post("/runners/{runner:str}/update", summary="Update a runner to a release")
+async def update(request: TreeCall, runner: FromPath[str], data: JSONBody[RunnerUpdate]) -> FleetJob:
+    """Queue the update of one runner. The answer is the job of the fleet that does it. Running jobs finish first."""
+    who, rules = request.user, request.context.rollout_rules
+    return await request.context.db.write(lambda tx: service.update_runner(tx, who, rules, tree_path(runner), data))
+
+
+router = Router(
+    path="/api/v1",
+    route_handlers=[listing, preview, start, show, pause, resume, stop, update],
+    tags=["runners"],
+)

@@ -1,0 +1,37 @@
+"""Updates runners of both kinds: cloud-hosted ones by a new deployment, self-hosted ones by asking their processes."""
+
+from collections.abc import Mapping, Sequence
+
+from terracrew.server.db.seam import Tx
+from terracrew.server.deployments import reads as deployments
+from terracrew.server.deployments.model import CloudDeployment
+from terracrew.server.fleet_jobs.model import FleetJob
+from terracrew.server.principals.model import Principal
+from terracrew.server.releases.model import Release
+from terracrew.server.runner_updates import service
+from terracrew.server.runners.model import Runner
+from terracrew.update_words import ByHand
+
+
+class RunnerUpdaters:
+    """The `Updaters` of a server."""
+
+    def __init__(self, cloud_runner_image: str) -> None:
+        self._cloud_runner_image = cloud_runner_image
+
+    async def by_hand(self, tx: Tx, runners: Sequence[Runner], release: Release) -> Mapping[str, ByHand]:
+        deployed = await deployments.many(tx, [each.id for each in runners if each.type == "cloud-hosted"])
+        found = await service.by_hand(tx, [each for each in runners if each.id not in deployed], release)
+        for each in runners:
+            if each.id in deployed and (words := self._in_cloud(each, deployed[each.id], release)) is not None:
+                found[each.id] = words
+        return found
+
+    def _in_cloud(self, runner: Runner, deployment: CloudDeployment, release: Release) -> ByHand | None:
+        del deployment, release
+        return ByHand(
+            "a new image is deployed for it by hand", f"terracrew runner redeploy {runner.path} --image IMAGE"
+        )
+
+    async def update(self, tx: Tx, who: Principal, runner: Runner, version: str) -> FleetJob:
+        return await service.update(tx, who, runner.id, version)
