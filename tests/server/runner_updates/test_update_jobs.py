@@ -63,6 +63,7 @@ async def test_instances_are_updated_one_after_the_other_and_every_step_is_shown
     assert own.process.jobs == [], "the fleet process has no part in it"
     page = (await own.hub.crew.app.admin.get(f"/dashboard/fleet-jobs/{job.id}")).text
     assert "one: verify its hash and signature" in page
+    assert f"to {NEW}" in page
 
 
 @on_one
@@ -73,7 +74,7 @@ async def test_a_failed_instance_ends_the_job_and_the_others_are_not_asked(own: 
         status, error = await own.ended(job)
         assert status == "FAILED"
         assert error == (
-            f"instance `one` was not updated to {NEW}: the signature is of another key. 1 of its instances were not asked"
+            f"instance `one` was not updated to {NEW}: the signature is of another key. 1 other instance was not asked"
         )
         assert [each[1] for each in await own.steps(job)] == ["done", "failed"]
         again = await own.update()

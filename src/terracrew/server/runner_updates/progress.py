@@ -42,7 +42,9 @@ class Progress:
         words = f"Said hello as {update.version}"
         if self._switched_at is not None and instance.connected_at >= self._switched_at:
             words = f"Said hello after {(instance.connected_at - self._switched_at).total_seconds():.0f} s"
-        self._reporter.done(self._key, self._name, words)
+        self._reporter.done(self._key, words=words)
+        if update.words:
+            self._reporter.line(f"{self._name}: {update.words}")
 
     def failed(self, words: str, remedy: str) -> None:
         self._reach(max(self._index, 0))

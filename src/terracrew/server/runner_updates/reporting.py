@@ -12,7 +12,7 @@ from terracrew.server.runner_updates import model, store
 async def take(tx: Tx, instance_id: str, report: UpdateReport) -> None:
     """Store a report. One about an update that has ended, was withdrawn or is not known any more changes nothing: runners repeat
     their last report on every new connection."""
-    before = await store.get(tx, ids.parse("upd", report.update_id))
+    before = await store.hold(tx, ids.parse("upd", report.update_id))
     if before is None:
         return
     if before.instance_id != instance_id:

@@ -20,6 +20,12 @@ async def get(tx: Tx, update_id: str) -> InstanceUpdate | None:
     return None if row is None else row_to(InstanceUpdate, row)
 
 
+async def hold(tx: Tx, update_id: str) -> InstanceUpdate | None:
+    """Read an update and lock its row until the transaction ends: reports of two connections of an instance can come at once."""
+    row = await tx.one("SELECT " + UPDATES.columns + " FROM instance_updates WHERE id = :id FOR UPDATE", id=update_id)
+    return None if row is None else row_to(InstanceUpdate, row)
+
+
 async def of_job(tx: Tx, job_id: str) -> list[InstanceUpdate]:
     """Return the updates that a fleet job has asked for, in the order in which it asked."""
     rows = await tx.all(

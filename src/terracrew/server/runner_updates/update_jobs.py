@@ -85,7 +85,9 @@ class SelfUpdateHandler:
                 progress.done(seen.update, seen.instance)
                 return
             if words := decide.problem(seen.update, seen.instance, seen.now):
-                await self._fail(job, turn, seen, words, progress, reporter)
+                if not await _save_failed(seen, words, reporter):
+                    continue  # a report has just come
+                self._fail(job, turn, seen, words, progress)
             if seen.instance is not None and not seen.instance.is_connected and seen.update.step != "switch":
                 progress.away("it is disconnected; waiting for it to come back")
             else:
@@ -99,15 +101,12 @@ class SelfUpdateHandler:
                 # The instance has begun and cannot be stopped in the middle: the job ends when that has ended.
                 await asyncio.sleep(LOOK_SECONDS)
 
-    async def _fail(
-        self, job: FleetJob, turn: InstanceTurn, seen: Seen, words: str, progress: Progress, reporter: ServerReporter
-    ) -> None:
-        if seen.update.is_open:
-            failed = msgspec.structs.replace(seen.update, status="failed", words=words, changed_at=seen.now)
-            await reporter.write(lambda tx: store.save(tx, seen.update, failed))
+    def _fail(self, job: FleetJob, turn: InstanceTurn, seen: Seen, words: str, progress: Progress) -> None:
         progress.show(seen.update)
-        progress.failed(words, "" if seen.instance is None else f"it works with {seen.instance.version} as before")
-        left = f". {turn.others} of its instances were not asked" if turn.others else ""
+        is_here = seen.instance is not None and seen.instance.is_connected
+        progress.failed(words, f"it works with {seen.instance.version} as before" if seen.instance and is_here else "")
+        others = "1 other instance was" if turn.others == 1 else f"{turn.others} other instances were"
+        left = f". {others} not asked" if turn.others else ""
         raise Conflict(f"instance `{turn.instance.name}` was not updated to {job.spec[VERSION]}: {words}{left}")
 
     async def on_end(self, tx: Tx, job: FleetJob, facts: Mapping[str, str]) -> None:
@@ -159,6 +158,14 @@ async def _look(tx: Tx, update: InstanceUpdate) -> Seen:
     if found is None:  # its instance or its runner was removed, and the row with it
         return Seen(update, None, now)
     return Seen(found, await reads.instance(tx, update.instance_id), now)
+
+
+async def _save_failed(seen: Seen, words: str, reporter: ServerReporter) -> bool:
+    """Write that an update has failed, unless its instance has said so. Returns False if the row has changed meanwhile."""
+    if seen.instance is None or not seen.update.is_open:
+        return True
+    failed = msgspec.structs.replace(seen.update, status="failed", words=words, changed_at=seen.now)
+    return await reporter.write(lambda tx: store.save(tx, seen.update, failed))
 
 
 async def _withdraw(tx: Tx, job: FleetJob) -> bool:
