@@ -1,5 +1,6 @@
 """`make release`: what it makes verifies with the real minisign, and what is not ready to be released is refused."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -73,10 +74,15 @@ def version_of_installed(wheel: Path, environment: Path) -> str:
     here = next(each for each in sys.path if each.endswith("site-packages"))
     (packages / "dependencies.pth").write_text(here + "\n")
     where = "import terracrew; print(terracrew.__file__)"
-    said = subprocess.run([python, "-c", where], cwd=environment, check=True, capture_output=True, text=True).stdout
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    said = subprocess.run(
+        [python, "-c", where], cwd=environment, env=env, check=True, capture_output=True, text=True
+    ).stdout
     assert Path(said.strip()).is_relative_to(packages), "this tree was run instead of the wheel"
     program = environment / "bin" / "terracrew"
-    return subprocess.run([program, "--version"], check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(
+        [program, "--version"], env=env, check=True, capture_output=True, text=True, timeout=60
+    ).stdout
 
 
 @pytest.mark.feature("V1.build")

@@ -12,7 +12,7 @@ from terracrew.minisign import SecretKey
 
 KEY = SecretKey.generate()
 _ROOT = Path(__file__).parents[2]
-_FOLDERS = ("src", "scripts", "deploy", "docs", "examples")
+_FOLDERS = ("src", "scripts")
 _FILES = ("pyproject.toml", "uv.lock", "README.md", "LICENSE", "CHANGELOG.md", ".gitignore", "Makefile")
 _MAIN = 'def main():\n    import terracrew\n    print("terracrew", terracrew.__version__)\n'
 """The command line of a small checkout."""
