@@ -245,6 +245,11 @@ READERS = (
         "groups jobs modules service_accounts",
         "a runner is removed only if no job or module needs it; the packages are above or beside `runners`",
     ),
+    _reader(
+        "runners/version_reads.py",
+        "cloud_deployments instances",
+        "the versions of runners are those of their instances, or of their deployments while they sleep",
+    ),
     _reader("runners/view_reads.py", "instances jobs", "the view of a runner has its instances, each with its jobs"),
     _reader("state/reads.py", "jobs", "a state is adopted only while no job holds the lock; `jobs` is above `state`"),
     _reader(
