@@ -1,7 +1,8 @@
 """Renders Markdown that somebody published as HTML that can do nothing: no HTML of its own, no images, no scripts in links."""
 
+import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 from markdown_it import MarkdownIt
@@ -12,27 +13,40 @@ from markupsafe import Markup, escape
 from terracrew import escapes
 
 MAX_BRIEF_CHARACTERS = 140
+MAX_PARAGRAPH_CHARACTERS = 10_000
+_MAX_CACHED_TEXTS = 64
+"""Pages show the same few texts again and again."""
+_MAX_LOOKED_AT_CHARACTERS = 2_000
+"""How much of a text the search for its first sentence looks at."""
+_BLOCK_START = re.compile(r"\s*(?:[-*+]|[0-9]{1,9}[.)]|#{1,6})\s")
 _LINKS = ("http://", "https://", "mailto:")
 _HEADINGS = {"h1": "h4", "h2": "h4", "h3": "h4", "h4": "h5", "h5": "h6", "h6": "h6"}
 """The headings of a text are below the heading of the release that it belongs to, which is an `h3`."""
 _DIFF_LINES: dict[str, Literal["new", "del"]] = {"+": "new", "-": "del"}
 
 
+@lru_cache(maxsize=_MAX_CACHED_TEXTS)
 def to_html(text: str) -> Markup:
-    """Return a text as HTML. Everything in it that is not Markdown is shown as it was written."""
-    parser = _parser()
-    tokens = parser.parse(escapes.plain(text))
+    """Return a text as HTML. Everything in it that is not Markdown is shown as it was written.
+
+    A text with a very long paragraph is shown as it was written as a whole: the parser takes quadratic time for some paragraphs.
+    """
+    parser, shown = _parser(), escapes.plain(text)
+    if _longest_paragraph(shown) > MAX_PARAGRAPH_CHARACTERS:
+        return Markup('<pre tabindex="0">{}</pre>\n').format(shown)
+    tokens = parser.parse(shown)
     for token in tokens:
         token.tag = _HEADINGS.get(token.tag, token.tag)
     html = parser.renderer.render(tokens, parser.options, {})
     return Markup(html)  # noqa: S704 - the parser lets no HTML through and escapes every text
 
 
+@lru_cache(maxsize=_MAX_CACHED_TEXTS)
 def brief(text: str) -> str:
     """Return the first sentence of a text without its marks, with code in backquotes; a heading only if there is nothing else."""
     heading = ""
     is_heading = False
-    for token in _parser().parse(escapes.plain(text)):
+    for token in _parser().parse(escapes.plain(text[:_MAX_LOOKED_AT_CHARACTERS])):
         if token.type == "inline":
             words = " ".join(_words(token.children or []).split())
             if words and not is_heading:
@@ -54,12 +68,23 @@ def _parser() -> MarkdownIt:
     return made
 
 
+def _longest_paragraph(text: str) -> int:
+    """Return how many characters the longest run of lines has that can be one paragraph."""
+    longest = size = 0
+    for line in text.split("\n"):
+        if not line.strip() or _BLOCK_START.match(line):
+            size = 0
+        size += len(line) + 1
+        longest = max(longest, size)
+    return longest
+
+
 def _is_safe(address: str) -> bool:
     return address.strip().lower().startswith(_LINKS)
 
 
 def _link_open(self: RendererHTML, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
-    tokens[idx].attrSet("rel", "noopener noreferrer")
+    tokens[idx].attrSet("rel", "noopener noreferrer nofollow")
     tokens[idx].attrSet("class", "link")
     return self.renderToken(tokens, idx, options, env)
 
