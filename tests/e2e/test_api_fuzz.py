@@ -67,6 +67,8 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
             role_id=api.post("/roles", {"principal": "ada", "role": "viewer"})["id"],
             token_id=api.post("/tokens", {"name": "spare"})["id"],
             attempt="1",
+            release=api.post("/releases", {"version": "0.0.1"})["version"],
+            release_token=api.post("/release-tokens", {"name": "ci"})["id"],
         )
         yield found
 

@@ -340,6 +340,26 @@ def test_an_issuer_is_an_address_that_clouds_accept(file: Path, address: str, wo
     assert "hush-hush" not in problem
 
 
+@pytest.mark.feature("V1.signature")
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3", None),
+        ("RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO", "is not Base64"),
+        ("RWQf6LRC", "has 6 bytes instead of 42"),
+        ("secret", "is not Base64"),
+    ],
+)
+def test_the_key_of_releases_is_a_public_key_of_minisign(file: Path, key: str, words: str | None) -> None:
+    file.write_text(f'release_key = "{key}"\n')
+    if words is None:
+        assert server_settings(server_layers.merged(file).settings, file).release_key == key
+        return
+    (problem,) = _problems(file)
+    assert f"release_key ({file}:1): " in problem
+    assert words in problem
+
+
 @pytest.mark.feature("W1.issuer")
 def test_the_issuer_is_the_public_url_by_default() -> None:
     assert ServerSettings(public_url="https://crew.example.com/").issuer == "https://crew.example.com"

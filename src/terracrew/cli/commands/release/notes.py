@@ -57,13 +57,18 @@ def _print(found: dict[str, Any]) -> None:
     suffix = click.style("".join(f"  {mark}" for mark in marks), fg="red" if found["is_breaking"] else "yellow")
     click.echo(f"{version}  {click.style(found['released_at'][:10], dim=True)}{suffix}")
     if is_withdrawn:
-        click.echo(f"withdrawn: {plain(found['withdrawn_reason'])}")
+        click.echo(f"withdrawn: {_printable(found['withdrawn_reason'])}")
     if found["is_breaking"]:
-        click.echo(f"before an update: {plain(found['breaking_words'])}")
+        click.echo(f"before an update: {_printable(found['breaking_words'])}")
     if found["link"]:
         click.echo(output.text(found["link"]))
     click.echo()
-    _print_markdown(plain(found["notes"]))
+    _print_markdown(_printable(found["notes"]))
+
+
+def _printable(text: str) -> str:
+    """Return a text of several lines that cannot move the cursor or change colours."""
+    return plain(text).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _print_markdown(text: str) -> None:
