@@ -23,11 +23,12 @@ from tests.e2e.fleet import Fleet, fleet
 from tests.e2e.other_versions import NEXT_MIGRATION, adding, changing, environment_of, speaking
 from tests.e2e.simulated_runner import hub, runner_hello, runner_token
 from tests.e2e.system import System, eventually
+from tests.thoroughness import IS_THOROUGH
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 NEWEST = version.NEWEST_VERSION
-LOAD_SECONDS = float(os.environ.get("TERRACREW_TEST_UPGRADE_SECONDS", "0"))
-"""How long the load goes on after each step of an upgrade."""
+LOAD_SECONDS = float(os.environ.get("TERRACREW_TEST_UPGRADE_SECONDS") or (15 if IS_THOROUGH else 0))
+"""How long the load goes on after each step of an upgrade. Without it, until a few more jobs have ended."""
 
 
 def before() -> dict[str, str]:

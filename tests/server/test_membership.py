@@ -136,6 +136,23 @@ async def test_a_newer_server_says_which_server_does_not_end_and_changes_nothing
     assert closing.error is None, "the announcement has gone with the server that made it"
 
 
+async def test_older_servers_start_again_some_time_after_a_newer_one_was_killed_while_it_waited(
+    older: Database, newer: Database, clock: ShiftedClock
+) -> None:
+    """Its announcement would have kept everybody out, and nobody had changed anything."""
+    await newer.write(
+        lambda tx: servers.renew(tx, "srv_new", FUTURE, announced=FUTURE, seconds=migrate.ANNOUNCED_SECONDS)
+    )
+    with pytest.raises(Incompatible):
+        await membership.join(older, "srv_old")
+    clock.advance(migrate.ANNOUNCED_SECONDS + 1)
+    await membership.join(older, "srv_old")
+    clock.advance(servers.FIRST_LEASE_SECONDS)
+    await Membership(older, "srv_old", Closing()).step()
+    count = await older.read(lambda tx: tx.one("SELECT count(*) AS count FROM servers"))
+    assert count == {"count": 1}, "and rows of servers that were killed do not stay"
+
+
 async def test_no_older_server_starts_while_a_newer_one_waits(
     older: Database, newer: Database, postgres_url: str
 ) -> None:
