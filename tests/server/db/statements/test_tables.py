@@ -2,11 +2,16 @@
 
 import importlib
 import pkgutil
+import re
+import sqlite3
+from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import inspect
 
 import terracrew.server
+from terracrew.server.db import open_database
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.table import KNOWN_TABLES, Table
 from terracrew.server.jobs import attempt_store
@@ -49,6 +54,39 @@ async def test_every_field_of_a_row_is_a_column_of_the_same_type_on_both_databas
             assert not is_nullable or _accepts_none(table, name), (
                 f"{table.name}.{name} may be NULL, but {table.kind.__name__}.{name} may not be None"
             )
+
+
+WITHOUT_CHECK = {
+    ("states", "origin"): "the first migration has none, and SQLite cannot add one",
+    ("steps", "name"): "a step that is added needs a new version of the protocol",
+}
+
+
+async def test_the_database_checks_every_column_that_has_a_fixed_set_of_values(tmp_path: Path) -> None:
+    """So a new value needs a migration that changes the CHECK, which is not an addition: older servers, which cannot read the value,
+    end before the first row has it."""
+    await (await open_database(f"{tmp_path}/a.db")).close()
+    with sqlite3.connect(f"{tmp_path}/a.db") as sqlite:
+        made: dict[str, str] = dict(sqlite.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table'"))
+    unchecked = {
+        (table.name, name)
+        for table in known_tables()
+        for name, of in _types(table).items()
+        if _is_fixed(of) and not re.search(rf"\b{name}\b[^,]* IN \(", made[table.name])
+    }
+    assert unchecked == set(WITHOUT_CHECK)
+
+
+def _types(table: Table[msgspec.Struct]) -> dict[str, inspect.Type]:
+    described = inspect.type_info(table.kind)
+    assert isinstance(described, inspect.StructType)
+    return {field.name: field.type for field in described.fields if field.name in table.fields}
+
+
+def _is_fixed(of: inspect.Type) -> bool:
+    if isinstance(of, inspect.UnionType):
+        return any(map(_is_fixed, of.types))
+    return isinstance(of, inspect.EnumType | inspect.LiteralType)
 
 
 def _accepts_none(table: Table[msgspec.Struct], name: str) -> bool:

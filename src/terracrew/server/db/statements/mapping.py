@@ -20,6 +20,10 @@ from terracrew.server.db.seam import Param, Row
 S = TypeVar("S", bound=msgspec.Struct)
 _WORDS = re.compile("[A-Z][a-z]+")
 _MAX_ERROR_CHARACTERS = 300
+UNREADABLE_ADVICE = (
+    "A newer server, or something else than a server, has changed its row: upgrade this server if the others are newer, else "
+    "correct the row, or restore a backup"
+)
 _PLAIN = (
     inspect.NoneType,
     inspect.BoolType,
@@ -52,8 +56,7 @@ def damaged(what: str, key: str, error: Exception) -> Damaged:
     """Return the error about a stored value that cannot be read."""
     words = " ".join(word.lower() for word in _WORDS.findall(what))
     return Damaged(
-        f"the stored {words} {key} cannot be read: {str(error)[:_MAX_ERROR_CHARACTERS]}. Something else than a server has "
-        "changed its row: correct it, or restore a backup"
+        f"the stored {words} {key} cannot be read: {str(error)[:_MAX_ERROR_CHARACTERS]}. {UNREADABLE_ADVICE}"
     )
 
 

@@ -7,6 +7,7 @@ from terracrew.logging import get_logger
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import RunnerSession
+from terracrew.server.db.statements.mapping import UNREADABLE_ADVICE
 from terracrew.server.hub.runners import once_connections
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.jobs.attempts import claim_store, claims
@@ -58,7 +59,4 @@ async def _decide(
 def _problem(error: Exception) -> str:
     if isinstance(error, TerracrewError):
         return error.message
-    return (
-        f"a stored value of the job, its module or its group cannot be read: {str(error)[:300]}. Something else than a server has "
-        "changed its row: correct it, or restore a backup"
-    )
+    return f"a stored value of the job, its module or its group cannot be read: {str(error)[:300]}. {UNREADABLE_ADVICE}"
