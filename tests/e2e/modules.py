@@ -50,6 +50,16 @@ output "done" {{ value = terraform_data.after.output }}
 """
 
 
+def counted(witness: str) -> str:
+    """A module whose every apply replaces a resource, and appends one word to the witness."""
+    return f"""
+resource "terraform_data" "counted" {{
+  triggers_replace = timestamp()
+  provisioner "local-exec" {{ command = "echo applied >> {witness}" }}
+}}
+"""
+
+
 def scripted_apply(script: str) -> str:
     """An apply of one resource that runs a script."""
     return f"""

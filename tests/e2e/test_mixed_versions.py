@@ -68,18 +68,15 @@ def agreed(system: System, newest: int) -> int:
 
 @pytest.mark.feature("C5.negotiated", "V1.reported", "O4.adopted")
 def test_a_server_works_with_runners_and_executors_of_the_version_before_and_after(system: System) -> None:
-    """Each runs an apply. An apply that the older one has begun is finished by its executor under the newer one, and back."""
+    """Each claims and starts an apply, and its executor finishes it after the runner was replaced by one of the other version."""
     system.start_server(runner=False)
     credentials = system.register_runner()
-    system.module("quick", modules.quick())
     witness, gates = system.directory / "witness", [system.directory / "gate-0", system.directory / "gate-1"]
     for index, gate in enumerate(gates):
         system.module(f"slow-{index}", modules.gated_apply(str(witness), str(gate)))
     runner = system.start_runner(credentials | before())
     for index, (number, other, other_number) in enumerate((("0.0.9", after(), "0.2.0"), ("0.2.0", before(), "0.0.9"))):
         wait_for_version(system, number)
-        quick = system.wait(system.run("quick", "APPLY"))
-        assert quick["status"] == "SUCCEEDED", runner.log.read_text()
         slow = system.run(f"slow-{index}", "APPLY")
         eventually(
             lambda count=index + 1: witness.exists() and witness.read_text().count("begin") == count, what="begin"
@@ -103,11 +100,11 @@ class Load:
 
     def __init__(self, system: System, count: int) -> None:
         self._system = system
-        self.jobs: list[tuple[str, str]] = []
+        self.jobs: list[tuple[str, str, str]] = []
         self._is_over = threading.Event()
         self._errors: list[BaseException] = []
         for index in range(count):
-            system.module(f"m{index}", modules.quick(f"{index}"))
+            system.module(f"m{index}", modules.counted(str(system.directory / f"m{index}.witness")))
         self._threads = [threading.Thread(target=self._run, args=[f"m{index}"], daemon=True) for index in range(count)]
 
     def __enter__(self) -> "Load":
@@ -121,12 +118,12 @@ class Load:
             thread.join(120)
         assert not self._errors, self._errors
 
-    def wait_for_more(self, count: int = 3) -> None:
+    def wait_for_more(self, count: int = 2) -> None:
         """Wait until so many jobs that are queued from now on have ended."""
         self._is_over.wait(LOAD_SECONDS)
         first = len(self.jobs)
         eventually(
-            lambda: sum(self._has_ended(job) for _, job in self.jobs[first:]) >= count, within=90, what="more jobs"
+            lambda: sum(self._has_ended(job) for *_, job in self.jobs[first:]) >= count, within=90, what="more jobs"
         )
 
     def _has_ended(self, job: str) -> bool:
@@ -139,7 +136,7 @@ class Load:
                     return
                 kind = "PLAN" if turn % 3 == 2 else "APPLY"
                 job = self._through(lambda kind=kind: self._system.run(module, kind))
-                self.jobs.append((kind, job))
+                self.jobs.append((module, kind, job))
                 self._through(lambda job=job: self._system.wait(job, within=120))
         except BaseException as error:
             self._errors.append(error)
@@ -175,7 +172,7 @@ def test_servers_and_runners_are_upgraded_under_load_and_no_job_is_lost(two: Fle
     runners = {name: two.start_runner(each, name) for name, each in credentials.items()}
     for name in runners:
         wait_for_version(two, __version__, name, name)
-    with Load(two, 3) as load:
+    with Load(two, 2) as load:
         load.wait_for_more()
         replace(two, 0, newer)
         load.wait_for_more()
@@ -183,19 +180,24 @@ def test_servers_and_runners_are_upgraded_under_load_and_no_job_is_lost(two: Fle
         replace(two, 1, newer)
         load.wait_for_more()
         for name, each in credentials.items():
-            runners[name].kill(signal.SIGINT)
-            assert runners[name].stop() is not None
+            assert runners[name].stop() == 0
             runners[name] = two.start_runner(each | newer, name)
             wait_for_version(two, "0.2.0", name, name)
         load.wait_for_more()
-    assert len(load.jobs) >= 12
-    for kind, job in load.jobs:
+    assert len(load.jobs) >= 8
+    for _, kind, job in load.jobs:
         found = two.wait(job)
-        assert (found["status"], len(found["attempts"])) == ("SUCCEEDED", 1), found
+        # A server that is stopped may have claimed a job for a runner that it has closed the connection to.
+        ran = [each["outcome"] for each in found["attempts"] if each["outcome"] != "handed_back" or each["started_at"]]
+        assert (found["status"], ran) == ("SUCCEEDED", ["succeeded"]), found["attempts"]
+        assert not any(each["may_hold_lock"] for each in found["attempts"])
         text = two.log(job)
         assert ("Apply complete" in text) if kind == "APPLY" else ("Plan:" in text or "No changes" in text), text
     everything = two.api.list("/jobs")
-    assert {each["id"] for each in everything} == {job for _, job in load.jobs}, "and none was made twice"
+    assert {each["id"] for each in everything} == {job for *_, job in load.jobs}, "and none was made twice"
+    for module in ("m0", "m1"):
+        applies = [job for name, kind, job in load.jobs if (name, kind) == (module, "APPLY")]
+        assert (two.directory / f"{module}.witness").read_text().split() == ["applied"] * len(applies)
     assert agreed(two, NEWEST + 1) == NEWEST + 1
     assert agreed(two, NEWEST) == NEWEST
     assert versions_of_servers(two) == {"0.2.0"}
