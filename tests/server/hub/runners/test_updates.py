@@ -8,11 +8,14 @@ from terracrew import ids
 from terracrew.protocol import messages
 from terracrew.protocol.messages import Installation, UpdateReport
 from terracrew.server.db.seam import Row
+from terracrew.server.hub.notify import HubNotifier
+from terracrew.server.releases import store as releases
 from terracrew.server.runner_updates import store
 from terracrew.server.runner_updates.model import InstanceUpdate
 from tests.server.application import on_one
 from tests.server.hub.asked_updates import asked
 from tests.server.hub.hub_clients import Client, Hub, refusal
+from tests.server.releases.release_rows import new_release, wheel
 
 pytestmark = pytest.mark.feature("V3.self")
 
@@ -142,6 +145,30 @@ async def test_a_report_without_the_id_of_an_update_is_refused(hub: Hub, update_
     async with hub.runner(is_self_updating=True) as runner:
         await runner.send(UpdateReport(update_id, "done"))
         assert await refusal(runner) == ("invalid", True)
+
+
+@on_one
+async def test_an_update_is_asked_for_on_each_connection_once_also_if_a_wake_up_was_lost(hub: Hub) -> None:
+    release = new_release("0.2.0", artifacts=[wheel("0.2.0")])
+    await hub.server.db.write(lambda tx: releases.insert(tx, release))
+    notifier = HubNotifier(hub.server.hub.runners)
+    async with hub.runner(is_self_updating=True) as runner:
+        update = await asked(hub)
+        await notifier.sweep()
+        await notifier.sweep()
+        await notifier.step({("updates", f"{update.job_id} {update.instance_id}")})
+        await runner.send(UpdateReport(update.id, "running", "fetch"))
+        await runner.send(messages.Claim(ids.new("job"), 1))
+        assert [(await runner.get())["type"] for _ in range(2)] == ["update", "missed"], "it is sent once"
+    async with hub.runner(is_self_updating=False) as runner:
+        await taken(runner)  # which fails if anything else is sent before
+    async with hub.runner(is_self_updating=True) as runner:
+        found = await runner.get()
+        assert (found["type"], found["update_id"], found["version"]) == ("update", update.id, "0.2.0")
+        await runner.send(UpdateReport(update.id, "done"))
+        await taken(runner)
+    async with hub.runner(is_self_updating=True) as runner:
+        await taken(runner)  # it has ended
 
 
 async def test_a_report_about_the_update_of_another_instance_is_refused(hub: Hub) -> None:

@@ -22,4 +22,5 @@ CREATE TABLE instance_updates (
     CONSTRAINT instance_updates_of_job UNIQUE (job_id, instance_id)
 );
 CREATE UNIQUE INDEX instance_updates_open ON instance_updates (instance_id) WHERE status IN ('asked', 'running');
+CREATE INDEX instance_updates_of_instance ON instance_updates (instance_id);
 CREATE INDEX instance_updates_of_runner ON instance_updates (runner_id);
