@@ -157,6 +157,7 @@ class Server:
     def dashboard(self) -> DashboardContext:
         return DashboardContext(
             url=self.settings.url,
+            release_key=self.settings.release_key,
             db=self.db,
             objects=self.objects,
             keys=self.keys,

@@ -26,6 +26,8 @@ from terracrew.server.uploads.service import Staging
 class DashboardContext:
     url: str
     """How browsers reach this server."""
+    release_key: str
+    """The public key of releases, which a runner is registered with; empty if the server's settings have none."""
     db: Database
     objects: Objects
     keys: Keyring

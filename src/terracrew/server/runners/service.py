@@ -109,17 +109,21 @@ async def set_cloud_token(tx: Tx, runner_id: str, token: str) -> None:
     tx.wake("access", runner_id)
 
 
-async def register(tx: Tx, who: Principal, new: Registration, url: str, token_seconds: float) -> Registered:
+async def register(
+    tx: Tx, who: Principal, new: Registration, url: str, token_seconds: float, release_key: str = ""
+) -> Registered:
     """Register a runner with a worker token of its own. Only the answer contains the token; the server stores its hash."""
     group = await _group(tx, who, new.group)
     known = await store.at(tx, group.organization_id, paths.join(group.path, paths.name(new.name)))
     if known is not None and not known.is_shared and new.replace:
-        return await reregister(tx, who, known.id, url, token_seconds)
+        return await reregister(tx, who, known.id, url, token_seconds, release_key)
     token = credentials.new("tcw")
-    return await _registered(tx, await _insert(tx, who, new, group, token, token_seconds), token, url)
+    return await _registered(tx, await _insert(tx, who, new, group, token, token_seconds), token, url, release_key)
 
 
-async def reregister(tx: Tx, who: Principal, reference: str, url: str, token_seconds: float) -> Registered:
+async def reregister(
+    tx: Tx, who: Principal, reference: str, url: str, token_seconds: float, release_key: str = ""
+) -> Registered:
     """Give a runner a new worker token. The old one ends, and the connections that were opened with it end within seconds."""
     runner = await hold(tx, who, reference)
     rules.require_not_declared(runner, "get a new token")
@@ -134,10 +138,10 @@ async def reregister(tx: Tx, who: Principal, reference: str, url: str, token_sec
     await store.set_worker_token(tx, runner.id, token.sha256, tx.now + token_seconds)
     await note(tx, who, "runner.replace_token", runner)
     tx.wake("access", runner.id)
-    return await _registered(tx, runner, token, url)
+    return await _registered(tx, runner, token, url, release_key)
 
 
-async def _registered(tx: Tx, runner: Runner, token: Secret, url: str) -> Registered:
+async def _registered(tx: Tx, runner: Runner, token: Secret, url: str, release_key: str) -> Registered:
     environment = {
         "TERRACREW_API_URL": url,
         "TERRACREW_RUNNER__ID": runner.id,
@@ -145,6 +149,8 @@ async def _registered(tx: Tx, runner: Runner, token: Secret, url: str) -> Regist
         "TERRACREW_RUNNER__CREDENTIALS__WORKER_ID": runner.id,
         "TERRACREW_RUNNER__CREDENTIALS__WORKER_TOKEN": token.text,
     }
+    if release_key:  # it is pinned now: a runner never asks its server for it
+        environment["TERRACREW_RUNNER_RELEASE_KEY"] = release_key
     command = "terracrew runner start"
     if runner.allow_multiple_instances:
         command += ' --instance "$(hostname)"'  # each of its processes needs a name of its own

@@ -58,8 +58,8 @@ async def create(request: TreeCall, data: JSONBody[NewRunner]) -> RunnerView:
 async def register(request: TreeCall, data: JSONBody[Registration]) -> Registered:
     """Register a runner by its name. The answer has its runner ID and its runner token, which is shown this once."""
     who, settings = request.user, request.context.settings
-    seconds = settings.worker_token_seconds
-    return await request.context.db.write(lambda tx: service.register(tx, who, data, settings.url, seconds))
+    seconds, key = settings.worker_token_seconds, settings.release_key
+    return await request.context.db.write(lambda tx: service.register(tx, who, data, settings.url, seconds, key))
 
 
 @get("/runners/{runner:str}", summary="Show a runner")
@@ -82,9 +82,9 @@ async def reregister(request: TreeCall, runner: FromPath[str]) -> Registered:
     that the runner has now continue.
     """
     who, settings = request.user, request.context.settings
-    seconds = settings.worker_token_seconds
+    seconds, key = settings.worker_token_seconds, settings.release_key
     return await request.context.db.write(
-        lambda tx: service.reregister(tx, who, tree_path(runner), settings.url, seconds)
+        lambda tx: service.reregister(tx, who, tree_path(runner), settings.url, seconds, key)
     )
 
 

@@ -114,7 +114,8 @@ async def _register(request: DashboardCall, form: RegisterForm) -> Registered:
     except msgspec.ValidationError as error:
         raise Invalid(f"these values are not valid: {error}") from None
     url, seconds = request.context.url, request.context.identity.tokens.worker_token_seconds
-    return await request.context.db.write(lambda tx: service.register(tx, request.user, new, url, seconds))
+    key = request.context.release_key
+    return await request.context.db.write(lambda tx: service.register(tx, request.user, new, url, seconds, key))
 
 
 pages = Router(

@@ -63,7 +63,7 @@ async def reregister(request: DashboardCall, runner: FromPath[str]) -> Response[
     seconds = request.context.identity.tokens.worker_token_seconds
 
     async def write(tx: Tx) -> dict[str, Any]:
-        made = await service.reregister(tx, request.user, runner, url, seconds)
+        made = await service.reregister(tx, request.user, runner, url, seconds, request.context.release_key)
         return start.shown(made, tx.now)
 
     try:
