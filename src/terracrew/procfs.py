@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+_SET_PARENT_DEATH_SIGNAL = 1
 _SET_DUMPABLE = 4
 _SET_CHILD_SUBREAPER = 36
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -51,6 +52,11 @@ def show_as(command: str) -> None:
     if 0 < first < end:
         text = command.encode().replace(b" ", b"\0")[: end - first - 1]
         ctypes.memmove(first, text.ljust(end - first, b"\0"), end - first)
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the thread that forked it ends. It holds until a program with other rights is executed."""
+    _libc.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
 
 
 def become_subreaper() -> None:

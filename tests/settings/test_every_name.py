@@ -20,6 +20,7 @@ VALUES: dict[str, Any] = {
     "runner.credentials.client_secret": "another secret",
     "runner.capacity": 7,
     "runner.rotate_worker_token": False,
+    "runner.release_key": "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3",
     "runner.stop_seconds": 110.0,
     "runner.idle_seconds": 300.0,
     "runner.max_lifetime_seconds": 86_400.0,
@@ -74,6 +75,7 @@ VALUES: dict[str, Any] = {
 and `test_dispatchers.py` those that not every dispatcher has."""
 INSTEAD_OF_OTHERS = {
     "runner.path",
+    "runner.self_update",
     "executor.user",
     "runner.credentials.service_account_path",
     "runner.credentials.helper",

@@ -11,6 +11,8 @@ from terracrew.runner.config import HelperCommand
 from terracrew.settings import layers
 from tests.settings.runner_files import FULL, ORGANIZATION, RUNNER, problems_of, write
 
+KEY = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
+
 
 def test_isolation_and_the_paths_that_modules_need_are_settings(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(file, executor={"isolation": "none", "read_paths": ["/srv/mirror"]})
@@ -203,3 +205,17 @@ def test_settings_of_hooks_are_checked(file: Path, tmp_path: Path) -> None:
     (problem,) = problems_of(file)
     assert problem.startswith(f"  hooks_preapproval.preapproved_hooks_directory ({file}:16): ")
     assert "is not a directory, and pre-approval of hooks is enabled" in problem
+
+
+@pytest.mark.feature("V3.update")
+def test_a_runner_updates_itself_only_with_a_key_for_releases(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not layers.load(file).updates_itself
+    monkeypatch.setenv("TERRACREW_RUNNER__SELF_UPDATE", "true")
+    assert problems_of(file) == [
+        "  runner.release_key: is required with runner.self_update (in the file, or as TERRACREW_RUNNER_RELEASE_KEY)"
+    ]
+    monkeypatch.setenv("TERRACREW_RUNNER_RELEASE_KEY", "RWQ")
+    assert "runner.release_key (environment TERRACREW_RUNNER_RELEASE_KEY)" in problems_of(file)[0]
+    monkeypatch.setenv("TERRACREW_RUNNER_RELEASE_KEY", KEY)
+    loaded = layers.load(file)
+    assert (loaded.updates_itself, loaded.release_key) == (True, KEY)

@@ -99,6 +99,10 @@ class RunnerConfig(msgspec.Struct, frozen=True):
     """Variables that settings were read from. Engines do not get them."""
     reread_seconds: float | None = None
     """After how long the settings must be read again, so that the token for a vault does not expire; None: only if asked."""
+    updates_itself: bool = False
+    """Whether it updates itself when the server asks it to. It does not, whatever this says, where it cannot (`updating`)."""
+    release_key: str = ""
+    """The public key, in the format of minisign, by which releases are signed that this runner installs."""
     installation: Installation = Installation()
     executor_entry: str = "terracrew.executor.main:run"
 

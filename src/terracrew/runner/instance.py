@@ -26,7 +26,8 @@ _KEY = re.compile(f"[0-9a-f]{{{2 * _KEY_BYTES}}}")
 class LocalInstance:
     """Holds the lock of a working directory until `release`. The kernel releases it when the process ends."""
 
-    def __init__(self, working_directory: str) -> None:
+    def __init__(self, working_directory: str, held: int | None = None) -> None:
+        """`held` is the descriptor of its lock, if the process that started this one holds it (`updating.launcher`)."""
         self.root = Path(working_directory)
         self.attempts = self.root / "attempts"
         self.undelivered = self.root / "undelivered"
@@ -45,7 +46,7 @@ class LocalInstance:
         try:
             for folder in (*own, self.workspaces, self.engine_directories):
                 durable.make_directory(folder)
-            self._lock = _lock(self.root / _LOCK)
+            self._lock = lock(working_directory) if held is None else _inherited(held)
             self.key = _key(self.root / "instance.key")
             self.history = RememberedPoints(self.root / "history")
         except OSError as error:
@@ -71,7 +72,7 @@ def wait_for_drain(working_directory: str, max_seconds: float, report: Callable[
     until = time.monotonic() + max_seconds
     while path.exists():
         try:
-            os.close(_lock(path))
+            os.close(lock(working_directory))
             return
         except Conflict as error:
             if time.monotonic() >= until:
@@ -82,9 +83,14 @@ def wait_for_drain(working_directory: str, max_seconds: float, report: Callable[
         time.sleep(_POLL_SECONDS)
 
 
-def _lock(path: Path) -> int:
+def lock(working_directory: str) -> int:
+    """Lock a working directory, which is made if it does not exist. Raises Conflict if another runner uses it."""
+    path = Path(working_directory) / _LOCK
     try:
+        durable.make_directory(path.parent)
         return process_lock.acquire(path)
+    except OSError as error:
+        raise Invalid(f"the working directory {path.parent} cannot be used: {error}") from error
     except AlreadyLockedError as error:
         words = f"another runner (process {error.holder}) uses {path.parent}"
         if error.doing == _DRAINING:
@@ -93,6 +99,12 @@ def _lock(path: Path) -> int:
                 f"SIGTERM (kill {error.holder}) it ends at once; its jobs continue, and the next runner takes them over"
             ) from None
         raise Conflict(f"{words}: stop it, or give this one its own working_directory.working_directory") from None
+
+
+def _inherited(descriptor: int) -> int:
+    os.set_inheritable(descriptor, False)
+    process_lock.say(descriptor, "")  # the version before may have said that it drains
+    return descriptor
 
 
 def _key(path: Path) -> str:

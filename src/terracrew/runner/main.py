@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,12 +20,16 @@ from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.connection.hub_connection import HubConnection
 from terracrew.runner.dispatch import registry
+from terracrew.runner.handover import Launched, SettingsSource
 from terracrew.runner.instance import LocalInstance
 from terracrew.runner.lifetime import Lifetime
 from terracrew.runner.notices import watch as notices
 from terracrew.runner.one_job import OneJob
 from terracrew.runner.reload import ConfigUpdates
 from terracrew.runner.stop import Stop
+
+if TYPE_CHECKING:
+    from terracrew.runner.updating.updater import Updater
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +55,8 @@ async def run(
     set_levels: Callable[[dict[str, str]], None] = lambda _: None,
     updates: ConfigUpdates | None = None,
     one_job: OneJob | None = None,
+    launched: Launched | None = None,
+    source: SettingsSource | None = None,
 ) -> None:
     """Run until told to stop, or until one job has been run. Raises the error that makes running pointless (Conflict, Incompatible,
     Invalid, Removed), unless the one job was run, or its credential has ended."""
@@ -62,7 +68,7 @@ async def run(
     dispatchers = await registry.open_all(config, zygote_environment)
     instance = None
     try:
-        instance = LocalInstance(config.working_directory)
+        instance = LocalInstance(config.working_directory, launched.lock if launched else None)
         dispatchers.use_instance(instance.key)
         config = await _with_users(config)
         claims, reports = Claims(config.capacity, is_for_one_job=config.is_for_one_job), Reports()
@@ -90,12 +96,16 @@ async def run(
             if watch is not None:
                 await watch.step()  # a runner that is started again before its machine ends must not take a job first
                 background.append(tasks.create_task(watch.run()))
+            updater = None
+            if launched is not None and source is not None:
+                updater = _updater(config, source, connection, stop, supervisor, claims)
+                background.append(tasks.create_task(updater.run()))
             connecting = tasks.create_task(connection.run())
             stopping = tasks.create_task(_stop_on_signal(stop, instance, connection, supervisor, claims))
             ends: set[asyncio.Task[Any]] = {connecting, stopping}
             proving = None
             if config.is_on_trial:
-                proving = tasks.create_task(_prove(config, connection, supervisor))
+                proving = tasks.create_task(_prove(config, connection, supervisor, updater))
                 ends.add(proving)
             if one_job is not None:
                 ends.add(tasks.create_task(_end_after_one_job(one_job, stop, supervisor)))
@@ -121,13 +131,35 @@ async def run(
             instance.release()
 
 
-async def _prove(config: RunnerConfig, connection: HubConnection, supervisor: AttemptSupervisor) -> TrialFailed:
+def _updater(
+    config: RunnerConfig,
+    source: SettingsSource,
+    connection: HubConnection,
+    stop: Stop,
+    supervisor: AttemptSupervisor,
+    claims: Claims,
+) -> "Updater":
+    from terracrew.runner.updating.updater import Updater  # few runners update themselves, and it takes memory
+
+    def is_starting() -> bool:
+        return supervisor.is_starting or claims.pending > 0
+
+    return Updater(
+        config, source, connection, stop, is_starting, lambda: supervisor.is_idle, is_on_trial=config.is_on_trial
+    )
+
+
+async def _prove(
+    config: RunnerConfig, connection: HubConnection, supervisor: AttemptSupervisor, updater: "Updater | None"
+) -> TrialFailed:
     """Run the no-op job once a server has answered, and let the runner take jobs if it passes. Returns why it has to end if it fails."""
     from terracrew.runner import trial  # few runners are on trial, and it takes memory
 
     await connection.welcomed.wait()
     log.info("on trial: this runner takes no job before a no-op job has passed")
     proved = await trial.prove(supervisor, connection.engines, is_engine_installed=config.is_engine_installed)
+    if proved.is_passed and updater is not None and not updater.confirm(proved.words):
+        return TrialFailed("this version was given up before it had proved itself")
     connection.end_trial(TrialReport(proved.is_passed, proved.words, proved.seconds))
     if proved.is_passed:
         log.info("the no-op job has passed: %s", proved.words)

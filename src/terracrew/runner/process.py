@@ -4,6 +4,9 @@ import asyncio
 import logging
 import signal
 import sys
+from pathlib import Path
+
+import msgspec
 
 from terracrew import logging as diagnostics
 from terracrew import plugins, procfs
@@ -11,16 +14,19 @@ from terracrew.errors import TerracrewError
 from terracrew.runner import engine_users, handover
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.dispatch import early_zygote
-from terracrew.runner.handover import SettingsSource
+from terracrew.runner.handover import Launched, SettingsSource
 from terracrew.runner.main import run
 from terracrew.runner.one_job import OneJob, OneJobSettings
 from terracrew.runner.reload import ConfigUpdates, Reload
 from terracrew.runner.stop import Stop
+from terracrew.runner.updating import launcher, versions
 
 log = logging.getLogger("terracrew.runner")
 
 
-async def _run(config: RunnerConfig, source: SettingsSource | None, wanted: OneJobSettings | None) -> int:
+async def _run(
+    config: RunnerConfig, source: SettingsSource | None, wanted: OneJobSettings | None, launched: Launched | None
+) -> int:
     """Run, and return the exit code: 0, or that of the one job."""
     stop, loop, updates = Stop(config.stop_seconds), asyncio.get_running_loop(), ConfigUpdates()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -36,7 +42,11 @@ async def _run(config: RunnerConfig, source: SettingsSource | None, wanted: OneJ
 
     one_job = OneJob(wanted, config.server_url) if wanted else None
     try:
-        await run(config, stop, set_levels=set_levels, updates=updates, one_job=one_job)
+        await run(
+            config, stop, set_levels=set_levels, updates=updates, one_job=one_job, launched=launched, source=source
+        )
+        if stop.is_switching:
+            return launcher.SWITCH_EXIT_CODE
         return await one_job.exit_code() if one_job else 0
     finally:
         if reloading is not None:
@@ -50,10 +60,16 @@ def main() -> int:
         entry, *engine_paths = local
         plugins.load(plugins.DISPATCHERS, engine_users.DISPATCHER)
         early_zygote.fork(entry, engine_paths)
-    config, source, one_job = handover.accept(int(descriptor))
+    config, source, one_job, launched = handover.accept(int(descriptor))
     diagnostics.configure(config.log_level)
+    if launched is not None and launched.is_on_trial:
+        config = msgspec.structs.replace(config, is_on_trial=True)
+    if launched is None and config.updates_itself:
+        log.warning("this runner does not update itself: %s", handover.why_not_launched(config, one_job))
     try:
-        return asyncio.run(_run(config, source, one_job))
+        return asyncio.run(_run(config, source, one_job, launched))
     except TerracrewError as error:
         log.critical("%s", error)
+        if launched is not None and launched.is_on_trial:
+            versions.give_up(versions.folder_of(Path(config.working_directory)), error.message)
         return error.exit_code

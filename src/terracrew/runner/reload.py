@@ -51,6 +51,8 @@ NEED_RESTART = {
     "idle_seconds": "runner.idle_seconds",
     "max_lifetime_seconds": "runner.max_lifetime_seconds",
     "notices": "runner.notices",
+    "updates_itself": "runner.self_update",
+    "release_key": "runner.release_key",
     "is_on_trial": "runner.on_trial",
     "cgroup": "working_directory.cgroup",
     "engine_accounts": "executor.user",

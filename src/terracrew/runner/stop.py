@@ -22,6 +22,8 @@ class Stop:
         """The runner ends at once. Its executors continue, and the next runner process finds them."""
         self._is_signaled = False
         self.departures = Departures()
+        self.is_switching = False
+        """Whether the runner ends so that the version is started that it has chosen."""
         self.is_hurried = False
         """Whether attempts that end with the runner are interrupted now."""
 
@@ -44,6 +46,11 @@ class Stop:
         if reason:
             self.departures.announce(_LIFETIME, Departure(reason, time.time(), None, "runner"))
         self.drain.set()
+
+    def switch(self) -> None:
+        """End at once, so that another version of this runner is started. Its executors continue."""
+        self.is_switching = True
+        self.exit_now()
 
     def exit_now(self) -> None:
         self.drain.set()

@@ -53,6 +53,7 @@ def check(values: Tree) -> Iterator[Combination]:
     yield from _hooks(values)
     yield from _dispatchers(values)
     yield from _engine_users(values)
+    yield from _self_update(values)
 
 
 def _names(values: Tree) -> Iterator[Combination]:
@@ -159,6 +160,13 @@ def _dispatcher(values: Tree, section: tuple[str, ...]) -> Iterator[Combination]
     for name in sorted(str(each) for each in cast("Tree", data) if each != "api_url"):
         words = "the dispatcher `local` has no such setting"
         yield Combination((*section, "data", name), words, missing=[(*section, "type")])
+
+
+def _self_update(values: Tree) -> Iterator[Combination]:
+    key = ("runner", "release_key")
+    if _is_set(values, ("runner", "self_update")) and find(values, key) is None:
+        words = "is required with runner.self_update (in the file, or as TERRACREW_RUNNER_RELEASE_KEY)"
+        yield Combination(key, words, missing=[key])
 
 
 def _variable(path: tuple[str, ...]) -> str:

@@ -21,6 +21,7 @@ SHORT_NAMES = {
     "TERRACREW_API_URL": ("server", "url"),
     "TERRACREW_URL": ("server", "url"),
     "TERRACREW_RUNNER_PATH": ("runner", "path"),
+    "TERRACREW_RUNNER_RELEASE_KEY": ("runner", "release_key"),
     "TERRACREW_SERVICE_ACCOUNT_PATH": ("runner", "credentials", "service_account_path"),
     "TERRACREW_CREDENTIAL_HELPER_CMD_PATH": ("runner", "credentials", "helper", "command"),
     "TERRACREW_CREDENTIAL_HELPER_CMD_ARGS": ("runner", "credentials", "helper", "args"),

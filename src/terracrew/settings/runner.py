@@ -27,6 +27,12 @@ def _organization(text: str) -> str:
     return text if text == SHARED else ids.parse("org", text)
 
 
+def _release_key(text: str) -> str:
+    from terracrew import minisign  # it loads a large library, which most runners need later, and commands not at all
+
+    return str(minisign.PublicKey.parse(text))
+
+
 def _engine_user(text: str) -> str:
     try:
         engine_users.parse(text)
@@ -158,6 +164,18 @@ class RunnerSection(SettingsSection):
         description="Take no job before a no-op job has passed: the default engine runs `init`, `plan` and `apply` on a configuration "
         "that changes nothing, isolated as in every job. The server is told how it ended; if it failed, the process logs the reason and "
         "exits with the code 1. For a new version that must prove itself, such as the first instance of a deployment.",
+    )
+    self_update: bool = Field(
+        default=False,
+        description="Whether the runner updates itself when somebody updates it on the server (docs/updating-runners.md). It fetches "
+        "the release from the server, and installs it only if it was signed with `release_key`. Jobs that run go on. A runner in a "
+        "container, one for one job (`--once`) and one that runs from sources never update themselves.",
+    )
+    release_key: Annotated[str, checked(_release_key)] | None = Field(
+        default=None,
+        description="The public key of releases: a line in the format of minisign. `terracrew runner register` prints it. The runner "
+        "never takes another one from the server, so a server that was taken over cannot have it install anything. "
+        "Also TERRACREW_RUNNER_RELEASE_KEY.",
     )
     rotate_worker_token: bool = Field(
         default=True,
@@ -322,6 +340,8 @@ class RunnerSettings(SettingsSection):
             max_lifetime_seconds=self.runner.max_lifetime_seconds,
             notices=self.runner.notices,
             is_on_trial=self.runner.on_trial,
+            updates_itself=self.runner.self_update,
+            release_key=self.runner.release_key or "",
             cgroup=self.working_directory.cgroup,
             dispatcher=self.job_dispatcher.type,
             dispatcher_data=self.job_dispatcher.own_data,

@@ -15,6 +15,7 @@ SHOWN = frozenset(
         "runner.path",
         "runner.instance",
         "runner.organization_id",
+        "runner.release_key",
         "runner.notices",
         "runner.credentials.client_id",
         "runner.credentials.service_account_path",

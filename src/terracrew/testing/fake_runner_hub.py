@@ -16,6 +16,7 @@ from terracrew.protocol.messages import FromRunner, RunnerHello, RunnerWelcome
 
 M = TypeVar("M", bound=FromRunner)
 BOUND = 60.0
+RELEASES = "/runnerhub/releases/"
 
 
 class Peer:
@@ -70,6 +71,12 @@ class FakeRunnerHub:
         """What it answers to a runner that asks how its one job ended."""
         self.asked_with: list[str] = []
         """The credentials with which runners have asked for it."""
+        self.files: dict[str, bytes] = {}
+        """The files of releases that runners may fetch, by their names."""
+        self.ranges: list[tuple[str, int]] = []
+        """The files that runners have asked for, each with the byte from which on."""
+        self.cut_after: list[int] = []
+        """After how many bytes the next answers with a file break off."""
         self._peers: asyncio.Queue[Peer] = asyncio.Queue()
 
     async def peer(self) -> Peer:
@@ -85,6 +92,8 @@ class FakeRunnerHub:
         elif scope["type"] == "http" and scope["path"].endswith("/outcome"):
             self.asked_with.append(dict(scope["headers"])[b"authorization"].decode().removeprefix("Bearer "))
             await self._answer_json(send, msgspec.json.encode(self.outcome))
+        elif scope["type"] == "http" and scope["path"].startswith(RELEASES):
+            await self._give_file(scope, send)
         elif scope["type"] == "websocket" and scope["path"] == "/runnerhub":
             await self._serve(scope, receive, send)
 
@@ -111,10 +120,28 @@ class FakeRunnerHub:
             answer = {"error": "invalid_client", "code": "unauthenticated", "error_description": words}
         await self._answer_json(send, msgspec.json.encode(answer), self.token_status)
 
-    async def _answer_json(self, send: Any, body: bytes, status: int = 200) -> None:
-        headers = [(b"content-type", b"application/json")]
+    async def _answer_json(self, send: Any, body: bytes, status: int = 200, kind: str = "application/json") -> None:
+        headers = [(b"content-type", kind.encode())]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+    async def _give_file(self, scope: Any, send: Any) -> None:
+        """Answer with a file of a release, from the byte on that the request names."""
+        name = scope["path"].rpartition("/")[2]
+        headers = dict(scope["headers"])
+        first = int(headers[b"range"].decode().removeprefix("bytes=").removesuffix("-"))
+        self.ranges.append((name, first))
+        if name not in self.files:
+            problem = b'{"code": "not_found", "detail": "there is no such file of a release"}'
+            await self._answer_json(send, problem, 404, "application/problem+json")
+            return
+        content = self.files[name][first:]
+        length = [(b"content-length", str(len(content)).encode())]
+        await send({"type": "http.response.start", "status": 206, "headers": length})
+        if (cut := self.cut_after.pop(0) if self.cut_after else None) is not None:
+            await send({"type": "http.response.body", "body": content[:cut], "more_body": True})
+            return  # the connection is closed in the middle of the answer
+        await send({"type": "http.response.body", "body": content})
 
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
         await receive()

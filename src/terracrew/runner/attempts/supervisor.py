@@ -89,6 +89,8 @@ class AttemptSupervisor:
         """Requests to end attempts that have no handle yet."""
         self._causes: dict[AttemptRef, str] = {}
         """Why attempts were interrupted, for those that would not have survived the end of this runner."""
+        self._starting: set[AttemptRef] = set()
+        """Attempts whose executor is being started."""
         self._failing: set[AttemptRef] = set()
         """Attempts whose supervision failed with an exception and is about to be repeated."""
         self._background_tasks: set[asyncio.Task[None]] = set()
@@ -130,6 +132,11 @@ class AttemptSupervisor:
     def is_idle(self) -> bool:
         """Whether there is no attempt, not even one whose supervision fails."""
         return not self._tasks_by_attempt
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether an executor is being started now."""
+        return bool(self._starting)
 
     @property
     def history(self) -> RememberedPoints:
@@ -314,6 +321,13 @@ class AttemptSupervisor:
             del self._handles[ref]
 
     async def _start(self, ref: AttemptRef, granted: Granted) -> Any:
+        self._starting.add(ref)
+        try:
+            return await self._start_granted(ref, granted)
+        finally:
+            self._starting.discard(ref)
+
+    async def _start_granted(self, ref: AttemptRef, granted: Granted) -> Any:
         opened = self._dispatchers.chosen(granted.spec.choice)
         server_url = opened.executor_server_url or self._config.url_for_executors
         self._executors.connect_to(ref, server_url)

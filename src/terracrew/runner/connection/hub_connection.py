@@ -87,6 +87,8 @@ class HubConnection:
         self._announcements = Announcements(supervisor.dispatchers.opened)
         self.on_leave_answer: Callable[[bool, str], None] = lambda _granted, _reason: None
         """Called with the answer to `ask_to_leave`."""
+        self.on_update: Callable[[messages.Update], None] | None = None
+        """Called when the server asks this runner to update itself; None if it does not."""
         reports.send = self._send
         supervisor.on_slot_freed = self._claim
         stop.departures.on_change = self.drain
@@ -171,6 +173,14 @@ class HubConnection:
         if self._trial_report is not None and self._reads_updates:
             self._send(self._trial_report)
 
+    def report_update(self, report: messages.UpdateReport) -> None:
+        """Say how far an update is. If there is no connection, the server asks again on the next one."""
+        if self._reads_updates:
+            self._send(report)
+
+    async def access_token(self) -> str:
+        return await self._tokens.current()
+
     def ask_to_leave(self, idle_seconds: float) -> None:
         self._send(messages.Leave(round(idle_seconds, 1)))
 
@@ -206,6 +216,7 @@ class HubConnection:
             machine=machine.digest(),
             may_leave=self._config.idle_seconds > 0,
             installation=self._config.installation,
+            is_self_updating=self.on_update is not None,
             history=self._supervisor.history.points,
             is_on_trial=self._is_on_trial,
         )
@@ -304,6 +315,8 @@ class HubConnection:
                 self._update_claims()
             case messages.LeaveAnswer(is_granted, reason):
                 self.on_leave_answer(is_granted, reason)
+            case messages.Update() if self.on_update is not None:
+                self.on_update(message)
             case messages.Update() | messages.Retire():
                 log.warning("the server sent a message that this runner did not announce to read; it is ignored")
             case messages.ConfigureRunner(heartbeat_seconds, log_level):

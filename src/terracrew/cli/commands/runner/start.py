@@ -1,11 +1,13 @@
 """`terracrew runner start`: reads and checks the settings, then replaces this process by the runner."""
 
 import contextlib
+import os
 import signal
 from collections.abc import Generator
 from pathlib import Path
 
 import click
+import msgspec
 
 from terracrew.cli.arguments.durations import Duration
 from terracrew.cli.commands.runner.options import setting_options
@@ -73,9 +75,15 @@ def start(
         if check:
             click.echo("the settings are valid")
             return
-        from terracrew.runner import handover, instance
+        from terracrew.runner import handover, installation, instance
 
         if wait_for_drain is not None:
             instance.wait_for_drain(config.working_directory, wait_for_drain, output.note)
         one_job = OneJobSettings(wait) if once else None
-        handover.become(config, str(file.absolute()) if file else None, given, flags, one_job)
+        path = str(file.absolute()) if file else None
+        config = msgspec.structs.replace(config, installation=installation.find(os.environ))
+        if config.updates_itself and not handover.why_not_launched(config, one_job):
+            from terracrew.runner.updating import start as launched_start
+
+            launched_start.become(config, path, given, flags)
+        handover.become(config, path, given, flags, one_job)

@@ -1,0 +1,1 @@
+"""How a runner updates itself (ADR 0080)."""

@@ -1,0 +1,24 @@
+"""Replaces `terracrew runner start` by the launcher, for a runner that updates itself."""
+
+from pathlib import Path
+from typing import NoReturn
+
+from terracrew import __version__
+from terracrew.runner import handover, instance
+from terracrew.runner.config import RunnerConfig
+from terracrew.runner.updating import versions
+from terracrew.version_ranges import parse_version
+
+
+def become(config: RunnerConfig, file: str | None, options: dict[str, str], flags: dict[str, str]) -> NoReturn:
+    """Lock the working directory, and become the launcher. Raises Conflict if another runner uses the directory."""
+    lock = instance.lock(config.working_directory)
+    prefer_environment(versions.folder_of(Path(config.working_directory)), __version__)
+    handover.become_launcher(config, file, options, flags, lock)
+
+
+def prefer_environment(folder: Path, installed: str) -> None:
+    """Forget the versions that this runner installed, if people have installed one that is as new, or newer."""
+    current, own = parse_version(versions.read(folder).version), parse_version(installed)
+    if current is not None and own is not None and own.order >= current.order:
+        versions.forget(folder)
