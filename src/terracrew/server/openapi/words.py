@@ -29,6 +29,7 @@ TAGS = {
     "cloud identities": "The ways into cloud accounts in which runners are started.",
     "runners": "The processes that run jobs, and what they are assigned to.",
     "fleet jobs": "Jobs that deploy, update and remove cloud-hosted runners, and test connections to clouds.",
+    "releases": "The published versions of Terracrew, their files, and the tokens with which they are published.",
     "live": "A stream of what has changed.",
     "access": "People, service accounts, tokens and roles.",
     "audit": "Who changed what.",

@@ -169,11 +169,17 @@ async def record(staging: Staging, owner: str, wanted: UploadWanted, result: str
 
 
 async def finished(tx: Tx, owner: str, upload_id: str, target: str) -> Upload:
-    """Return an upload for this target whose content is stored as an object. In a write, it keeps the object from being removed."""
+    """Return an upload for this target whose content is stored as an object."""
     upload = await store.find(tx, owner, upload_id) if ids.is_id("upl", upload_id) else None
     if upload is None or upload.result is None or upload.target != target:
         raise Incomplete(f"the upload {upload_id[:50]!r} for {target} does not exist (any more): send the file again")
     return upload
+
+
+async def hold(tx: Tx, upload: Upload) -> None:
+    """Keep an upload, and so the object that was made from it, until the transaction has written a row that names the object."""
+    if not await store.touch(tx, upload.id):
+        raise Incomplete(f"the upload {upload.id} for {upload.target} does not exist any more: send the file again")
 
 
 async def sweep(db: Database, objects: Objects) -> int:

@@ -47,8 +47,9 @@ async def find(tx: Tx, owner: str, upload_id: str) -> Upload | None:
     return None if row is None else row_to(Upload, row)
 
 
-async def touch(tx: Tx, upload_id: str) -> None:
-    await tx.run("UPDATE uploads SET used_at = :now WHERE id = :id", id=upload_id, now=tx.now)
+async def touch(tx: Tx, upload_id: str) -> bool:
+    """Note that an upload is used, so that nobody removes it until the transaction has ended. Returns whether it still exists."""
+    return bool(await tx.run("UPDATE uploads SET used_at = :now WHERE id = :id", id=upload_id, now=tx.now))
 
 
 async def finish(tx: Tx, upload_id: str, result: str) -> None:

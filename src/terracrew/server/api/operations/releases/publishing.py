@@ -89,7 +89,7 @@ async def publish(context: PublishingContext, who: Principal, wanted: NewRelease
     async def work(tx: Tx) -> Release:
         for each in wanted.artifacts:  # again: an object whose upload is forgotten may be removed at any moment
             if each.upload:
-                await uploads.finished(tx, who.id, each.upload, target)
+                await uploads.hold(tx, await uploads.finished(tx, who.id, each.upload, target))
         return await service.publish(tx, who, _release(who, wanted, artifacts, store.moment(tx)), context.hooks)
 
     return await db.write(work)
