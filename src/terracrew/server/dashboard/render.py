@@ -145,9 +145,12 @@ def _left(until: datetime | None, now: datetime) -> Markup | str:
     return "" if until is None else _time("left", until, duration((until - now).total_seconds()))
 
 
-def _sentence(text: str) -> Markup:
-    """Return a part of a sentence as a whole sentence, with the names and commands in it as code."""
-    html = _CODE.sub(r"<code>\1</code>", str(escape(words.sentence(text))))
+def _sentence(text: str, is_whole: bool = True) -> Markup:
+    """Return a part of a sentence as a whole sentence, or only as its end, with the names and commands in it as code."""
+    found = words.sentence(text)
+    if not is_whole:
+        found = text.strip()[:1] + found[1:]
+    html = _CODE.sub(r"<code>\1</code>", str(escape(found)))
     return Markup(html)  # noqa: S704 - the text is escaped before
 
 

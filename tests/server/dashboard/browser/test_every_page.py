@@ -18,7 +18,7 @@ from terracrew.server.group_runs.model import NewGroupRun
 from terracrew.server.identity.people import service
 from terracrew.server.principals.model import SYSTEM
 from tests.server.dashboard.browser import accessibility, keyboard
-from tests.server.dashboard.company import releases
+from tests.server.dashboard.company import releases, rollouts
 from tests.server.dashboard.company.access import access
 from tests.server.dashboard.company.fleet import FleetCompany
 from tests.server.dashboard.company.stage import Stage
@@ -96,6 +96,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
     A page about one thing is visited with things in several conditions.
     """
     await releases.publish_all(stage.server.db)
+    await rollouts.begin(stage.server.db, stage.server.organization_id)
     actor = msgspec.structs.replace(SYSTEM, organization_id=stage.server.organization_id)
     run = NewGroupRun("APPLY")  # the page of a group with a run has one more panel
     begun = await stage.server.db.write(lambda tx: group_runs.begin(tx, actor, "payments/prod", run))

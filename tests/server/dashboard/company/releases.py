@@ -6,7 +6,7 @@ from terracrew import ids
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.releases import rules, service
-from terracrew.server.releases.model import Release
+from terracrew.server.releases.model import Release, ReleaseArtifact
 
 LATEST = """## New
 
@@ -43,6 +43,16 @@ def release(version: str, day: tuple[int, int], notes: str, breaking_words: str 
         published_by=SYSTEM.id,
         published_by_name=SYSTEM.name,
         published_at=at,
+        artifacts=[
+            ReleaseArtifact(
+                name=f"terracrew-{version}-py3-none-any.whl",
+                kind="wheel",
+                size_bytes=3,
+                sha256="ab" * 32,
+                signature="s",
+                object_name=f"releases/{version}",
+            )
+        ],
     )
 
 

@@ -15,6 +15,7 @@ from terracrew.server.settings import ServerSettings
 from tests.machine.sqlite_template import copy_template
 from tests.server.application import KEY, attached_app
 from tests.server.dashboard.company import seed
+from tests.server.releases.signed_files import KEY as KEY_OF_RELEASES
 
 PASSWORD = "correct horse battery"
 
@@ -46,6 +47,7 @@ class Stage:
             port=self.port,
             organization="acme",
             local_roots=(Path("/srv/sources"),),
+            release_key=str(KEY_OF_RELEASES.public_key),
         )
         listener = bind(settings)
         self.port = listener.getsockname()[1]

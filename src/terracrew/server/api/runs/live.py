@@ -18,12 +18,12 @@ from terracrew.server.runners import reads as runners
 
 TOPICS: tuple[Topic, ...] = ("access", "fleet", "jobs", "releases", "runners", "tree")
 """The topics that pages receive. A change of an instance, whose key is `<runner> <instance>`, or of a deployment is sent as one of its
-runner."""
+runner, and a change of a roll-out as one of the releases."""
 _UNNAMED: tuple[Topic, ...] = ("fleet", "releases", "tree")
 """The topics whose events name nothing."""
 _OF_ACCESS: tuple[Topic, ...] = ("access", "access_log", "roles")
 """The topics that are sent as `access`: their keys name an organization or a principal."""
-_LISTENED: tuple[Topic, ...] = (*TOPICS, "access_log", "deployments", "instances", "roles")
+_LISTENED: tuple[Topic, ...] = (*TOPICS, "access_log", "deployments", "instances", "roles", "rollouts")
 KEEP_ALIVE_SECONDS = 15.0
 PING = b"event: ping\ndata: {}\n\n"  # a comment would be invisible to the page
 SEND_TIMEOUT_SECONDS = 2.0
@@ -80,6 +80,8 @@ async def _changes(db: Database, reader: Principal, closing: asyncio.Event) -> A
 def _shown(topic: str, key: str) -> tuple[str, str]:
     if topic in _OF_ACCESS:
         return "access", key
+    if topic == "rollouts":
+        return "releases", ""
     return ("runners", key.partition(" ")[0]) if topic in ("instances", "deployments") else (topic, key)
 
 

@@ -10,14 +10,13 @@ from terracrew.errors import Invalid
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
-from terracrew.server.dashboard.releases import listing, notes
+from terracrew.server.dashboard.releases import listing, notes, updating
+from terracrew.server.dashboard.releases.updating import HERE
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import SERVER, Verb
 from terracrew.server.releases import service
 from terracrew.server.releases.model import Release
-
-HERE = "/dashboard/releases"
 
 
 class WithdrawForm(msgspec.Struct, frozen=True):
@@ -35,8 +34,8 @@ async def list_page(request: DashboardCall, page: FromQuery[int] = 1) -> Respons
 async def notes_page(
     request: DashboardCall, since: FromQuery[str] = "", until: FromQuery[str] = "", runner: FromQuery[str] = ""
 ) -> Response[Any]:
-    who = request.user
-    found = await request.context.db.read_in_background(lambda tx: notes.read(tx, who, since, until, runner))
+    who, rules = request.user, request.context.rollout_rules
+    found = await request.context.db.read_in_background(lambda tx: notes.read(tx, who, rules, since, until, runner))
     return await render.page(request, "releases/notes_page.html", "releases/notes.html", page=found)
 
 
@@ -73,7 +72,7 @@ async def _ask(request: DashboardCall, version: str, reason: str, wrong: str) ->
 
 pages = Router(
     HERE,
-    route_handlers=[list_page, notes_page, withdraw_page, withdraw],
+    route_handlers=[list_page, notes_page, withdraw_page, withdraw, *updating.handlers],
     exception_handlers=HANDLERS,
     include_in_schema=False,
 )

@@ -6,6 +6,7 @@ import msgspec
 
 from terracrew import __version__
 from terracrew.server.dashboard.releases import words
+from terracrew.server.dashboard.releases.rollout import RolloutPanel
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals import authorize
@@ -13,6 +14,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases import rules, service, store
 from terracrew.server.releases.model import Release
+from terracrew.server.rollouts import service as rollouts
 from terracrew.server.runners import version_reads
 from terracrew.version_ranges import parse_version
 
@@ -43,6 +45,8 @@ class ReleasesPage(msgspec.Struct, frozen=True):
     """The lowest version of an instance that is lower than the latest release; empty if there is none."""
     server_version: str
     may_withdraw: bool
+    rollout: RolloutPanel | None = None
+    """The newest roll-out that the reader may see."""
 
 
 async def read(tx: Tx, who: Principal, page: int) -> ReleasesPage:
@@ -61,7 +65,18 @@ async def read(tx: Tx, who: Principal, page: int) -> ReleasesPage:
         for each in shown
     ]
     may_withdraw = (await authorize.visible(tx, who, Verb.SERVER_ADMIN)).covers(authorize.SERVER)
-    return ReleasesPage(rows, len(known), page, pages, newest, _oldest(in_use, newest), __version__, may_withdraw)
+    rollout = await rollouts.newest(tx, who)
+    return ReleasesPage(
+        rows,
+        len(known),
+        page,
+        pages,
+        newest,
+        _oldest(in_use, newest),
+        __version__,
+        may_withdraw,
+        None if rollout is None else RolloutPanel(rollout),
+    )
 
 
 def _count(in_use: dict[str, int], version: str) -> int:

@@ -3,12 +3,15 @@
 import msgspec
 
 from terracrew import __version__
-from terracrew.server.dashboard.releases import words
+from terracrew.server.dashboard.releases import outdated, words
 from terracrew.server.dashboard.words import Badge, counted
 from terracrew.server.db.seam import Tx
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases import rules, service, store
 from terracrew.server.releases.model import Release
+from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runners import service as runners
 from terracrew.server.runners import version_reads
 from terracrew.server.runners.model import RunnerView
@@ -57,8 +60,11 @@ class NotesPage(msgspec.Struct, frozen=True):
         return "\n\n".join(words.as_markdown(each) for each in self.releases)
 
 
-async def read(tx: Tx, who: Principal, since: str, until: str, runner: str) -> NotesPage:
-    """Return the notes after `since` up to `until`, which is the latest release if it is empty."""
+async def read(tx: Tx, who: Principal, rules_: RolloutRules, since: str, until: str, runner: str) -> NotesPage:
+    """Return the notes after `since` up to `until`, which is the latest release if it is empty.
+
+    For a runner that the reader may change and has to update by hand, the page also has the command for that.
+    """
     known = rules.newest_first(await store.versions(tx))
     latest = rules.latest(known, __version__)
     newest = latest.version if latest else known[0].version if known else ""
@@ -74,8 +80,16 @@ async def read(tx: Tx, who: Principal, since: str, until: str, runner: str) -> N
         sinces=_sinces({each.version for each in known} | set(await version_reads.seen_by(tx, who)), since, view),
         untils=[VersionChoice(each.version, _until(each.version, newest)) for each in known[:MAX_CHOICES]],
         runner=view,
+        command=await _command(tx, who, rules_, view) if view and until == newest else "",
         is_cut=len(wanted) > MAX_SHOWN_RELEASES,
     )
+
+
+async def _command(tx: Tx, who: Principal, rules_: RolloutRules, view: RunnerView) -> str:
+    if not (await authorize.visible(tx, who, Verb.RUNNER_WRITE)).covers(runners.place(view)):
+        return ""
+    found = await outdated.by_hand(tx, rules_, view)
+    return found.command if found else ""
 
 
 def _sinces(versions: set[str], chosen: str, runner: RunnerView | None) -> list[VersionChoice]:

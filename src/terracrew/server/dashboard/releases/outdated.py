@@ -7,9 +7,14 @@ from terracrew.server.dashboard.words import counted
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Visible
 from terracrew.server.releases import rules, store
+from terracrew.server.rollouts import planning
 from terracrew.server.rollouts import reads as rollouts
+from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runners import outdated, version_reads
+from terracrew.server.runners import store as runner_store
+from terracrew.server.runners.model import RunnerView
 from terracrew.server.runners.reads import RunnerScope
+from terracrew.update_words import ByHand
 from terracrew.version_ranges import parse_version
 
 MAX_COUNTED = 1_000
@@ -40,6 +45,15 @@ class OutdatedRunners(msgspec.Struct, frozen=True):
         parts = [f"{' and '.join(each)} {'runs' if len(each) == 1 else 'run'} {v}" for v, each in by_version.items()]
         more = f", and {self.count - len(self.named):,} more" if len(self.named) < self.count <= MAX_COUNTED else ""
         return "; ".join(parts) + more
+
+
+async def by_hand(tx: Tx, rules_: RolloutRules, runner: RunnerView) -> ByHand | None:
+    """Return how a person updates an outdated runner to the latest release; None if the server can do that."""
+    release = await planning.latest(tx, rules_) if runner.is_outdated else None
+    record = await runner_store.get(tx, runner.id)
+    if release is None or record is None:
+        return None
+    return (await rules_.updaters.by_hand(tx, [record], release)).get(runner.id)
 
 
 async def read(tx: Tx, seen: Visible, within: RunnerScope) -> OutdatedRunners | None:

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from terracrew.protocol.messages import Installation
 from terracrew.server.dashboard import markdown
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.releases.model import Release
@@ -9,6 +10,16 @@ from terracrew.server.releases.model import Release
 LATEST = Badge("ok", "circle", "Latest")
 WITHDRAWN = Badge("bad", "slash", "Withdrawn")
 BREAKING = Badge("warn", "mark", "Breaking")
+INSTALLATIONS = {
+    "pip": "installed with pip",
+    "pipx": "installed with pipx",
+    "uv": "installed with uv",
+    "systemd": "a service of systemd",
+    "container": "in a container",
+    "helm": "installed with Helm",
+    "source": "from a checkout of the sources",
+    "server": "part of the server",
+}
 LINKS = ("https://", "http://")
 
 
@@ -25,6 +36,11 @@ def in_short(release: Release) -> str:
     if release.is_withdrawn:
         return markdown.brief(release.withdrawn_reason)
     return markdown.brief(release.breaking_words) or markdown.brief(release.notes)
+
+
+def installation(found: Installation) -> str:
+    """Return how a runner was installed; empty if that is not known."""
+    return INSTALLATIONS.get(found.kind, "")
 
 
 def link(release: Release) -> str:

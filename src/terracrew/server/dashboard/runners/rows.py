@@ -70,6 +70,8 @@ class RunnersPage(msgspec.Struct, frozen=True):
     """The group whose runners are shown; None for the whole organization and the shared runners."""
     outdated: OutdatedRunners | None = None
     """The runners that have a lower version than the latest release, whatever the page is limited to."""
+    may_update: bool = False
+    """Whether the reader may change runners somewhere in the organization."""
 
     @property
     def group(self) -> str:
@@ -92,7 +94,8 @@ async def read_page(
     ids = await reads.by_path(tx, seen, within, status and status.value, typed, (page - 1) * PAGE_ROWS, PAGE_ROWS)
     rows = await _rows(tx, who, await views.views_of(tx, ids))
     old = await outdated.read(tx, seen, within)
-    return RunnersPage(rows, counts, status, search, page, pages, head, old)
+    may_update = old is not None and not (await authorize.visible(tx, who, Verb.RUNNER_WRITE)).is_nothing
+    return RunnersPage(rows, counts, status, search, page, pages, head, old, may_update)
 
 
 async def _rows(tx: Tx, who: Principal, runners: list[RunnerView]) -> list[RunnerRow]:

@@ -1,0 +1,157 @@
+"""What the pages say about a roll-out and about one that could be started: parts, waves, and runners that are updated by hand."""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from terracrew.server.dashboard.words import Badge, counted
+from terracrew.server.rollouts.model import (
+    PlannedRunner,
+    RolloutPreview,
+    RolloutRunnerStatus,
+    RolloutRunnerView,
+    RolloutStatus,
+    RolloutView,
+)
+from terracrew.version_ranges import parse_version
+
+_S = RolloutRunnerStatus
+_ROLLOUTS = {
+    RolloutStatus.ROLLING: Badge("busy", "arc", "Rolling out"),
+    RolloutStatus.PAUSED: Badge("warn", "half", "Paused"),
+    RolloutStatus.STOPPED: Badge("bad", "slash", "Stopped"),
+    RolloutStatus.DONE: Badge("ok", "tick", "Done"),
+}
+_RUNNERS = {
+    _S.WAITING: Badge("idle", "clock", "Waiting"),
+    _S.UPDATING: Badge("busy", "arc", "Updating"),
+    _S.UPDATED: Badge("ok", "tick", "Updated"),
+    _S.FAILED: Badge("bad", "cross", "Failed"),
+    _S.BY_HAND: Badge("warn", "mark", "By hand"),
+    _S.SKIPPED: Badge("idle", "slash", "Skipped"),
+}
+PARTS = {
+    _S.UPDATED: "updated",
+    _S.UPDATING: "updating",
+    _S.FAILED: "failed",
+    _S.WAITING: "waiting",
+    _S.SKIPPED: "skipped",
+    _S.BY_HAND: "to update by hand",
+}
+"""The statuses in the order of the bar, with their words."""
+
+
+class _InWave(Protocol):
+    @property
+    def wave(self) -> int | None: ...
+
+
+W = TypeVar("W", bound=_InWave)
+
+
+class Wave(msgspec.Struct, Generic[W], frozen=True):
+    number: int
+    runners: list[W]
+
+    @property
+    def title(self) -> str:
+        return "First, alone" if self.number == 0 else f"Wave {self.number + 1:,}"
+
+
+class RolloutPanel(msgspec.Struct, frozen=True):
+    rollout: RolloutView
+
+    @property
+    def badge(self) -> Badge:
+        return _ROLLOUTS[self.rollout.status]
+
+    def runner_badge(self, runner: RolloutRunnerView) -> Badge:
+        return _RUNNERS[runner.status]
+
+    @property
+    def parts(self) -> list[str]:
+        """Return the status of each runner, in the order of the bar."""
+        order = list(PARTS)
+        return [each.status.value for each in sorted(self.rollout.runners, key=lambda each: order.index(each.status))]
+
+    @property
+    def parts_words(self) -> str:
+        counts = self.rollout.counts
+        numbers = {status: getattr(counts, status.value) for status in PARTS}
+        return ", ".join(f"{numbers[status]:,} {word}" for status, word in PARTS.items() if numbers[status])
+
+    @property
+    def words(self) -> str:
+        """Return how far it has come."""
+        rollout = self.rollout
+        updated = f"{rollout.counts.updated:,} of {len(rollout.runners):,} updated"
+        if rollout.wave is None or not rollout.is_open or rollout.waves < 2:
+            return updated
+        return f"wave {rollout.wave + 1:,} of {rollout.waves:,}, {updated}"
+
+    @property
+    def waves(self) -> list[Wave[RolloutRunnerView]]:
+        return _waves(self.rollout.runners)
+
+    def wave_words(self, wave: Wave[RolloutRunnerView]) -> str:
+        """Return what stands beside the title of a wave."""
+        if len(wave.runners) == 1 and wave.number == 0:
+            return ""
+        done = sum(each.status is _S.UPDATED for each in wave.runners)
+        if self.rollout.is_open and self.rollout.wave is not None and wave.number > self.rollout.wave:
+            return (
+                "starts when the first runner is updated"
+                if wave.number == 1
+                else f"starts when wave {wave.number:,} is done"
+            )
+        return f"{done:,} of {len(wave.runners):,}"
+
+    @property
+    def by_hand(self) -> list[RolloutRunnerView]:
+        return [each for each in self.rollout.runners if each.status is _S.BY_HAND]
+
+    @property
+    def stop_runner(self) -> RolloutRunnerView | None:
+        """Return the runner because of which it was stopped, if the reader may see it."""
+        wanted = self.rollout.stop_runner_id
+        return next((each for each in self.rollout.runners if wanted and each.runner_id == wanted), None)
+
+
+class UpdatePanel(msgspec.Struct, frozen=True):
+    """What *Update all* would do."""
+
+    preview: RolloutPreview
+
+    @property
+    def waves(self) -> list[Wave[PlannedRunner]]:
+        return _waves(self.preview.runners)
+
+    @property
+    def by_hand(self) -> list[PlannedRunner]:
+        return [each for each in self.preview.runners if each.wave is None]
+
+    @property
+    def count(self) -> int:
+        """Return how many runners the server would update."""
+        return sum(each.wave is not None for each in self.preview.runners)
+
+    @property
+    def oldest(self) -> str:
+        """Return the lowest version that one of the runners has; empty if none is known."""
+        found = [version for each in self.preview.runners if (version := parse_version(each.from_version))]
+        return str(min(found, key=lambda each: each.order)) if found else ""
+
+    @property
+    def title(self) -> str:
+        return f"Update all to {self.preview.version}" if self.preview.runners else "Update all"
+
+    @property
+    def button(self) -> str:
+        return f"Update {counted(self.count, 'runner')}"
+
+
+def _waves(runners: Sequence[W]) -> list[Wave[W]]:
+    placed = sorted((each for each in runners if each.wave is not None), key=lambda each: each.wave or 0)
+    return [Wave(number, list(found)) for number, found in groupby(placed, key=lambda each: each.wave or 0)]
