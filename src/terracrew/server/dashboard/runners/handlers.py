@@ -12,7 +12,7 @@ from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobRow
-from terracrew.server.dashboard.runners import actions, deploy, deployment, edit, page, questions, rows, start
+from terracrew.server.dashboard.runners import actions, deploy, deployment, edit, page, questions, rows, start, update
 from terracrew.server.dashboard.runners.actions import HERE
 from terracrew.server.dashboard.runners.rows import RunnersPage
 from terracrew.server.db.seam import Tx
@@ -87,8 +87,9 @@ async def add(request: DashboardCall) -> Response[Any]:
 @get("/{runner:str}")
 async def runner_page(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
     who, watch = request.user, request.context.watch.for_reader(request.user)
+    rules = request.context.rollout_rules
     try:
-        found = await request.context.db.read_in_background(lambda tx: page.read(tx, who, runner, watch))
+        found = await request.context.db.read_in_background(lambda tx: page.read(tx, who, runner, watch, rules))
     except NotFound:
         if not render.is_fragment(request):
             raise
@@ -131,6 +132,7 @@ pages = Router(
         *edit.handlers,
         *questions.handlers,
         *start.handlers,
+        *update.handlers,
     ],
     exception_handlers=HANDLERS,
     include_in_schema=False,

@@ -25,6 +25,8 @@ class RunnerCondition(msgspec.Struct, frozen=True):
     is_declared: bool
     has_worker_token: bool
     type: RunnerType
+    is_outdated: bool
+    latest_version: str | None
     id: str = _ID
     path: str = _PATH
 
@@ -45,6 +47,8 @@ class RunnerMenus:
             runner.is_declared,
             runner.has_worker_token,
             runner.type,
+            runner.is_outdated,
+            runner.latest_version,
         )
         if condition not in self._made:
             self._made[condition] = self._macro(condition, self._csrf)

@@ -7,6 +7,7 @@ from terracrew.server.cloud_hosted.model import DeploymentView
 from terracrew.server.dashboard import words
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobRow
+from terracrew.server.dashboard.releases import outdated as release_outdated
 from terracrew.server.dashboard.runners import cloud, settings
 from terracrew.server.dashboard.runners.cloud import CloudState
 from terracrew.server.dashboard.runners.settings import SettingRow
@@ -21,11 +22,13 @@ from terracrew.server.modules.reads import ModuleScope
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runner_alerts.model import RunnerAlert
-from terracrew.server.runners import alerts, place_reads, service, views
+from terracrew.server.runners import alerts, outdated, place_reads, service, views
 from terracrew.server.runners.model import Instance, Runner, RunnerStatus, RunnerView
 from terracrew.server.runners.removal import remaining
 from terracrew.server.runs.reasons import Watch
+from terracrew.update_words import ByHand
 
 MAX_JOBS = 20
 """How many current jobs and how many waiting jobs are shown."""
@@ -82,6 +85,8 @@ class RunnerPage(msgspec.Struct, frozen=True):
     cloud: CloudState | None = None
     """What is known of a cloud-hosted one beside its record."""
     deployment: DeploymentView | None = None
+    by_hand: ByHand | None = None
+    """How a person updates it, if it is outdated and the server cannot; only for readers who may change the runner."""
 
     @property
     def badge(self) -> Badge:
@@ -115,6 +120,10 @@ class RunnerPage(msgspec.Struct, frozen=True):
         found = sorted({each.version for each in self.connected}, reverse=True)
         return found or ([self.runner.version] if self.runner.version else [])
 
+    def is_behind(self, instance: Instance) -> bool:
+        """Return whether an instance has a lower version than the latest release."""
+        return outdated.is_outdated(instance.version, self.runner.latest_version or "")
+
     @property
     def has_credential(self) -> bool:
         """Return whether a process can connect as this runner. The server itself is the process of a shared runner."""
@@ -135,7 +144,7 @@ class RunnerPage(msgspec.Struct, frozen=True):
         return self.runner.status is RunnerStatus.OFFLINE and self.cloud is None
 
 
-async def read(tx: Tx, who: Principal, reference: str, watch: Watch) -> RunnerPage:
+async def read(tx: Tx, who: Principal, reference: str, watch: Watch, rules: RolloutRules) -> RunnerPage:
     record = await service.find(tx, who, reference, Verb.RUNNER_READ)
     runner = await views.view(tx, record)
     may_change = (await authorize.visible(tx, who, Verb.RUNNER_WRITE)).covers(service.place(runner))
@@ -162,6 +171,7 @@ async def read(tx: Tx, who: Principal, reference: str, watch: Watch) -> RunnerPa
         offered=await offered(tx, who, record) if may_change else [],
         cloud=state,
         deployment=await deploying.show(tx, who, runner.id) if state else None,
+        by_hand=await release_outdated.by_hand(tx, rules, runner) if may_change else None,
     )
 
 
