@@ -13,8 +13,8 @@ from terracrew.server.releases import rules, service, store
 from terracrew.server.releases.model import Release
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runners import service as runners
-from terracrew.server.runners import version_reads
-from terracrew.server.runners.model import RunnerView
+from terracrew.server.runners import version_reads, views
+from terracrew.server.runners.model import Runner, RunnerView
 from terracrew.version_ranges import parse_version
 
 MAX_CHOICES = 100
@@ -68,7 +68,8 @@ async def read(tx: Tx, who: Principal, rules_: RolloutRules, since: str, until: 
     known = rules.newest_first(await store.versions(tx))
     latest = rules.latest(known, __version__)
     newest = latest.version if latest else known[0].version if known else ""
-    view = await runners.show(tx, who, runner) if runner else None
+    record = await runners.find(tx, who, runner, Verb.RUNNER_READ) if runner else None
+    view = await views.view(tx, record) if record else None
     since, until = since or (view.version or "" if view and parse_version(view.version or "") else ""), until or newest
     wanted = rules.between(known, since, until)
     service.require_reader(who)
@@ -80,15 +81,17 @@ async def read(tx: Tx, who: Principal, rules_: RolloutRules, since: str, until: 
         sinces=_sinces({each.version for each in known} | set(await version_reads.seen_by(tx, who)), since, view),
         untils=[VersionChoice(each.version, _until(each.version, newest)) for each in known[:MAX_CHOICES]],
         runner=view,
-        command=await _command(tx, who, rules_, view) if view and until == newest else "",
+        command=await _command(tx, who, rules_, record)
+        if record and view and view.is_outdated and until == newest
+        else "",
         is_cut=len(wanted) > MAX_SHOWN_RELEASES,
     )
 
 
-async def _command(tx: Tx, who: Principal, rules_: RolloutRules, view: RunnerView) -> str:
-    if not (await authorize.visible(tx, who, Verb.RUNNER_WRITE)).covers(runners.place(view)):
+async def _command(tx: Tx, who: Principal, rules_: RolloutRules, runner: Runner) -> str:
+    if not (await authorize.visible(tx, who, Verb.RUNNER_WRITE)).covers(runners.place(runner)):
         return ""
-    found = await outdated.by_hand(tx, rules_, view)
+    found = await outdated.by_hand(tx, rules_, runner)
     return found.command if found else ""
 
 

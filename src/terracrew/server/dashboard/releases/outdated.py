@@ -11,8 +11,7 @@ from terracrew.server.rollouts import planning
 from terracrew.server.rollouts import reads as rollouts
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runners import outdated, version_reads
-from terracrew.server.runners import store as runner_store
-from terracrew.server.runners.model import RunnerView
+from terracrew.server.runners.model import Runner
 from terracrew.server.runners.reads import RunnerScope
 from terracrew.update_words import ByHand
 from terracrew.version_ranges import parse_version
@@ -47,13 +46,10 @@ class OutdatedRunners(msgspec.Struct, frozen=True):
         return "; ".join(parts) + more
 
 
-async def by_hand(tx: Tx, rules_: RolloutRules, runner: RunnerView) -> ByHand | None:
+async def by_hand(tx: Tx, rules_: RolloutRules, runner: Runner) -> ByHand | None:
     """Return how a person updates an outdated runner to the latest release; None if the server can do that."""
-    release = await planning.latest(tx, rules_) if runner.is_outdated else None
-    record = await runner_store.get(tx, runner.id)
-    if release is None or record is None:
-        return None
-    return (await rules_.updaters.by_hand(tx, [record], release)).get(runner.id)
+    release = await planning.latest(tx, rules_)
+    return None if release is None else (await rules_.updaters.by_hand(tx, [runner], release)).get(runner.id)
 
 
 async def read(tx: Tx, seen: Visible, within: RunnerScope) -> OutdatedRunners | None:

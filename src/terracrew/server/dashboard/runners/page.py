@@ -171,7 +171,7 @@ async def read(tx: Tx, who: Principal, reference: str, watch: Watch, rules: Roll
         offered=await offered(tx, who, record) if may_change else [],
         cloud=state,
         deployment=await deploying.show(tx, who, runner.id) if state else None,
-        by_hand=await release_outdated.by_hand(tx, rules, runner) if may_change else None,
+        by_hand=await release_outdated.by_hand(tx, rules, record) if may_change and runner.is_outdated else None,
     )
 
 

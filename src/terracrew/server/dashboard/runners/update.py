@@ -49,7 +49,7 @@ async def read(tx: Tx, who: Principal, rules: RolloutRules, reference: str) -> U
     release = await planning.latest(tx, rules)
     if release is None or not runner.is_outdated:
         return UpdateOnePage(runner, release, None, [])
-    by_hand = await outdated.by_hand(tx, rules, runner)
+    by_hand = await outdated.by_hand(tx, rules, record)
     passed = await planning.breaking(tx, [runner.version or ""], release)
     return UpdateOnePage(runner, release, by_hand, passed)
 
