@@ -40,7 +40,6 @@ from terracrew.server.jobs.create import Create
 from terracrew.server.membership import Closing
 from terracrew.server.objects import Objects
 from terracrew.server.readiness import Readiness
-from terracrew.server.releases.service import OnPublished
 from terracrew.server.retention.surveys import Surveys
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runs.follow import Watchers
@@ -80,8 +79,6 @@ class Server:
     fleet_handlers: FleetHandlers
     """What the types of fleet jobs mean."""
     rollout_rules: RolloutRules
-    on_published: tuple[OnPublished, ...] = ()
-    """What else happens in the transaction that publishes a release."""
     counts: Counts = field(default_factory=Counts)
     diffs: DiffProcess = field(default_factory=DiffProcess)
     closing: Closing = field(default_factory=Closing)
@@ -121,9 +118,7 @@ class Server:
                 self.counts,
                 Gauges(self.db, self.registry, self.settings.precedence),
             ),
-            publishing=PublishingContext(
-                self.staging, self.settings.uploads, self.settings.release_key, self.on_published
-            ),
+            publishing=PublishingContext(self.staging, self.settings.uploads, self.settings.release_key),
         )
         runs = RunsContext(
             db=self.db,

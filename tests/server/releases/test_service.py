@@ -64,19 +64,19 @@ async def test_of_two_that_publish_the_same_version_at_once_one_is_refused(datab
 
 
 @pytest.mark.feature("V1.releases")
-async def test_what_else_happens_at_publication_happens_with_it_or_not_at_all(database: Database) -> None:
-    seen: list[str] = []
+async def test_a_release_is_announced_once_it_is_stored_and_not_before(database: Database) -> None:
+    with database.listen("releases") as woken:
+        made = await publish(database, new_release("0.1.0"))
+        assert await woken.get(5) == {("releases", made.id)}
 
-    async def note(tx: Tx, release: Release) -> None:
-        seen.append((await store.get(tx, release.version)).version)
+        async def fail(tx: Tx) -> None:
+            await service.publish(tx, ADMIN, new_release("0.2.0"))
+            raise Invalid("no")
 
-    async def fail(tx: Tx, release: Release) -> None:
-        raise Invalid("no")
-
-    await database.write(lambda tx: service.publish(tx, ADMIN, new_release("0.1.0"), [note]))
-    assert seen == ["0.1.0"]
-    with pytest.raises(Invalid):
-        await database.write(lambda tx: service.publish(tx, ADMIN, new_release("0.2.0"), [note, fail]))
+        with pytest.raises(Invalid):
+            await database.write(fail)
+        await database.write(lambda tx: service.withdraw(tx, ADMIN, "0.1.0", "broken"))
+        assert await woken.get(5) == {("releases", made.id)}
     assert [each.version for each in await database.read(store.versions)] == ["0.1.0"]
 
 

@@ -4,8 +4,6 @@ Administrators of the server publish and withdraw. A release token publishes, an
 in may read, and so may every runner.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
@@ -15,15 +13,13 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.releases import rules, store
 from terracrew.server.releases.model import Release, ReleaseArtifact
 
-OnPublished = Callable[[Tx, Release], Awaitable[None]]
-"""What else happens in the transaction that publishes a release."""
 MAX_REASON_CHARACTERS = 1_000
 _TAKEN = "exists already: a version is published once, so publish another version"
 _TARGET = "release "
 _READERS = frozenset({"user", "service_account", "runner", "system"})
 
 
-async def publish(tx: Tx, who: Principal, release: Release, hooks: Sequence[OnPublished] = ()) -> Release:
+async def publish(tx: Tx, who: Principal, release: Release) -> Release:
     """Make a release visible, whose files are stored and were checked. Raises Conflict if its version was published before."""
     await require_unpublished(tx, who, release.version)
     try:
@@ -39,8 +35,6 @@ async def publish(tx: Tx, who: Principal, release: Release, hooks: Sequence[OnPu
     }
     await audit.record(tx, who, "release.publish", "release", release.id, details)
     tx.wake("releases", release.id)
-    for hook in hooks:
-        await hook(tx, release)
     return release
 
 

@@ -20,7 +20,6 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases import checks, rules, service, store
 from terracrew.server.releases.model import NewArtifact, NewRelease, Release, ReleaseArtifact
-from terracrew.server.releases.service import OnPublished
 from terracrew.server.uploads import service as uploads
 from terracrew.server.uploads.service import Body, Staging
 
@@ -34,8 +33,6 @@ class PublishingContext:
     """Where a file is written while it arrives."""
     key: str
     """The setting `release_key`."""
-    hooks: tuple[OnPublished, ...] = ()
-    """What else happens in the transaction that publishes a release."""
 
 
 class AddedFile(msgspec.Struct, frozen=True):
@@ -90,7 +87,7 @@ async def publish(context: PublishingContext, who: Principal, wanted: NewRelease
         for each in wanted.artifacts:  # again: an object whose upload is forgotten may be removed at any moment
             if each.upload:
                 await uploads.hold(tx, await uploads.finished(tx, who.id, each.upload, target))
-        return await service.publish(tx, who, _release(who, wanted, artifacts, store.moment(tx)), context.hooks)
+        return await service.publish(tx, who, _release(who, wanted, artifacts, store.moment(tx)))
 
     return await db.write(work)
 
