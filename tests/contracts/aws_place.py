@@ -29,13 +29,20 @@ class AwsPlace:
         return sorted(name for each in self._account.things(deployment.runner_id).values() for name in each)
 
     def instances(self, deployment: Deployment) -> list[str]:
-        ecs, found = self._account.ecs, list[str]()
+        return [each["TERRACREW_RUNNER__INSTANCE"] for each in self._overrides(deployment)]
+
+    def variables(self, deployment: Deployment, instance: str) -> dict[str, str]:
+        [found] = [each for each in self._overrides(deployment) if each["TERRACREW_RUNNER__INSTANCE"] == instance]
+        return found
+
+    def _overrides(self, deployment: Deployment) -> list[dict[str, str]]:
+        ecs, found = self._account.ecs, list[dict[str, str]]()
         for cluster in listing.clusters(deployment):
             with contextlib.suppress(ecs.exceptions.ClusterNotFoundException):
                 arns = ecs.list_tasks(cluster=cluster, desiredStatus="RUNNING")["taskArns"]
                 for task in ecs.describe_tasks(cluster=cluster, tasks=arns)["tasks"] if arns else ():
                     [override] = task["overrides"]["containerOverrides"]
-                    found += [each["value"] for each in override["environment"] if each["name"].endswith("__INSTANCE")]
+                    found.append({each["name"]: each["value"] for each in override["environment"]})
         return found
 
     def token(self, deployment: Deployment) -> str:

@@ -38,6 +38,10 @@ class CloudPlace(Protocol):
         """Return the names of the runner's instances that have not ended."""
         ...
 
+    def variables(self, deployment: Deployment, instance: str) -> dict[str, str]:
+        """Return the variables that one instance has besides those of all instances, or all that it has."""
+        ...
+
     def token(self, deployment: Deployment) -> str:
         """Return the worker token in the secret store."""
         ...
@@ -221,6 +225,17 @@ class CloudContract:
         assert (place.things(wanted), place.instances(wanted)) == ([], [])
         left = await place.cloud.watch(wanted, references)
         assert {each.phase for each in left} <= {"ended"}
+
+    async def test_an_instance_on_trial_is_told_so_and_no_other(self, place: CloudPlace) -> None:
+        wanted, names = await deployed(place), ["tc-3-1-0", "tc-3-1-1"]
+        asked = [StartRequest(names[0], is_on_trial=True), StartRequest(names[1])]
+        for _ in range(2):
+            answers = await place.cloud.start(wanted, asked)
+            assert all(isinstance(each, InstanceStarted) for each in answers), answers
+        found = [place.variables(wanted, each) for each in names]
+        assert [each.get("TERRACREW_RUNNER__ON_TRIAL") for each in found] == ["true", None]
+        assert [each["TERRACREW_RUNNER__INSTANCE"] for each in found] == names
+        await place.cloud.destroy(wanted, ids.new("fjb"), Reported())
 
     async def test_an_instance_that_is_asked_for_again_is_the_same(self, place: CloudPlace) -> None:
         """Also by another server at the same moment, and after a change of the deployment."""

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import json
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from typing import Any
 
@@ -31,6 +32,11 @@ class ClusterPlace:
     def instances(self, deployment: Deployment) -> list[str]:
         listed = self._bench.names("pods", selector=names.runner_selector(deployment))
         return [each.removeprefix("pod/") for each in listed]
+
+    def variables(self, deployment: Deployment, instance: str) -> dict[str, str]:
+        assert instance in self.instances(deployment)
+        [container] = json.loads(self._bench.kubectl("get", "pod", instance, "-o", "json"))["spec"]["containers"]
+        return {each["name"]: each["value"] for each in container["env"] if "value" in each}
 
     def token(self, deployment: Deployment) -> str:
         name = names.object_name(deployment.runner_id)

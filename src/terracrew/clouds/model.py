@@ -112,6 +112,8 @@ class StartRequest(msgspec.Struct, frozen=True):
 
     instance: str
     """The name of the instance: at most 64 letters, digits and hyphens. It is the token of the request, too."""
+    is_on_trial: bool = False
+    """Whether its process takes no job before a no-op job has passed. Each repetition of the request says the same."""
 
 
 class InstanceStarted(msgspec.Struct, frozen=True, tag="started"):

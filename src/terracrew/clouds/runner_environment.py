@@ -1,8 +1,9 @@
 """The variables with which a runner process in a cloud finds its server, knows its name and leaves by itself."""
 
-from terracrew.clouds.model import Deployment
+from terracrew.clouds.model import Deployment, StartRequest
 
 INSTANCE_VARIABLE = "TERRACREW_RUNNER__INSTANCE"
+ON_TRIAL_VARIABLE = "TERRACREW_RUNNER__ON_TRIAL"
 WORKER_TOKEN_VARIABLE = "TERRACREW_RUNNER__CREDENTIALS__WORKER_TOKEN"  # noqa: S105  (the name of a variable)
 """Comes from the secret store of the cloud, and is in no definition of a task or a pod."""
 ASK_SECONDS = 30
@@ -11,6 +12,11 @@ STOP_TIMEOUT_SECONDS = 120
 """How long a cloud waits after SIGTERM before it kills an instance: the most that Fargate allows."""
 STOP_SECONDS = 110
 """How much of that the runner uses to interrupt jobs that do not end in time, and to deliver everything."""
+
+
+def instance_variables(wanted: StartRequest) -> dict[str, str]:
+    """Return what one instance has besides what all of them have in common."""
+    return {INSTANCE_VARIABLE: wanted.instance} | ({ON_TRIAL_VARIABLE: "true"} if wanted.is_on_trial else {})
 
 
 def variables(deployment: Deployment, *, helper: str) -> dict[str, str]:

@@ -298,7 +298,7 @@ async def test_an_end_is_said_in_words(
 async def test_a_task_that_somebody_else_started_with_our_mark_is_shown_without_a_name_and_can_be_stopped(
     account: Account, cloud: AwsCloud, fargate: Fargate, made: Deployment
 ) -> None:
-    asked = starting.request(made, "x")
+    asked = starting.request(made, StartRequest("x"))
     del asked["overrides"], asked["clientToken"], asked["tags"]
     [theirs] = account.ecs.run_task(**asked)["tasks"]
     state = await only(cloud, made)

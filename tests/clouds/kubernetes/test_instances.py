@@ -29,8 +29,8 @@ def use_shell(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     """Let pods run a script instead of a runner."""
     pod = manifests.pod
 
-    def changed(deployment: Deployment, instance: str, *, account: str = "") -> dict[str, Any]:
-        made = pod(deployment, instance, account=account)
+    def changed(deployment: Deployment, wanted: StartRequest, *, account: str = "") -> dict[str, Any]:
+        made = pod(deployment, wanted, account=account)
         [container] = made["spec"]["containers"]
         del container["args"]
         container["command"] = ["/bin/sh", "-c", script]

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from terracrew.clouds.kubernetes import manifests, names, policies, quantities
-from terracrew.clouds.model import DeploymentSettings, KubernetesCluster
+from terracrew.clouds.model import DeploymentSettings, KubernetesCluster, StartRequest
 from terracrew.kubernetes_api.objects import ResourceQuotaStatus
 from tests.clouds.kubernetes import examples
 from tests.clouds.kubernetes.examples import RUNNER, deployment
@@ -17,7 +17,7 @@ TOKEN = "wkt_secret"
 
 
 def test_a_pod_runs_once_for_as_long_as_it_wants_and_may_do_nothing_that_it_does_not_need() -> None:
-    pod = manifests.pod(deployment(cpu_units=512, memory_mb=1024, architecture="arm64"), "tc-1-1-0")
+    pod = manifests.pod(deployment(cpu_units=512, memory_mb=1024, architecture="arm64"), StartRequest("tc-1-1-0"))
     spec, [container] = pod["spec"], pod["spec"]["containers"]
     assert (spec["restartPolicy"], spec["terminationGracePeriodSeconds"]) == ("Never", 120)
     assert "activeDeadlineSeconds" not in spec, "nobody ends a busy runner"
@@ -27,13 +27,13 @@ def test_a_pod_runs_once_for_as_long_as_it_wants_and_may_do_nothing_that_it_does
     assert spec["serviceAccountName"] == names.object_name(RUNNER)
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert pod["metadata"]["annotations"][names.INSTANCE_ANNOTATION] == pod["metadata"]["name"] == "tc-1-1-0"
-    chosen = manifests.pod(deployment(job_role="deployer"), "tc-1-1-0")["spec"]
+    chosen = manifests.pod(deployment(job_role="deployer"), StartRequest("tc-1-1-0"))["spec"]
     assert (chosen["serviceAccountName"], chosen["automountServiceAccountToken"]) == ("deployer", True)
 
 
 def test_the_worker_token_is_in_the_secret_and_in_no_pod() -> None:
     made = deployment()
-    pod = manifests.pod(made, "tc-1")
+    pod = manifests.pod(made, StartRequest("tc-1"))
     [reference] = [each for each in pod["spec"]["containers"][0]["env"] if "valueFrom" in each]
     secret = manifests.secret(made, TOKEN, "fjb_1")
     key = reference["valueFrom"]["secretKeyRef"]
@@ -41,7 +41,7 @@ def test_the_worker_token_is_in_the_secret_and_in_no_pod() -> None:
     assert TOKEN not in json.dumps(pod)
 
     federated = deployment(credential="federated")
-    pod = manifests.pod(federated, "tc-1")
+    pod = manifests.pod(federated, StartRequest("tc-1"))
     assert not [each for each in pod["spec"]["containers"][0]["env"] if "valueFrom" in each]
     [volume] = [each for each in pod["spec"]["volumes"] if "projected" in each]
     assert volume["projected"]["sources"][0]["serviceAccountToken"]["audience"] == federated.server_url

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from terracrew.backoff import Backoff
+from terracrew.clouds import runner_environment
 from terracrew.clouds.aws.api import AwsApi
 from terracrew.clouds.aws.deploying import SECURITY_GROUPS_FACT
 from terracrew.clouds.aws.errors import AwsRefused, AwsThrottled, SignInRefused
@@ -15,7 +16,6 @@ from terracrew.clouds.aws.steps import cluster, network, task_definition
 from terracrew.clouds.aws.steps.work import Waits
 from terracrew.clouds.contract import CloudSilent
 from terracrew.clouds.model import Deployment, InstanceRefused, InstanceStarted, StartAnswer, StartRequest
-from terracrew.clouds.runner_environment import INSTANCE_VARIABLE
 
 log = logging.getLogger(__name__)
 
@@ -72,12 +72,13 @@ class Starter:
         ]:
             words = f"the runner is not deployed: there is no {' and no '.join(lacking)}. Deploy it"
             return [InstanceRefused(each.instance, "missing", words) for each in wanted]
-        return list(await asyncio.gather(*(self._start(deployment, each.instance) for each in wanted)))
+        return list(await asyncio.gather(*(self._start(deployment, each) for each in wanted)))
 
-    async def _start(self, deployment: Deployment, instance: str) -> StartAnswer:
+    async def _start(self, deployment: Deployment, wanted: StartRequest) -> StartAnswer:
+        instance = wanted.instance
         async with self._permits:
             try:
-                answer = await self._run(request(deployment, instance))
+                answer = await self._run(request(deployment, wanted))
             except AwsThrottled as error:
                 code = refusal_code(error.message)
                 return InstanceRefused(instance, code if code == "quota" else "throttled", with_remedy(error.message))
@@ -112,7 +113,7 @@ class Starter:
             await asyncio.sleep(delays.next())
 
 
-def request(deployment: Deployment, instance: str) -> dict[str, Any]:
+def request(deployment: Deployment, wanted: StartRequest) -> dict[str, Any]:
     """Return the arguments of RunTask for one instance."""
     facts, settings = deployment.facts, deployment.settings
     place: dict[str, Any] = {"launchType": "FARGATE"}
@@ -128,13 +129,18 @@ def request(deployment: Deployment, instance: str) -> dict[str, Any]:
         "cluster": facts[cluster.STEP],
         "taskDefinition": facts[task_definition.STEP],
         "count": 1,
-        "clientToken": instance,
+        "clientToken": wanted.instance,
         "startedBy": names_of(deployment.runner_id).started_by,
         "propagateTags": "TASK_DEFINITION",
-        "tags": to_list({INSTANCE_TAG: instance}, "key", "value"),
+        "tags": to_list({INSTANCE_TAG: wanted.instance}, "key", "value"),
         "networkConfiguration": {"awsvpcConfiguration": addresses},
         "overrides": {
-            "containerOverrides": [{"name": CONTAINER, "environment": [{"name": INSTANCE_VARIABLE, "value": instance}]}]
+            "containerOverrides": [
+                {
+                    "name": CONTAINER,
+                    "environment": to_list(runner_environment.instance_variables(wanted), "name", "value"),
+                }
+            ]
         },
     }
 

@@ -8,7 +8,7 @@ from terracrew.clouds.kubernetes.client import ClusterClient
 from terracrew.clouds.kubernetes.namespaces import Namespace
 from terracrew.clouds.kubernetes.policies import PERMISSIONS, Permission
 from terracrew.clouds.kubernetes.refusals import ClusterRefused
-from terracrew.clouds.model import CloudIdentity, Deployment
+from terracrew.clouds.model import CloudIdentity, Deployment, StartRequest
 from terracrew.kubernetes_api.objects import (
     AnyObject,
     ResourceQuotaList,
@@ -147,7 +147,7 @@ class Checking:
         # The service account of the runner is made by the deployment, so another one stands for it.
         account = deployment.settings.job_role or _DEFAULT_ACCOUNT
         name = f"{names.object_name(deployment.runner_id)}-trial"
-        pod = manifests.pod(deployment, name, account=account)
+        pod = manifests.pod(deployment, StartRequest(name), account=account)
         await self._client.create(AnyObject, "pods", pod, is_trial=True)
         return "the cluster accepts a pod of this size"
 

@@ -14,7 +14,7 @@ from terracrew.clouds.kubernetes.client import ClusterClient
 from terracrew.clouds.kubernetes.names import TOKEN_KEY
 from terracrew.clouds.kubernetes.namespaces import Namespace
 from terracrew.clouds.kubernetes.refusals import ClusterRefused
-from terracrew.clouds.model import Deployment
+from terracrew.clouds.model import Deployment, StartRequest
 from terracrew.kubernetes_api.objects import AnyObject, ObjectList, ObjectMetadata
 
 _END_SECONDS = 180.0
@@ -104,7 +104,7 @@ class Deploying:
             found.reference, found.words = await job.ensure_token(worker_token)
         with _step(reporter, "trial", "Trial of a pod") as found:
             # The cluster checks it against quotas and rules, and makes nothing.
-            pod = manifests.pod(deployment, f"{names.object_name(deployment.runner_id)}-trial")
+            pod = manifests.pod(deployment, StartRequest(f"{names.object_name(deployment.runner_id)}-trial"))
             await self._client.create(AnyObject, "pods", pod, is_trial=True)
             found.words = "the cluster accepts a pod of this size"
         reporter.require_wanted()

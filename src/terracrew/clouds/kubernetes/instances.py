@@ -41,18 +41,19 @@ class Instances:
     async def start(self, deployment: Deployment, wanted: Sequence[StartRequest]) -> list[StartAnswer]:
         places = asyncio.Semaphore(_MAX_START_COUNT)
 
-        async def start(instance: str) -> StartAnswer:
+        async def start(each: StartRequest) -> StartAnswer:
             async with places:
-                return await self._start(deployment, instance)
+                return await self._start(deployment, each)
 
-        return list(await asyncio.gather(*(start(each.instance) for each in wanted)))
+        return list(await asyncio.gather(*map(start, wanted)))
 
-    async def _start(self, deployment: Deployment, instance: str) -> StartAnswer:
+    async def _start(self, deployment: Deployment, wanted: StartRequest) -> StartAnswer:
+        instance = wanted.instance
         if not names.is_pod_name(instance):
             return InstanceRefused(instance, "other", f"no pod can have the name {instance!r}")
         started = InstanceStarted(instance, names.reference(self._client.namespace, instance))
         try:
-            await self._client.create(AnyObject, "pods", manifests.pod(deployment, instance))
+            await self._client.create(AnyObject, "pods", manifests.pod(deployment, wanted))
         except ClusterRefused as refusal:
             if not refusal.exists_already:
                 return InstanceRefused(instance, refusal.refusal_code, refusal.message)

@@ -7,7 +7,7 @@ from typing import Any
 from terracrew.clouds import runner_environment
 from terracrew.clouds.kubernetes import names
 from terracrew.clouds.kubernetes.names import CONTAINER, TOKEN_KEY
-from terracrew.clouds.model import Deployment
+from terracrew.clouds.model import Deployment, StartRequest
 
 _GRACE_SECONDS = 120
 """How long a pod that is told to end may take. A runner interrupts its engines in time to save their states."""
@@ -43,9 +43,9 @@ def token_data(worker_token: str) -> dict[str, Any]:
     return {"data": {TOKEN_KEY: base64.b64encode(worker_token.encode()).decode()}}
 
 
-def pod(deployment: Deployment, instance: str, *, account: str = "") -> dict[str, Any]:
-    """Return the pod of an instance. `account` replaces its service account, for a trial before that exists."""
-    chosen = deployment.settings
+def pod(deployment: Deployment, wanted: StartRequest, *, account: str = "") -> dict[str, Any]:
+    """Return the pod of an instance. `account` replaces its service account, for a question before that exists."""
+    chosen, instance = deployment.settings, wanted.instance
     metadata = _metadata(deployment, instance, "")
     metadata["annotations"] |= {names.INSTANCE_ANNOTATION: instance, **_UNDISTURBED}
     return {
@@ -64,7 +64,7 @@ def pod(deployment: Deployment, instance: str, *, account: str = "") -> dict[str
                 "kubernetes.io/os": "linux",
             },
             "securityContext": _POD_SECURITY,
-            "containers": [_container(deployment, instance)],
+            "containers": [_container(deployment, wanted)],
             "volumes": [
                 {"name": "work", "emptyDir": {}},
                 {"name": "tmp", "emptyDir": {}},
@@ -74,7 +74,7 @@ def pod(deployment: Deployment, instance: str, *, account: str = "") -> dict[str
     }
 
 
-def _container(deployment: Deployment, instance: str) -> dict[str, Any]:
+def _container(deployment: Deployment, wanted: StartRequest) -> dict[str, Any]:
     chosen = deployment.settings
     size = {"cpu": f"{chosen.cpu_units * 1000 // 1024}m", "memory": f"{chosen.memory_mb}Mi"}
     mounts: list[dict[str, Any]] = [
@@ -87,7 +87,7 @@ def _container(deployment: Deployment, instance: str) -> dict[str, Any]:
         "name": CONTAINER,
         "image": chosen.image,
         "args": ["runner", "start"],
-        "env": _environment(deployment, instance),
+        "env": _environment(deployment, wanted),
         "resources": {"requests": size, "limits": size},
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -100,12 +100,12 @@ def _container(deployment: Deployment, instance: str) -> dict[str, Any]:
     }
 
 
-def _environment(deployment: Deployment, instance: str) -> list[dict[str, Any]]:
+def _environment(deployment: Deployment, wanted: StartRequest) -> list[dict[str, Any]]:
     plain: Mapping[str, str] = {
         "HOME": _HOME,
         "TERRACREW_CACHE": f"{_HOME}/.terracrew/cache",
         **runner_environment.variables(deployment, helper=_HELPER),
-        runner_environment.INSTANCE_VARIABLE: instance,
+        **runner_environment.instance_variables(wanted),
     }
     found: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in plain.items()]
     if deployment.settings.credential == "secret":
