@@ -5,7 +5,16 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from terracrew.protocol.messages import AttemptRef, Heartbeat, Leave, LeaveAnswer
+from terracrew.protocol.messages import (
+    AttemptRef,
+    Claim,
+    Heartbeat,
+    Leave,
+    LeaveAnswer,
+    Offer,
+    Retire,
+    StandingClaims,
+)
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.lifetime import Lifetime
@@ -21,7 +30,9 @@ class Asked:
 
     def __init__(self) -> None:
         self.on_leave_answer: Callable[[bool, str], None] = lambda _granted, _reason: None
+        self.on_retire: Callable[[str], None] = lambda _reason: None
         self.is_welcome = True
+        self.is_on_trial = False
         self.requests = 0
         self.idle_seconds = 0.0
 
@@ -62,8 +73,11 @@ async def test_it_asks_after_its_idle_time_and_again_only_after_another_one() ->
     assert runner.stop.departures.current is None
 
 
-async def test_a_job_a_claim_and_a_new_connection_begin_the_idle_time_anew() -> None:
+async def test_a_trial_a_job_a_claim_and_a_new_connection_begin_the_idle_time_anew() -> None:
     runner = Idling(idle_seconds=60)
+    runner.connection.is_on_trial = True
+    runner.pass_seconds(100)
+    runner.connection.is_on_trial = False
     runner.pass_seconds(50)
     ref = AttemptRef("job_1", 1)
     runner.claims.adopted(ref)
@@ -103,6 +117,49 @@ async def test_at_the_end_of_its_lifetime_it_takes_no_more_jobs_and_a_signal_kee
     departure = runner.stop.departures.current
     assert departure is not None
     assert departure.ends_at is not None
+
+
+@pytest.mark.feature("V3.update")
+async def test_a_runner_that_is_retired_ends_after_its_last_job_as_soon_as_the_server_agrees() -> None:
+    runner = Idling(idle_seconds=3600)
+    runner.is_idle = False
+    runner.pass_seconds(10)
+    runner.connection.on_retire("replaced by a newer deployment")
+    runner.pass_seconds(100)
+    assert (runner.connection.requests, runner.stop.drain.is_set()) == (0, False), "it has a job"
+    runner.is_idle = True
+    runner.pass_seconds(2)
+    assert runner.connection.requests == 2
+    runner.connection.on_leave_answer(False, "a job is on its way to it")
+    assert not runner.stop.drain.is_set()
+    runner.pass_seconds(1)
+    runner.connection.on_leave_answer(True, "")
+    assert runner.stop.drain.is_set()
+    alone = Idling()  # it may not ask, so it ends by itself
+    alone.connection.on_retire("replaced by a newer deployment")
+    departure = alone.stop.departures.current
+    assert departure is not None
+    assert (alone.stop.drain.is_set(), departure.ends_at) == (True, None)
+
+
+@pytest.mark.feature("V3.update")
+async def test_a_retired_process_finishes_its_job_takes_no_other_and_exits_with_the_code_0(runners: Runners) -> None:
+    runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, reads_leave=True, reads_standing_claims=True)
+    runner, peer = await runners.connected(idle_seconds=600)
+    executor = await runners.grant(peer)
+    await peer.send(Retire("replaced by a newer deployment"))
+    while not (said := await peer.receive(Heartbeat)).is_draining:
+        pass
+    assert said.drain_reason == "replaced by a newer deployment"
+    assert peer.received(StandingClaims)[-1].slots == 0
+    claims = len(peer.received(Claim))
+    await peer.send(Offer("job_2", 1))
+    await peer.receive(Heartbeat)
+    assert (len(peer.received(Claim)), peer.received(Leave)) == (claims, [])
+    await executor.tell("finish")
+    await peer.receive(Leave)
+    await peer.send(LeaveAnswer(True))
+    assert await runner.ended() == 0
 
 
 async def test_a_runner_without_these_settings_stays() -> None:

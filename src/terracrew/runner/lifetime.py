@@ -1,4 +1,4 @@
-"""Ends a runner that had nothing to do for a while, if the server agrees, and one that is old, after its last job.
+"""Ends a runner that had nothing to do for a while, if the server agrees, and one that is old or was retired, after its last job.
 
 A runner that ended by itself while a job is on its way to it would lose the job's time. So it asks, and stays until the server has
 answered on the same connection that it gives it no job any more.
@@ -16,6 +16,8 @@ from terracrew.runner.stop import Stop
 
 _MIN_LOOK_SECONDS, _MAX_LOOK_SECONDS = 0.05, 2.0
 _LOOKS_PER_IDLE_TIME_COUNT = 20
+_RETIRED_SECONDS = 1.0
+"""How often a runner that was retired asks to leave when it has no job."""
 log = logging.getLogger(__name__)
 
 
@@ -23,9 +25,12 @@ class LeaveConnection(Protocol):
     """The connection to the server, as far as leaving needs it."""
 
     on_leave_answer: Callable[[bool, str], None]
+    on_retire: Callable[[str], None]
 
     @property
     def is_welcome(self) -> bool: ...
+    @property
+    def is_on_trial(self) -> bool: ...
     def ask_to_leave(self, idle_seconds: float) -> None: ...
 
 
@@ -46,11 +51,13 @@ class Lifetime:
         self._started_at = self._used_at = self._asked_at = self._clock()
         self._taken = claims.taken
         self._was_welcome = False
+        self._retired = asyncio.Event()
         connection.on_leave_answer = self._answered
+        connection.on_retire = self._retire
 
     async def run(self) -> None:
         if not (self._config.idle_seconds or self._config.max_lifetime_seconds):
-            return
+            await self._retired.wait()
         while not self._stop.drain.is_set():
             self.step()
             pause = min(self._config.idle_seconds or _MAX_LOOK_SECONDS, self._config.max_lifetime_seconds or 1e9)
@@ -64,14 +71,31 @@ class Lifetime:
             self._stop.end_when_idle("the end of its lifetime")
             return
         is_used = not self._is_idle() or self._claims.pending > 0 or self._claims.taken != self._taken
+        is_used = is_used or self._connection.is_on_trial
         self._taken = self._claims.taken
         is_new = self._connection.is_welcome and not self._was_welcome
         self._was_welcome = self._connection.is_welcome
         if is_used or is_new:  # after an interruption, jobs that waited for it may come
             self._used_at = self._asked_at = now
-        elif config.idle_seconds and self._was_welcome and now - self._asked_at >= config.idle_seconds:
+        elif self._idle_seconds and self._was_welcome and now - self._asked_at >= self._idle_seconds:
             self._asked_at = now  # if it is refused, or not answered, it asks again after another idle time
             self._connection.ask_to_leave(now - self._used_at)
+
+    @property
+    def _idle_seconds(self) -> float:
+        """After how long without a job it asks to leave; 0: it does not."""
+        idle = self._config.idle_seconds
+        return min(idle, _RETIRED_SECONDS) if self._retired.is_set() else idle
+
+    def _retire(self, reason: str) -> None:
+        """End after the last job. A runner that may ask to leave does so, because a job may be on its way to it."""
+        if self._retired.is_set():
+            return
+        log.info("taking no more jobs: %s", reason)
+        self._retired.set()
+        self._asked_at = float("-inf")
+        if not self._config.idle_seconds:
+            self._stop.end_when_idle(reason)
 
     def _answered(self, is_granted: bool, reason: str) -> None:
         if not is_granted:

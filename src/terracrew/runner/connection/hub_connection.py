@@ -75,8 +75,9 @@ class HubConnection:
         self._runner_id = config.runner_id
         self._is_drained_by_server = False
         self._reads_leave = False
+        self._retired_because = ""
+        """Why the server gives this process no job any more; empty if it does."""
         self._is_on_trial = config.is_on_trial
-        """Whether this process has still to prove that it can run jobs."""
         self._trial_report: messages.TrialReport | None = None
         self._reads_updates = False
         self.engines: Mapping[str, str] = {}
@@ -89,6 +90,8 @@ class HubConnection:
         """Called with the answer to `ask_to_leave`."""
         self.on_update: Callable[[messages.Update], None] | None = None
         """Called when the server asks this runner to update itself; None if it does not."""
+        self.on_retire: Callable[[str], None] = lambda _reason: None
+        """Called when the server asks this process to end after its last job, with the reason."""
         reports.send = self._send
         supervisor.on_slot_freed = self._claim
         stop.departures.on_change = self.drain
@@ -180,6 +183,11 @@ class HubConnection:
 
     async def access_token(self) -> str:
         return await self._tokens.current()
+
+    @property
+    def is_on_trial(self) -> bool:
+        """Whether this process has still to prove that it can run jobs."""
+        return self._is_on_trial
 
     def ask_to_leave(self, idle_seconds: float) -> None:
         self._send(messages.Leave(round(idle_seconds, 1)))
@@ -317,7 +325,11 @@ class HubConnection:
                 self.on_leave_answer(is_granted, reason)
             case messages.Update() if self.on_update is not None:
                 self.on_update(message)
-            case messages.Update() | messages.Retire():
+            case messages.Retire(reason):
+                self._retired_because = reason
+                self.drain()
+                self.on_retire(reason)
+            case messages.Update():
                 log.warning("the server sent a message that this runner did not announce to read; it is ignored")
             case messages.ConfigureRunner(heartbeat_seconds, log_level):
                 self._configure(heartbeat_seconds, log_level)
@@ -377,10 +389,13 @@ class HubConnection:
         is_disk_full = not self._disk.has_room()
         departure = self._stop.departures.current
         is_leaving = self._stop.drain.is_set() or departure is not None
-        is_draining = is_leaving or is_disk_full or self._claims.is_used_up or self._is_on_trial
+        is_draining = is_leaving or is_disk_full or self._claims.is_used_up
+        is_draining = is_draining or self._is_on_trial or bool(self._retired_because)
         self._claims.is_open = not (self._is_drained_by_server or is_draining)
         if departure is None:
-            return DrainState(is_draining, is_disk_full, "on trial" if self._is_on_trial else "")
+            return DrainState(
+                is_draining, is_disk_full, self._retired_because or ("on trial" if self._is_on_trial else "")
+            )
         survives = self._supervisor.dispatchers.survives(departure.ending)
         return DrainState(is_draining, is_disk_full, departure.reason, None if survives else departure.ends_at)
 

@@ -38,6 +38,7 @@ RUNNERS = Table("runners", ServedRunner)
 _RUNNER: LiteralString = f"SELECT {RUNNERS.columns} FROM runners WHERE id = :id"
 _STANDING: LiteralString = f"""
 SELECT instances.id AS instance_id, instances.epoch, instances.is_connected, instances.asked_at, instances.capacity, {RUNNERS.columns},
+    instances.retire_reason,
     (SELECT instance_updates.id FROM instance_updates
         WHERE instance_updates.instance_id = instances.id AND instance_updates.status IN ('asked', 'running')) AS update_id
 FROM batch JOIN instances ON instances.id = batch.id JOIN runners ON runners.id = instances.runner_id"""
@@ -140,6 +141,21 @@ async def active_attempts(tx: Tx, instance_ids: Sequence[str]) -> dict[str, dict
 async def standing(tx: Tx, instance_ids: Sequence[str]) -> list[Row]:
     """Return what the rows of connected instances and of their runners say now."""
     return await tx.each(_STANDING, {"id": "text"}, [(each,) for each in instance_ids])
+
+
+class InstanceMarks(msgspec.Struct, frozen=True):
+    """Why an instance takes no jobs, as far as the server knows it."""
+
+    is_on_trial: bool = False
+    is_retired: bool = False
+    """Whether it was asked to end after its last job."""
+
+
+async def marks(tx: Tx, instance_id: str) -> InstanceMarks:
+    row = await tx.one(
+        "SELECT is_on_trial, retire_reason <> '' AS is_retired FROM instances WHERE id = :id", id=instance_id
+    )
+    return InstanceMarks() if row is None else row_to(InstanceMarks, row)
 
 
 async def excluding(

@@ -78,6 +78,10 @@ class RunnerSession:
         """The id of the last update that it was asked for on this connection."""
         self.used_at = 0.0
         """When a job was last given to it or ended, in monotonic seconds."""
+        self.is_on_trial = False
+        """Whether it has still to prove that it can run jobs (`TrialReport`)."""
+        self.retire_reason = ""
+        """Why it was asked to end after its last job; empty if it was not."""
         self.is_leaving = False
         """Whether the server is deciding that it may leave, or has agreed."""
         self.drain_reason = ""
@@ -158,7 +162,13 @@ class RunnerSession:
 
     @property
     def takes_jobs(self) -> bool:
-        return not (self.is_draining or self.is_closed or self.is_leaving)
+        return not (self.is_draining or self.is_closed or self.is_leaving or self.is_on_trial or self.retire_reason)
+
+    def retire(self, reason: str) -> None:
+        """Ask the process to end after its last job, once on each connection."""
+        if reason and not self.retire_reason:
+            self.retire_reason = reason
+            self.socket.post(messages.Retire(reason))
 
     @property
     def free(self) -> int:

@@ -70,24 +70,25 @@ class Connected(msgspec.Struct, frozen=True):
 
 INSTANCES = Table("instances", Connecting)
 _REPLACED: tuple[LiteralString, ...] = (
-    *(field for field in INSTANCES.fields if field not in ("runner_id", "name")),
+    *(field for field in INSTANCES.fields if field not in ("runner_id", "name", "is_draining")),
     "is_connected",
     "connected_at",
     "heard_at",
 )
-"""The columns that each connection of an instance sets anew."""
+"""The columns that each connection of an instance sets anew, besides those of `_kept`."""
 
 
-def _kept_trial(new: LiteralString) -> LiteralString:
-    """A process on trial has no result yet. Later connections keep the one that was reported, and whether it was asked to end."""
-    return f"""trial_passed = CASE WHEN {new}.is_on_trial THEN NULL ELSE instances.trial_passed END,
+def _kept(new: LiteralString) -> LiteralString:
+    """A process on trial has no result yet. Later connections keep the one that was reported. An instance that was retired stays so."""
+    return f"""is_draining = {new}.is_draining OR instances.retire_reason <> '',
+    trial_passed = CASE WHEN {new}.is_on_trial THEN NULL ELSE instances.trial_passed END,
     trial_words = CASE WHEN {new}.is_on_trial THEN '' ELSE instances.trial_words END"""
 
 
 _CONNECT: LiteralString = (
     INSTANCES.insert("id", "epoch", "is_connected", "connected_at", "heard_at")
     + f""" ON CONFLICT (runner_id, name) DO UPDATE SET {excluded_assignments(*_REPLACED)},
-    {_kept_trial("excluded")}, epoch = instances.epoch + 1, disconnected_at = NULL, asked_at = NULL, is_leaving = false
+    {_kept("excluded")}, epoch = instances.epoch + 1, disconnected_at = NULL, asked_at = NULL, is_leaving = false
 WHERE NOT instances.is_connected
     OR (instances.key_sha256 = excluded.key_sha256 AND instances.resume_sha256 = :resumed)
 RETURNING id, epoch"""
@@ -117,7 +118,7 @@ _CONNECT_NEW: LiteralString = (
 )
 _CONNECT_AGAIN: LiteralString = f"""
 UPDATE instances SET {batch_assignments(*_REPLACED)}, address = batch.address,
-    {_kept_trial("batch")}, epoch = instances.epoch + 1, disconnected_at = NULL, asked_at = NULL, is_leaving = false
+    {_kept("batch")}, epoch = instances.epoch + 1, disconnected_at = NULL, asked_at = NULL, is_leaving = false
 FROM batch WHERE instances.id = batch.id AND instances.epoch = batch.epoch AND (NOT instances.is_connected
     OR (instances.key_sha256 = batch.key_sha256 AND instances.resume_sha256 = batch.resumed))
 RETURNING instances.id, instances.epoch"""
@@ -251,9 +252,13 @@ async def answer(tx: Tx, instance_id: str, epoch: int) -> None:
 
 
 async def set_reported(tx: Tx, runner_id: str, instance_id: str, epoch: int, beat: Heartbeat) -> None:
-    """Note what an instance reported in a heartbeat: its version, whether it takes new jobs, and why not."""
+    """Note what an instance reported in a heartbeat: its version, whether it takes new jobs, and why not.
+
+    One that leaves, was retired or is on trial takes none, whatever it reports.
+    """
     await tx.run(
-        """UPDATE instances SET version = :version, is_draining = CAST(:is_draining AS boolean) OR is_leaving,
+        """UPDATE instances SET version = :version,
+            is_draining = CAST(:is_draining AS boolean) OR is_leaving OR is_on_trial OR retire_reason <> '',
             is_disk_full = :is_disk_full, drain_reason = :drain_reason, ends_at = :ends_at
         WHERE id = :id AND epoch = :epoch""",
         version=beat.version,
@@ -290,6 +295,11 @@ async def hold(tx: Tx, instance_id: str, epoch: int) -> bool:
     return row is not None
 
 
+async def hold_any(tx: Tx, instance_id: str) -> None:
+    """Lock an instance until the transaction ends, whether or not it is connected."""
+    await tx.one("SELECT id FROM instances WHERE id = :id FOR UPDATE", id=instance_id)
+
+
 async def keep(tx: Tx, instance_ids: Collection[str]) -> None:
     """Keep instances from being let go until the transaction ends. A claim after this sees what was decided about them before.
 
@@ -307,6 +317,18 @@ async def let_go(tx: Tx, runner_id: str, instance_id: str) -> None:
     """Note that the process of an instance may end: it takes no jobs until it connects again. The transaction holds the instance."""
     await tx.run("UPDATE instances SET is_draining = true, is_leaving = true WHERE id = :id", id=instance_id)
     _changed(tx, runner_id, instance_id)
+
+
+async def retire(tx: Tx, runner_id: str, instance_ids: Sequence[str], reason: str) -> None:
+    """Give instances no job any more, on any server, and ask their processes to end after the last one that they have."""
+    retired = await tx.each(
+        """UPDATE instances SET retire_reason = batch.reason, is_draining = true FROM batch
+        WHERE instances.id = batch.id AND instances.retire_reason = '' RETURNING instances.id""",
+        {"id": "text", "reason": "text"},
+        [(each, reason) for each in sorted(instance_ids)],
+    )
+    for row in retired:
+        _changed(tx, runner_id, row["id"])
 
 
 async def set_address(tx: Tx, instance_id: str, address: str | None) -> None:

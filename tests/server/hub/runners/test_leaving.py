@@ -3,6 +3,8 @@
 import pytest
 
 from terracrew.protocol import messages
+from terracrew.server.connections import store as connections
+from terracrew.server.hub.notify import HubNotifier
 from tests.server.hub.hub_clients import Hub
 
 pytestmark = pytest.mark.feature("W3.scale")
@@ -35,6 +37,43 @@ async def test_a_runner_to_which_a_job_is_on_its_way_has_to_stay(hub: Hub) -> No
         assert (await runner.ask(messages.Claim(job_id, 1)))["type"] == "granted"
         assert not (await runner.ask(messages.Leave(30.0)))["is_granted"]
         assert hub.session().takes_jobs
+
+
+@pytest.mark.feature("V3.trial")
+async def test_a_runner_on_trial_is_given_no_job_before_it_has_passed_whatever_else_it_says(hub: Hub) -> None:
+    async with hub.runner(is_on_trial=True) as runner:
+        job_id = await hub.crew.rows.job(await hub.crew.rows.module())
+        await runner.send(messages.Heartbeat("0.1.0", False, []))
+        await runner.send(messages.StandingClaims(4, 0))
+        await hub.server.scheduler.sweep()
+        assert (await runner.ask(messages.Claim(job_id, 1)))["type"] == "missed"
+        assert not hub.session().takes_jobs
+        await runner.send(messages.TrialReport(False, "it does not work"))
+        await runner.send(messages.Heartbeat("0.1.1", False, []))
+        await runner.send(messages.StandingClaims(0, 0))
+        await hub.server.scheduler.sweep()
+        assert (await runner.ask(messages.Claim(job_id, 1)))["type"] == "missed"
+        await runner.send(messages.TrialReport(True, "OpenTofu ran"))
+        await runner.send(messages.Heartbeat("0.1.2", False, []))
+        assert (await runner.get())["type"] == "offer"
+        assert (await runner.ask(messages.Claim(job_id, 1)))["type"] == "granted"
+
+
+@pytest.mark.feature("V3.update")
+async def test_a_retired_runner_is_asked_to_end_on_each_connection_and_is_given_no_job(hub: Hub) -> None:
+    async with hub.runner(may_leave=True) as runner:
+        await hub.until(lambda: hub.session().takes_jobs)
+        instance_id = hub.session().instance_id
+        await hub.server.db.write(lambda tx: connections.retire(tx, hub.runner_id, [instance_id], "replaced"))
+        await HubNotifier(hub.server.hub.runners).step({("instances", f"{hub.runner_id} {instance_id}")})
+        assert await runner.get() == {"type": "retire", "reason": "replaced"}
+        job_id = await hub.crew.rows.job(await hub.crew.rows.module())
+        await runner.send(messages.Heartbeat("0.1.0", False, []))
+        assert (await runner.ask(messages.Claim(job_id, 1)))["type"] == "missed"
+    async with hub.runner(may_leave=True) as runner:
+        assert (await runner.get())["type"] == "retire"
+        assert (await runner.ask(messages.Claim(job_id, 1)))["type"] == "missed"
+        assert (await runner.ask(messages.Leave(1.0)))["is_granted"]
 
 
 async def test_only_a_runner_whose_hello_said_so_may_ask(hub: Hub) -> None:

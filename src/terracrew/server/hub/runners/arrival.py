@@ -56,7 +56,7 @@ async def take_place(
     session.active_jobs = {ref.job_id for ref in place.current}
     session.starting = place.starting
     session.reported_attempts = set(hello.attempts)
-    session.is_disk_full = hello.is_disk_full
+    session.is_disk_full, session.is_on_trial = hello.is_disk_full, hello.is_on_trial
     session.drain_reason, session.ends_at = hello.drain_reason, hello.ends_at
     # It is closed until its record has been read again: changes that were made before it was in the registry were not sent to it.
     session.is_closed = True

@@ -89,7 +89,7 @@ def connecting(
         engine_versions=hello.engine_versions,
         installable_engines=hello.installable_engines,
         dispatchers=hello.dispatchers,
-        is_draining=hello.is_draining,
+        is_draining=hello.is_draining or hello.is_on_trial,
         is_disk_full=hello.is_disk_full,
         drain_reason=hello.drain_reason,
         ends_at=hello.ends_at,
@@ -189,6 +189,7 @@ async def _bring_up_to_date(hub: RunnerContext, session: RunnerSession, row: Row
     else:
         if row["asked_at"] is not None:
             session.ask()
+        session.retire(row["retire_reason"])
         _apply(hub, session, owner, min(row["capacity"], owner.max_jobs))
         await updates.send(hub, session, row["update_id"])
 

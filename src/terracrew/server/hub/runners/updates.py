@@ -32,3 +32,5 @@ async def take_trial(hub: RunnerContext, session: RunnerSession, report: message
         )
 
     await hub.db.write(work)
+    if report.is_passed:  # the heartbeat that follows says that it takes jobs
+        session.is_on_trial = False
