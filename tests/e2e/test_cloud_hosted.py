@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.gate import Gate
 from tests.e2e.system import System, eventually
 from tests.machine import leaks
 from tests.machine.platforms.aws import Aws
@@ -83,8 +84,8 @@ def account(system: System) -> Iterator[Account]:
         emulator.leave()
 
 
-@pytest.mark.feature("W2.deploy", "W3.scale", "W5.destroy", "X1.runners")
-def test_a_runner_is_deployed_sleeps_wakes_for_a_job_and_is_removed(account: Account) -> None:
+@pytest.mark.feature("W2.deploy", "W3.scale", "W5.destroy", "X1.runners", "V3.update", "V3.trial")
+def test_a_runner_is_deployed_sleeps_wakes_for_a_job_is_updated_and_removed(account: Account, gate: Gate) -> None:
     system = account.system
     deployed = account.deploy()
     assert (deployed["status"], deployed["error"]) == ("SUCCEEDED", "")
@@ -105,12 +106,37 @@ def test_a_runner_is_deployed_sleeps_wakes_for_a_job_and_is_removed(account: Acc
     assert ended["status"] == "SUCCEEDED"
     eventually(lambda: account.status() == "ASLEEP", what="the sleep after the job")
     _require_secret_sessions(account)
+    _update_with_a_running_job(account, gate)
 
     gone = system.api.post("/runners/burst/destroy", {})
     removed = account.ended(gone["job"]["id"])
     assert (removed["status"], removed["error"]) == ("SUCCEEDED", "")
     assert account.found() == []
     assert system.api.get("/runners")["items"] == []
+
+
+def _update_with_a_running_job(account: Account, gate: Gate) -> None:
+    """The job ends on the instance that it began on, which then leaves; the next one runs on the new revision."""
+    system = account.system
+    waits = 'data "terraform_remote_state" "at" {\n  backend = "http"\n  config = { address = "%s" }\n}\n'
+    system.module("held", waits % gate.address)
+    held = system.run("held", "PLAN")
+    assert gate.reached.wait(60), "the job has begun"
+    old = system.job(held)["instance_name"]
+    updated = account.ended(system.api.post("/runners/burst/deploy", {"log_days": 7})["job"]["id"])
+    assert (updated["status"], updated["error"]) == ("SUCCEEDED", "")
+    last = {step["name"]: step["detail"] for step in updated["steps"]}
+    assert "ran init, plan and apply of a configuration that changes nothing" in last["trial"]
+    assert system.status(held) == "PROCESSING"
+    after = system.wait(system.run("network", "PLAN"))
+    assert after["status"] == "SUCCEEDED"
+    assert after["instance_name"] != old
+    assert system.status(held) == "PROCESSING", "nobody ends an instance that has a job"
+    gate.open()
+    ended = system.wait(held)
+    assert (ended["status"], ended["instance_name"], ended["attempt"]) == ("SUCCEEDED", old, 1)
+    eventually(lambda: account.status() == "ASLEEP", what="the end of the old instance, and the sleep of the new one")
+    assert set(account.tasks.exit_codes.values()) == {0}, "every process has ended by itself"
 
 
 def _require_secret_sessions(account: Account) -> None:

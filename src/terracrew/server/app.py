@@ -18,6 +18,7 @@ from terracrew.clouds.model import CloudIdentity
 from terracrew.logging import get_logger
 from terracrew.server import membership
 from terracrew.server.api import routes as api
+from terracrew.server.cloud_hosted import images
 from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
 from terracrew.server.cloud_hosted.connection_tests import ConnectionTestHandler
 from terracrew.server.cloud_hosted.deploy_jobs import DeployHandler
@@ -174,7 +175,8 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
 
 def cloud_facts(settings: ServerSettings) -> ServerFacts:
     """Return what clouds and the instances in them know of a server with these settings."""
-    return ServerFacts(settings.url, settings.issuer, __version__, settings.cloud_runner_image)
+    image = images.of_version(settings.cloud_runner_image, __version__)
+    return ServerFacts(settings.url, settings.issuer, __version__, image)
 
 
 def fleet_handlers(settings: ServerSettings, keys: Keyring, calls: CloudCalls) -> FleetHandlers:

@@ -136,8 +136,9 @@ class ServerFile(SettingsSection):
     )
     cloud_runner_image: str = Field(
         default="",
-        description="The image of cloud-hosted runners whose deployment names none, where their cloud can pull it, for example "
-        "`registry.example.com/terracrew-runner:0.1.0-rc.1`.",
+        description="The image of cloud-hosted runners whose deployment names none, where their cloud can pull it. `{version}` stands "
+        "for the version: that of the server for a new deployment, and that of a release for an update, unless the release has an image. "
+        "For example `registry.example.com/terracrew-runner:{version}`.",
     )
     release_key: Annotated[str, AfterValidator(_is_release_key)] = Field(
         default="",

@@ -5,6 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from terracrew.testing.job_rows import JobRows
+from tests.server.application import Application
+from tests.server.cloud_hosted import played_fleet
+from tests.server.cloud_hosted.played_fleet import Fleet
 from tests.server.cloud_hosted.scaling_server import ScalingServer
 from tests.server.cloud_hosted.simulated_cloud import SimulatedCloud
 
@@ -19,3 +22,9 @@ async def scaler(rows: JobRows, cloud: SimulatedCloud) -> AsyncIterator[ScalingS
     found = ScalingServer(rows.db, cloud)
     yield found
     await found.tasks.stop()
+
+
+@pytest.fixture
+async def fleet(application: Application, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Fleet]:
+    async with played_fleet.playing(application, monkeypatch) as found:
+        yield found

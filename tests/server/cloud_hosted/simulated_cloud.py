@@ -27,6 +27,8 @@ class SimulatedCloud:
         self.requests: Counter[str] = Counter()
         self.started: list[str] = []
         """The names that were started, in order. A repeated request starts nothing."""
+        self.on_trial: list[str] = []
+        """Those of them that take no job before they have passed a no-op job."""
         self.stopped: list[str] = []
         self.refusal: tuple[str, str] | None = None
         self.error: CloudRefused | None = None
@@ -58,6 +60,7 @@ class SimulatedCloud:
             reference = f"{deployment.runner_id}/{each.instance}"
             if each.instance not in self.tasks:
                 self.started.append(each.instance)
+                self.on_trial += [each.instance] if each.is_on_trial else []
                 self.tasks[each.instance] = InstanceState(
                     instance=each.instance,
                     reference=reference,

@@ -1,108 +1,27 @@
-"""A deployment counts once an instance has said hello, a failed one leaves nothing, and a removal waits for the jobs of its runner."""
+"""A deployment counts once an instance has passed a no-op job, and a failed one leaves nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import pytest
 
 from terracrew import ids
-from terracrew.fleet.messages import DeployWork, DestroyWork, RunJob
-from terracrew.server.app import cloud_facts, fleet_handlers
-from terracrew.server.cloud_hosted import deploy_jobs, destroy_jobs, starting
-from terracrew.server.cloud_identities import service as identities
-from terracrew.server.cloud_identities.model import NewIdentity
+from terracrew.errors import Conflict, NotFound
+from terracrew.fleet.messages import DeployWork, DestroyWork
+from terracrew.protocol.messages import Heartbeat
+from terracrew.server.app import cloud_facts
+from terracrew.server.cloud_hosted import deploy_jobs, deploying
+from terracrew.server.cloud_hosted.describing import describe
+from terracrew.server.connections import store as instances
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
-from terracrew.server.deployments.model import CloudDeployment, CloudInstance
-from terracrew.server.fleet_jobs import reads as fleet_reads
+from terracrew.server.deployments.model import CloudInstance
 from terracrew.server.fleet_jobs import service as fleet_jobs
-from terracrew.server.fleet_jobs.loop import FleetJobs
-from terracrew.testing.job_rows import Instance, JobRows
-from tests.server.application import Application
-from tests.server.cloud_hosted.simulated_cloud import SimulatedCloud
-from tests.server.fleet_jobs.simulated_fleet import PlayedRunner
+from terracrew.server.releases import store as releases
+from tests.server.cloud_hosted.played_fleet import FACTS, RUNNER, Fleet, deploy, deployed
+from tests.server.releases.release_rows import new_release, runner_image
 
-FACTS = {"cluster": "arn:cluster", "task_definition": "arn:definition:1"}
-RUNNER = "/api/v1/runners/burst"
-pytestmark = pytest.mark.feature("W2.deploy", "W5.destroy")
-
-
-@dataclass
-class Fleet:
-    """A server whose fleet process the test plays."""
-
-    application: Application
-    process: PlayedRunner
-    cloud: SimulatedCloud
-    rows: JobRows
-
-    async def ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        return await self.application.admin.made(path, body)
-
-    async def deployment(self, runner_id: str) -> CloudDeployment | None:
-        return await self.application.server.db.read(lambda tx: store.get(tx, runner_id))
-
-    async def ended(self, made: dict[str, Any]) -> str:
-        """Wait until a job has ended, and return its status and error."""
-        db, who = self.application.server.db, self.application.admin.principal
-        async with asyncio.timeout(20):
-            while not (job := await db.read(lambda tx: fleet_jobs.find(tx, who, made["job"]["id"]))).is_terminal:
-                await asyncio.sleep(0.02)
-        return f"{job.status} {job.error}".strip()
-
-    async def started(self, made: dict[str, Any]) -> str:
-        """Wait until the cloud was asked for the first instance, and return its name."""
-        async with asyncio.timeout(20):
-            while not self.cloud.started:
-                await asyncio.sleep(0.02)
-        return self.cloud.started[-1]
-
-    async def hello(self, runner_id: str, name: str) -> Instance:
-        return await self.rows.instance_of(runner_id, name=name)
-
-    async def steps(self, made: dict[str, Any]) -> dict[str, str]:
-        job = made["job"]
-        found = await self.application.server.db.read(lambda tx: fleet_reads.steps(tx, job["id"], 1))
-        return {each.name: each.status for each in found}
-
-    async def cancel(self, made: dict[str, Any]) -> None:
-        db, who = self.application.server.db, self.application.admin.principal
-        handlers = fleet_handlers(self.application.server.settings, self.application.server.keys, self.cloud)
-        await db.write(lambda tx: fleet_jobs.cancel(tx, who, made["job"]["id"], handlers))
-
-
-@pytest.fixture
-async def fleet(application: Application, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Fleet]:
-    monkeypatch.setattr(deploy_jobs, "LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(deploy_jobs, "WATCH_SECONDS", 0.05)
-    server = application.server
-    role = "arn:aws:iam::123456789012:role/terracrew"
-    wanted = NewIdentity(name="aws", role_arn=role, region="eu-central-1")
-    await identities.create(server.db, application.admin.principal, wanted)
-    process, cloud = PlayedRunner(), SimulatedCloud()
-    loop = FleetJobs(server.db, server.id, process, fleet_handlers(server.settings, server.keys, cloud))
-    running = asyncio.create_task(loop.run())
-    rows = await JobRows.of_organization(server.db, server.organization_id)
-    yield Fleet(application, process, cloud, rows)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-
-
-async def deploy(fleet: Fleet) -> tuple[dict[str, Any], RunJob]:
-    body = {"name": "burst", "identity": "aws", "settings": {"image": "registry.example.com/runner:1"}}
-    made = await fleet.ask("/api/v1/runners/deploy", body)
-    return made, await fleet.process.given(1)
-
-
-async def deployed(fleet: Fleet) -> tuple[dict[str, Any], Instance]:
-    made, job = await deploy(fleet)
-    fleet.process.end(job, **FACTS)
-    instance = await fleet.hello(made["runner"]["id"], await fleet.started(made))
-    assert await fleet.ended(made) == "SUCCEEDED"
-    return made, instance
+pytestmark = pytest.mark.feature("W2.deploy")
 
 
 async def test_a_deployment_succeeds_with_the_hello_of_its_first_instance(fleet: Fleet) -> None:
@@ -120,7 +39,8 @@ async def test_a_deployment_succeeds_with_the_hello_of_its_first_instance(fleet:
     after = await fleet.deployment(runner_id)
     assert after is not None
     assert (after.status, after.facts) == ("deployed", FACTS)
-    assert await fleet.steps(made) == {"first_instance": "done", "hello": "done"}
+    assert await fleet.steps(made) == {"first_instance": "done", "hello": "done", "trial": "done"}
+    assert (after.version, after.revision) == ("0.1.0-rc.1", 1)
     shown = (await fleet.application.admin.get(RUNNER)).json()
     assert shown["has_worker_token"]
 
@@ -131,8 +51,7 @@ async def test_a_first_instance_that_proves_nothing_is_unwound(fleet: Fleet, end
     if ends == "refused":
         fleet.cloud.refusal = ("quota", "the vCPU quota is 0: ask AWS to raise L-3032A538")
     fleet.process.end(job, **FACTS)
-    if ends != "refused":
-        name = await fleet.started(made)
+    name = "" if ends == "refused" else await fleet.started(made)
     if ends == "ended":
         fleet.cloud.tasks[name] = msgspec.structs.replace(
             fleet.cloud.tasks[name],
@@ -186,14 +105,17 @@ async def test_a_first_instance_that_has_left_before_the_next_attempt_has_proven
         left = CloudInstance(id=ids.new("cin"), runner_id=runner_id, name=name, epoch=0, wanted_at=now, hello_at=now)
         await store.insert_instances(tx, [left.to("ended", now, "it had nothing to do, and left")])
 
+    fleet.cloud.started = fleet.cloud.on_trial = [name]
+    await fleet.hello(runner_id, name)
     await db.write(has_left)
+    fleet.cloud.started = fleet.cloud.on_trial = []
     fleet.process.end(second, **FACTS)
     assert await fleet.ended(made) == "SUCCEEDED"
     assert not fleet.cloud.started, "no second one is started"
 
 
-async def test_a_cancel_does_not_stop_a_first_instance_that_has_just_said_hello(fleet: Fleet) -> None:
-    """From its hello on it is given jobs, like any other instance."""
+async def test_a_cancel_does_not_stop_a_first_instance_that_has_just_passed(fleet: Fleet) -> None:
+    """From then on it is given jobs, like any other instance."""
     await deployed(fleet)
     again = await fleet.ask(f"{RUNNER}/deploy", {"log_days": 7})
     job = await fleet.process.given(2)
@@ -212,6 +134,45 @@ async def test_a_cancel_does_not_stop_a_first_instance_that_has_just_said_hello(
     fleet.process.end(job, cluster="arn:cluster", task_definition="arn:definition:2")
     assert await fleet.ended(again) == "SUCCEEDED"
     assert fleet.cloud.stopped == []
+
+
+@pytest.mark.feature("V3.trial")
+@pytest.mark.parametrize("fails", ["failed", "silent", "ended", "old"])
+async def test_a_first_instance_that_does_not_pass_its_no_op_job_changes_nothing(
+    fleet: Fleet, fails: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = await deployed(fleet)
+    if fails == "silent":
+        monkeypatch.setattr(deploy_jobs, "MAX_TRIAL_SECONDS", 0.3)
+    monkeypatch.setattr(deploy_jobs, "REPORT_SECONDS", 0.2)
+    runner_id, db = first["runner"]["id"], fleet.application.server.db
+    again = await fleet.ask(f"{RUNNER}/deploy", {"capacity": 2})
+    fleet.process.end(await fleet.process.given(2), cluster="arn:cluster", task_definition="arn:definition:2")
+    async with asyncio.timeout(20):
+        while len(fleet.cloud.started) < 2:
+            await asyncio.sleep(0.02)
+    name = fleet.cloud.started[-1]
+    instance = await fleet.hello(
+        runner_id, name, passes=False if fails == "failed" else None, is_on_trial=fails != "old"
+    )
+    if fails == "ended":
+        fleet.cloud.change(name, phase="ended", words="Essential container in task exited", exit_code=1)
+    words = {
+        "failed": "the first instance did not prove itself: OpenTofu 1.12.0 did not run",
+        "silent": "the first instance did not prove itself: it did not report within 0 minutes how its no-op job ended",
+        "ended": "the first instance ended before it passed its no-op job: Essential container in task exited (exit code 1)",
+        "old": "the first instance did not prove itself: it said hello without a trial",
+    }
+    assert (await fleet.ended(again)).startswith(f"FAILED {words[fails]}")
+    assert (await fleet.steps(again))["trial"] == "failed"
+    after = await fleet.deployment(runner_id)
+    assert after is not None
+    assert (after.status, after.facts, after.settings.capacity, after.revision) == ("deployed", FACTS, 1, 1)
+    assert fleet.cloud.stopped == ([] if fails == "old" else [name]), "one without a trial may have a job"
+    await fleet.rows.run("UPDATE instances SET is_on_trial = false WHERE id = :id", id=instance.id)
+    await db.write(lambda tx: instances.set_reported(tx, runner_id, instance.id, 1, Heartbeat("x", False, [])))
+    job_id = await fleet.rows.job(await fleet.rows.module())
+    assert await instance.claim(job_id) is None, "it gets no job, even if it says now that it takes some"
 
 
 async def test_a_first_deployment_that_cannot_be_proven_for_any_reason_is_unwound(fleet: Fleet) -> None:
@@ -241,6 +202,64 @@ async def test_a_failed_update_leaves_the_deployment_as_it_was(fleet: Fleet) -> 
     assert (await fleet.application.admin.get(RUNNER)).json()["max_jobs"] == 1
 
 
+@pytest.mark.feature("V3.update")
+async def test_an_update_deploys_the_image_of_the_release_and_retires_older_instances(fleet: Fleet) -> None:
+    default, version = "registry.example.com/runner:{version}", "0.1.0-rc.2"
+    first, old = await deployed(fleet)
+    runner_id, db, who = first["runner"]["id"], fleet.application.server.db, fleet.application.admin.principal
+
+    async def use_default_image(tx: Tx) -> None:
+        before = await store.hold(tx, runner_id)
+        assert before is not None
+        settings = msgspec.structs.replace(before.settings, image="")
+        await store.save(tx, before, msgspec.structs.replace(before, settings=settings))
+
+    await db.write(use_default_image)
+    await db.write(lambda tx: releases.insert(tx, new_release(version, artifacts=[runner_image(version)])))
+    await db.write(lambda tx: releases.insert(tx, new_release("0.1.0-rc.3")))
+    with pytest.raises(NotFound, match=r"0\.1\.0-rc\.9"):
+        await db.write(lambda tx: deploying.update(tx, who, runner_id, "0.1.0-rc.9", default))
+    with pytest.raises(Conflict, match=r"there is no image of 0\.1\.0-rc\.3"):
+        await db.write(lambda tx: deploying.update(tx, who, runner_id, "0.1.0-rc.3", "registry.example.com/runner:1"))
+    for number, wanted, said, image in (
+        (2, version, "0.1.0-rc.1", runner_image(version).reference),
+        (3, version, version, runner_image(version).reference),
+        (4, "0.1.0-rc.3", "0.1.0-rc.3", "registry.example.com/runner:0.1.0-rc.3"),
+    ):
+        queued = await db.write(lambda tx, wanted=wanted: deploying.update(tx, who, runner_id, wanted, default))
+        made = {"job": {"id": queued.id}}
+        job = await fleet.process.given(number)
+        assert isinstance(job.work, DeployWork)
+        assert (job.work.deployment.settings.image, job.work.deployment.version) == (image, wanted)
+        fleet.process.end(job, cluster="arn:cluster", task_definition=f"arn:definition:{number}")
+        async with asyncio.timeout(20):
+            while len(fleet.cloud.started) < number:
+                await asyncio.sleep(0.02)
+        fleet.version = said
+        young = await fleet.hello(runner_id, fleet.cloud.started[-1], passes=None if said != wanted else True)
+        ended, after = await fleet.ended(made), await fleet.deployment(runner_id)
+        assert after is not None
+        if said != wanted:
+            assert "its image has Terracrew 0.1.0-rc.1, and not 0.1.0-rc.2" in ended
+            assert (after.version, after.facts, after.revision) == ("0.1.0-rc.1", FACTS, 1)
+            continue
+        assert ended == "SUCCEEDED"
+        assert (after.version, after.image, after.settings.image) == (wanted, image, "")
+        assert await old.claim(await fleet.rows.job(await fleet.rows.module())) is None
+        found = await db.read(lambda tx: describe(tx, runner_id, cloud_facts(fleet.application.server.settings)))
+        assert found is not None
+        assert found.deployment.settings.image == image, "instances that are started later have it, too"
+        old = young
+
+
+async def test_an_image_that_people_chose_is_theirs_to_update(fleet: Fleet) -> None:
+    first, _ = await deployed(fleet)
+    db, who = fleet.application.server.db, fleet.application.admin.principal
+    await db.write(lambda tx: releases.insert(tx, new_release("0.1.0-rc.2")))
+    with pytest.raises(Conflict, match="`burst` is updated by hand: its image is your own"):
+        await db.write(lambda tx: deploying.update(tx, who, first["runner"]["id"], "0.1.0-rc.2", "x:{version}"))
+
+
 async def test_a_stolen_token_is_replaced_by_an_update(fleet: Fleet) -> None:
     await deployed(fleet)
     first = fleet.process.jobs[0].work
@@ -250,98 +269,3 @@ async def test_a_stolen_token_is_replaced_by_an_update(fleet: Fleet) -> None:
     assert isinstance(work, DeployWork)
     assert work.worker_token.startswith("tcw_")
     assert work.worker_token != first.worker_token
-
-
-async def test_a_removal_waits_for_jobs_and_takes_the_record_with_it(fleet: Fleet) -> None:
-    made, instance = await deployed(fleet)
-    runner_id = made["runner"]["id"]
-    held = await instance.claimed(await fleet.rows.job(await fleet.rows.module()))
-    gone = await fleet.ask(f"{RUNNER}/destroy", {})
-    await until(lambda: fleet.steps(gone), {"drain": "running"})
-    assert len(fleet.process.jobs) == 1, "nothing is removed while it has a job"
-    await fleet.rows.gone(held)
-    job = await fleet.process.given(2)
-    assert isinstance(job.work, DestroyWork)
-    fleet.process.end(job)
-    assert await fleet.ended(gone) == "SUCCEEDED"
-    assert (await fleet.application.admin.get(RUNNER)).status_code == 404
-    assert await fleet.deployment(runner_id) is None
-
-
-async def test_a_removal_waits_for_the_answer_of_the_cloud_that_starts_an_instance(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An instance that started after the removal had listed them would be left, and cost money."""
-    monkeypatch.setattr(destroy_jobs, "LOOK_SECONDS", 0.02)
-    made, _ = await deployed(fleet)
-    runner_id, db = made["runner"]["id"], fleet.application.server.db
-    wanted = await db.write(lambda tx: wanted_one(tx, runner_id))
-    gone = await fleet.ask(f"{RUNNER}/destroy", {"force": True})
-    await until(lambda: fleet.steps(gone), {"drain": "running"})
-    await asyncio.sleep(0.2)
-    assert len(fleet.process.jobs) == 1, "nothing is removed before the cloud has answered"
-    assert await db.write(lambda tx: starting.take_unanswered(tx, runner_id)) == []
-    await starting.ask(db, fleet.cloud, cloud_facts(fleet.application.server.settings), runner_id, wanted)
-    assert len(fleet.cloud.started) == 1, "nothing is started behind the removal"
-    assert isinstance((await fleet.process.given(2)).work, DestroyWork)
-
-
-async def wanted_one(tx: Tx, runner_id: str) -> list[CloudInstance]:
-    """Decide that an instance is started; the cloud was not asked yet."""
-    held = await store.hold(tx, runner_id)
-    assert held is not None
-    return await starting.want(tx, held, 1)
-
-
-async def test_a_cancel_before_anything_was_removed_takes_the_removal_back(fleet: Fleet) -> None:
-    made, instance = await deployed(fleet)
-    await instance.claimed(await fleet.rows.job(await fleet.rows.module()))
-    gone = await fleet.ask(f"{RUNNER}/destroy", {})
-    await until(lambda: fleet.steps(gone), {"drain": "running"})
-    await fleet.cancel(gone)
-    assert (await fleet.ended(gone)).startswith("CANCELED")
-    after = await fleet.deployment(made["runner"]["id"])
-    assert after is not None
-    assert (after.status, after.facts) == ("deployed", FACTS)
-    assert not (await fleet.application.admin.get(RUNNER)).json()["is_draining"]
-
-
-async def test_a_removal_that_waits_for_a_deployment_can_be_taken_back(fleet: Fleet) -> None:
-    made, job = await deploy(fleet)
-    gone = await fleet.ask(f"{RUNNER}/destroy", {})
-    await fleet.cancel(gone)
-    fleet.process.end(job, **FACTS)
-    await fleet.hello(made["runner"]["id"], await fleet.started(made))
-    assert await fleet.ended(made) == "SUCCEEDED"
-    after = await fleet.deployment(made["runner"]["id"])
-    assert after is not None
-    assert (after.status, after.facts) == ("deployed", FACTS)
-    assert not (await fleet.application.admin.get(RUNNER)).json()["is_draining"], "it would never be woken"
-
-
-async def test_a_canceled_removal_leaves_a_drain_that_somebody_had_begun(fleet: Fleet) -> None:
-    _, instance = await deployed(fleet)
-    await instance.claimed(await fleet.rows.job(await fleet.rows.module()))
-    assert (await fleet.application.admin.post(f"{RUNNER}/drain", json={})).status_code == 200
-    gone = await fleet.ask(f"{RUNNER}/destroy", {})
-    await until(lambda: fleet.steps(gone), {"drain": "running"})
-    await fleet.cancel(gone)
-    assert (await fleet.ended(gone)).startswith("CANCELED")
-    assert (await fleet.application.admin.get(RUNNER)).json()["is_draining"]
-
-
-async def test_a_removal_that_the_cloud_refuses_keeps_the_record(fleet: Fleet) -> None:
-    await deployed(fleet)
-    gone = await fleet.ask(f"{RUNNER}/destroy", {"force": True})
-    job = await fleet.process.given(2)
-    fleet.process.end(job, "failed", "left: role terracrew-x, because iam:DeleteRole is not allowed")
-    assert (await fleet.ended(gone)).startswith("FAILED left: role terracrew-x")
-    again = await fleet.ask(f"{RUNNER}/destroy", {})
-    fleet.process.end(await fleet.process.given(3))
-    assert await fleet.ended(again) == "SUCCEEDED"
-
-
-async def until(read: Callable[[], Any], wanted: object) -> None:
-    async with asyncio.timeout(20):
-        while await read() != wanted:
-            await asyncio.sleep(0.02)

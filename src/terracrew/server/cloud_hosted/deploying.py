@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from terracrew import __version__
 from terracrew.clouds.model import AwsAccount, DeploymentSettings
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.audit import service as audit
-from terracrew.server.cloud_hosted import setting_rules, starting
+from terracrew.server.cloud_hosted import images, setting_rules, starting
 from terracrew.server.cloud_hosted.model import (
     DeployAgain,
     DeployedRunner,
@@ -29,6 +30,7 @@ from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, NewFleetJo
 from terracrew.server.groups import service as groups
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.releases import store as releases
 from terracrew.server.runners import service as runners
 from terracrew.server.runners import views
 from terracrew.server.runners.model import NewRunner, Runner, RunnerChange
@@ -39,6 +41,9 @@ NEW_TOKEN = "new_token"  # noqa: S105 - the name of a choice
 """The word in the specification of an UPDATE_WORKER that replaces the worker token."""
 FORMER = "former_settings"
 """The settings before an UPDATE_WORKER, which apply again if it does not succeed."""
+VERSION, IMAGE = "version", "image"
+"""The words in the specification of a job that deploys for the version to which it updates, and for the image that it deploys if people
+chose none. It stays the same in each attempt."""
 WAS_DRAINING = "was_draining"
 """The word in the specification of a DESTROY_WORKER of a runner that somebody had drained before."""
 
@@ -66,7 +71,8 @@ async def deploy(tx: Tx, who: Principal, new: NewCloudRunner, default_image: str
     await store.insert(
         tx, CloudDeployment(runner_id=runner.id, identity_id=identity.id, settings=new.settings, status="new")
     )
-    return await _queued(tx, who, runner, identity, FleetJobType.DEPLOY_WORKER)
+    spec = {} if new.settings.image else {IMAGE: images.of_version(default_image, __version__)}
+    return await _queued(tx, who, runner, identity, FleetJobType.DEPLOY_WORKER, spec)
 
 
 async def deploy_again(
@@ -82,12 +88,52 @@ async def deploy_again(
     settings = _changed(before.settings, given)
     identity = await identity_store.get(tx, before.identity_id)
     _check(settings, identity, runner.service_account_id, default_image)
+    if not settings.image:
+        spec[IMAGE] = _image_again(before, default_image)
     await store.save(tx, before, msgspec.structs.replace(before, settings=settings))
     if settings.capacity != runner.max_jobs:
         await runners.change(tx, who, runner.id, RunnerChange(max_jobs=settings.capacity))
     is_first = before.status == "new" or not before.facts
     type_ = FleetJobType.DEPLOY_WORKER if is_first else FleetJobType.UPDATE_WORKER
     return await _queued(tx, who, runner, identity, type_, spec)
+
+
+async def update(tx: Tx, who: Principal, reference: str, version: str, default_image: str) -> FleetJob:
+    """Deploy a release for a runner. Its instances finish their jobs, and are replaced by new ones.
+
+    Raises Conflict if people chose the image themselves, or if nothing is deployed.
+    """
+    runner, before = await _held(tx, who, reference)
+    if reason := by_hand_reason(before):
+        raise Conflict(f"`{runner.path}` is updated by hand: {reason}")
+    if before.status == "removing":
+        raise Conflict(f"`{runner.path}` is being removed: cancel that job first")
+    if before.status != "deployed":
+        raise Conflict(f"`{runner.path}` is not deployed, so there is nothing to update")
+    release = await releases.get(tx, version)
+    if release.is_withdrawn:
+        raise Conflict(f"{version} was withdrawn: {release.withdrawn_reason}")
+    image = images.of_release(release, default_image)
+    if not image:
+        raise Conflict(
+            f"there is no image of {version}: the release has none, and cloud_runner_image in the server's settings does not have "
+            f"`{images.VERSION_MARK}` in it"
+        )
+    identity = await identity_store.get(tx, before.identity_id)
+    spec = {VERSION: version, IMAGE: image, FORMER: msgspec.json.encode(before.settings).decode()}
+    return (await _queued(tx, who, runner, identity, FleetJobType.UPDATE_WORKER, spec)).job
+
+
+def by_hand_reason(deployment: CloudDeployment) -> str:
+    """Return why the server cannot update a cloud-hosted runner to a release; empty if it can."""
+    return "its image is your own" if deployment.settings.image else ""
+
+
+def _image_again(before: CloudDeployment, default_image: str) -> str:
+    """Return the image of a runner that is deployed again: that of a newer release stays, and that of the server replaces others."""
+    if before.image and images.is_newer(before.version, __version__):
+        return before.image
+    return images.of_version(default_image, __version__)
 
 
 async def destroy(tx: Tx, who: Principal, reference: str, wanted: DestroyRequest) -> DeployedRunner:

@@ -19,7 +19,7 @@ class ServerFacts(msgspec.Struct, frozen=True):
     """The issuer of the tokens that clouds are shown."""
     version: str
     default_image: str = ""
-    """The image of deployments that name none."""
+    """The image of deployments that name none, for the version of this server."""
 
 
 class Described(msgspec.Struct, frozen=True):
@@ -27,8 +27,13 @@ class Described(msgspec.Struct, frozen=True):
     deployment: Deployment
 
 
-async def describe(tx: Tx, runner_id: str, server: ServerFacts) -> Described | None:
-    """Return how a runner is run in its cloud; None if it was removed, or has no deployment."""
+async def describe(
+    tx: Tx, runner_id: str, server: ServerFacts, *, image: str = "", version: str = ""
+) -> Described | None:
+    """Return how a runner is run in its cloud; None if it was removed, or has no deployment.
+
+    Without an image that people chose, its instances have that which was deployed last. A job that deploys another one names it.
+    """
     row, runner = await store.get(tx, runner_id), (await cloud_reads.records(tx, [runner_id])).get(runner_id)
     if row is None or runner is None:
         return None
@@ -37,14 +42,14 @@ async def describe(tx: Tx, runner_id: str, server: ServerFacts) -> Described | N
         return None
     settings = row.settings
     if not settings.image:
-        settings = msgspec.structs.replace(settings, image=server.default_image)
+        settings = msgspec.structs.replace(settings, image=image or row.image or server.default_image)
     deployment = Deployment(
         runner_id=runner.id,
         runner_path=runner.path,
         organization_id=runner.organization_id,
         server_url=server.url,
         region=runner.region or "",
-        version=server.version,
+        version=version or row.version or server.version,
         account_path=runner.account_path,
         settings=settings,
         facts=row.facts,

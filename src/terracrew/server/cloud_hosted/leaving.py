@@ -37,25 +37,29 @@ async def leave(tx: Tx, idle: Idle) -> str:
         return "a newer connection of this instance has taken its place"
     if (await connections.active_attempts(tx, [idle.instance_id]))[idle.instance_id]:
         return "it has a job"
-    if deployment is not None and (reason := await _kept(tx, deployment, idle)):
+    said = await connections.marks(tx, idle.instance_id)
+    if said.is_on_trial and not said.is_retired:
+        return "it is on trial"
+    if deployment is not None and (reason := await _kept(tx, deployment, idle, is_retired=said.is_retired)):
         return reason
     await instances.let_go(tx, idle.runner_id, idle.instance_id)
     return ""
 
 
-async def _kept(tx: Tx, deployment: CloudDeployment, idle: Idle) -> str:
+async def _kept(tx: Tx, deployment: CloudDeployment, idle: Idle, *, is_retired: bool) -> str:
     """Return why an instance of a cloud-hosted runner has to stay. If it may go, its row says that it leaves.
 
     The last one with a free slot stays for the whole idle time that people chose. Beside another one it is not missed, and costs.
+    One that was retired gets no job any more, so nobody misses it.
     """
     live = await store.live_instances(tx, deployment.runner_id)
     own = next((each for each in live if each.name == idle.name), None)
     if own is None or own.status == "leaving":  # a person started it, or it asks again
         return ""
     least, kept_seconds = deployment.settings.min_instances, deployment.settings.idle_seconds
-    others = sum(each.name != idle.name and each.status != "leaving" for each in live)
+    others = sum(each.name != idle.name and deployment.counts(each) for each in live)
     record = (await cloud_reads.records(tx, [deployment.runner_id])).get(deployment.runner_id)
-    is_wanted = deployment.status == "deployed" and record is not None and not record.is_closed
+    is_wanted = deployment.status == "deployed" and record is not None and not record.is_closed and not is_retired
     if is_wanted and others < least:
         return f"{least} instance{' of this runner is' if least == 1 else 's of this runner are'} always wanted"
     if is_wanted and idle.idle_seconds < kept_seconds and not await _has_other_free(tx, live, idle):

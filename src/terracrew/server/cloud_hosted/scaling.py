@@ -238,9 +238,10 @@ async def _due(tx: Tx, runner_ids: Collection[str]) -> dict[str, _Due]:
     if not runner_ids:
         return {}
     present, now = await reads.presence(tx, runner_ids), store.moment(tx)
+    revisions = {each.runner_id: each.revision for each in (await reads.many(tx, runner_ids)).values()}
     return {
         runner_id: _Due(
-            watching.is_presence_new(live, present[runner_id], now),
+            watching.is_presence_new(revisions.get(runner_id, 0), live, present[runner_id], now),
             any(starting.is_unanswered(each, now) for each in live),
             watching.is_watch_due(live, present[runner_id], now),
         )

@@ -63,7 +63,7 @@ async def decide(
     if queued and job_ids:  # read after the slots: a job that is claimed in between wakes nobody
         queued = max(0, queued - len(job_ids) + await queue_reads.still_queued(tx, job_ids))
     limits, now = supply.limits(deployment, runner), store.moment(tx)
-    count = instances_to_start(queued, supply.supplied(live, seats), limits, deployment.retry_at, now)
+    count = instances_to_start(queued, supply.supplied(deployment, live, seats), limits, deployment.retry_at, now)
     return await want(tx, deployment, count, is_asked=is_asked) if count else []
 
 
@@ -82,6 +82,7 @@ async def want(tx: Tx, deployment: CloudDeployment, count: int, *, is_asked: boo
             runner_id=deployment.runner_id,
             name=instance_name(deployment.runner_id, epoch, number, row_id),
             epoch=epoch,
+            revision=deployment.revision,
             wanted_at=now,
             asked_at=now if is_asked else None,
         )

@@ -21,15 +21,20 @@ def limits(deployment: CloudDeployment, runner: CloudHostedRecord) -> ScaleLimit
     return ScaleLimits(least, chosen.max_instances, min(chosen.capacity, runner.max_jobs))
 
 
-def supplied(instances: Sequence[CloudInstance], seats: Mapping[str, FreeSeat]) -> tuple[Supplied, ...]:
+def supplied(
+    deployment: CloudDeployment, instances: Sequence[CloudInstance], seats: Mapping[str, FreeSeat]
+) -> tuple[Supplied, ...]:
     """Return the instances with their free slots; `seats` has those that take jobs, by name.
 
-    One that has said hello is running, even if its row does not say so yet.
+    One that has said hello is running, even if its row does not say so yet. One of an earlier revision leaves, whether or not its
+    process knows that already.
     """
     found: list[Supplied] = []
     for each in instances:
         seat = seats.get(each.name)
-        if each.status in ("wanted", "starting") and seat is None:
+        if each.is_live and not deployment.counts(each):
+            found.append(Supplied("leaving"))
+        elif each.status in ("wanted", "starting") and seat is None:
             found.append(Supplied(each.status))
         else:
             is_running = each.status in ("wanted", "starting", "running")
@@ -50,7 +55,7 @@ async def wakers(tx: Tx, runner_ids: Collection[str], seats: Sequence[FreeSeat])
         instances = live.get(runner_id, [])
         found[runner_id] = Waker(
             limits(deployment, records[runner_id]),
-            supplied(instances, own),
+            supplied(deployment, instances, own),
             frozenset(each.name for each in instances),
             announced[runner_id],
         )

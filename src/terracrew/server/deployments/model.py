@@ -56,11 +56,19 @@ class CloudDeployment(msgspec.Struct, frozen=True, kw_only=True):
     """How long the last starts took, from the decision to the hello, the newest last."""
     woken_ahead_at: datetime | None = None
     """When an instance was last started because somebody looked at a plan that waits for approval."""
+    revision: int = 0
+    """Counts the deployments that have succeeded. Instances of an earlier one are retired."""
+    image: str = ""
+    """The image that was deployed, if people chose none: that of a release, or that of the server's settings at that time."""
 
     @property
     def typical_start_seconds(self) -> float:
         """How long a start takes, by the median of the last ones."""
         return statistics.median(self.start_seconds) if self.start_seconds else FIRST_START_SECONDS
+
+    def counts(self, instance: "CloudInstance") -> bool:
+        """Return whether an instance is one of those that are to take jobs: it does not leave, and is not of an earlier revision."""
+        return instance.status not in ("leaving", "ended") and instance.revision >= self.revision
 
     def can_wake(self, now: datetime) -> bool:
         """Return whether an instance may be started now."""
@@ -97,6 +105,8 @@ class CloudInstance(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     epoch: int
     """The number of the decision that it belongs to."""
+    revision: int = 0
+    """The number of the deployment with which it was started."""
     status: CloudInstanceStatus = "wanted"
     reference: str = ""
     """The cloud's own name for it."""

@@ -7,7 +7,7 @@ import msgspec
 
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
-from terracrew.server.db.statements.mapping import rows_to
+from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.deployments.model import CloudDeployment, CloudInstance
 from terracrew.server.deployments.store import CLOUD_INSTANCES, DEPLOYMENTS
 
@@ -142,6 +142,8 @@ class InstancePresence(msgspec.Struct, frozen=True):
     instance_id: str
     is_connected: bool
     is_leaving: bool
+    is_retired: bool
+    """Whether its process was asked to end after its last job."""
     connected_at: datetime
     disconnected_at: datetime | None
 
@@ -150,7 +152,7 @@ async def presence(tx: Tx, runner_ids: Collection[str]) -> dict[str, dict[str, I
     """Return the processes that said hello as instances of these runners which have not ended, by runner and by name."""
     rows = await tx.each(
         """SELECT instances.runner_id, instances.name, instances.id AS instance_id, instances.is_connected, instances.is_leaving,
-            instances.connected_at, instances.disconnected_at
+            instances.retire_reason <> '' AS is_retired, instances.connected_at, instances.disconnected_at
         FROM batch JOIN cloud_instances ON cloud_instances.runner_id = batch.id AND cloud_instances.status <> 'ended'
         JOIN instances ON instances.runner_id = cloud_instances.runner_id AND instances.name = cloud_instances.name""",
         {"id": "text"},
@@ -170,6 +172,32 @@ async def connected_names(tx: Tx, runner_id: str) -> set[str]:
         id=runner_id,
     )
     return {row["name"] for row in rows}
+
+
+class ProofInstance(msgspec.Struct, frozen=True):
+    """What the process of the instance that proves a deployment has said."""
+
+    instance_id: str
+    version: str
+    is_connected: bool
+    connected_at: datetime
+    is_on_trial: bool
+    trial_passed: bool | None
+    """None until it has reported how its no-op job ended."""
+    trial_words: str
+
+
+async def proof(tx: Tx, runner_id: str, name: str) -> ProofInstance | None:
+    """Return what an instance of a cloud-hosted runner has said about itself; None if it has not said hello."""
+    row = await tx.one(
+        """SELECT instances.id AS instance_id, instances.version, instances.is_connected, instances.connected_at,
+            instances.is_on_trial, instances.trial_passed, instances.trial_words
+        FROM cloud_deployments JOIN instances ON instances.runner_id = cloud_deployments.runner_id
+        WHERE cloud_deployments.runner_id = :id AND instances.name = :name""",
+        id=runner_id,
+        name=name,
+    )
+    return None if row is None else row_to(ProofInstance, row)
 
 
 async def spared_names(tx: Tx, runner_id: str, since: float) -> set[str]:
