@@ -28,6 +28,7 @@ from tests.server.hub.statement_counts import RecordingTx, on_each_unit
 
 SMALL = (
     "api_tokens",
+    "release_tokens",
     "service_account_secrets",
     "one_time_links",
     "leases",
