@@ -41,7 +41,7 @@ def list_releases(target: Target, as_json: bool) -> None:
     rows = [
         (
             each["version"],
-            _standing(each),
+            _status(each),
             each["released_at"][:10],
             "yes" if each["is_breaking"] else "",
             len(each["artifacts"]),
@@ -50,7 +50,7 @@ def list_releases(target: Target, as_json: bool) -> None:
         for each in items
     ]
     empty = "no releases: `terracrew release publish VERSION --notes CHANGELOG.md`"
-    return output.table(("VERSION", "", "RELEASED", "BREAKING", "ARTIFACTS", "PUBLISHED BY"), rows, empty=empty)
+    return output.table(("VERSION", "STATUS", "RELEASED", "BREAKING", "ARTIFACTS", "PUBLISHED BY"), rows, empty=empty)
 
 
 @release.command("show")
@@ -67,7 +67,7 @@ def show(target: Target, version: str, as_json: bool) -> None:
     output.facts(
         [
             ("version", found["version"]),
-            ("standing", _standing(found)),
+            ("status", _status(found)),
             ("withdrawn", _withdrawn(found)),
             ("released", found["released_at"][:10]),
             ("published", f"{output.age(found['published_at'])} by {output.text(found['published_by_name'])}"),
@@ -182,7 +182,7 @@ class _Sink:
         self._content += piece
 
 
-def _standing(found: dict[str, Any]) -> str:
+def _status(found: dict[str, Any]) -> str:
     return "withdrawn" if found["withdrawn_at"] else "latest" if found["is_latest"] else ""
 
 
