@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.errors import Unreachable
+from terracrew.errors import Invalid, Unreachable
 from terracrew.protocol.messages import ArtifactRef
 from terracrew.runner.updating import installing
 from terracrew.runner.updating.fetching import ArtifactFetcher
@@ -24,6 +24,13 @@ def test_a_server_that_stays_away_ends_the_fetch_and_leaves_what_has_arrived(tmp
             "1.0.0", ArtifactRef("a.whl", 8, "0" * 64, "")
         )
     assert (tmp_path / "a.whl").read_bytes() == b"half"
+
+
+def test_a_name_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="is not a name for a file"):
+        ArtifactFetcher("http://127.0.0.1:1", lambda: "", tmp_path).fetch(
+            "1.0.0", ArtifactRef("../a.whl", 8, "0" * 64, "")
+        )
 
 
 def test_a_full_disk_leaves_no_half_of_a_version(tmp_path: Path) -> None:

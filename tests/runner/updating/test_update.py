@@ -170,6 +170,7 @@ def _bad_releases(machine: Machine, folder: Path) -> Mapping[str, tuple[Callable
             "verify",
             "for this platform and Python",
         ),
+        "another folder": (lambda: only_named("py3-none-any./../../x"), "verify", "no wheel of terracrew"),
         "a newer Python": (lambda: offered(machine, NEW, too_new), "verify", "needs Python >=3.99"),
         "no wheel": (lambda: machine.offer(NEW), "verify", "the release has no wheel of terracrew"),
         "a missing requirement": (

@@ -55,6 +55,7 @@ class ArtifactFetcher:
 
     def fetch(self, version: str, artifact: ArtifactRef) -> Path:
         """Return the file, complete but not verified. Raises the error after which there was no progress for too long."""
+        minisign.release_comment(version, artifact.name)  # it refuses names that would lead to another folder
         path = self._folder / artifact.name
         delays, progress_at, size = Backoff(), time.monotonic(), -1
         while (has := _size(path)) < artifact.size_bytes:

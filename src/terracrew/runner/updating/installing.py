@@ -34,7 +34,7 @@ def install(folder: Path, version: str, wheels: Iterable[Path]) -> Path:
             _unpack(wheel, draft)
         record = {"version": version, "python": versions.python_tag()}
         (draft / own_program.RECORD).write_bytes(msgspec.json.encode(record))
-        _sync(draft)
+        durable.sync_file_system(draft)
         if overlay.exists():
             trees.remove(overlay)
         durable.rename(draft, overlay)
@@ -52,14 +52,6 @@ def _unpack(wheel: Path, draft: Path) -> None:
     places = {"purelib": site, "platlib": site, "scripts": rest, "data": rest, "headers": rest}
     with WheelFile.open(wheel) as source:
         installer.install(source, SchemeDictionaryDestination(places, sys.executable, "posix"), {})
-
-
-def _sync(root: Path) -> None:
-    """Make everything below this directory durable."""
-    for folder, _, names in os.walk(root):
-        for name in names:
-            durable.sync_file(Path(folder) / name)
-        durable.sync_directory(Path(folder))
 
 
 def check(overlay: Path, version: str, launch: Launch, seconds: float = CHECK_SECONDS) -> None:
