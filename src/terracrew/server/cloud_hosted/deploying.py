@@ -115,10 +115,7 @@ async def update(tx: Tx, who: Principal, reference: str, version: str, default_i
         raise Conflict(f"{version} was withdrawn: {release.withdrawn_reason}")
     image = images.of_release(release, default_image)
     if not image:
-        raise Conflict(
-            f"there is no image of {version}: the release has none, and cloud_runner_image in the server's settings does not have "
-            f"`{images.VERSION_MARK}` in it"
-        )
+        raise Conflict(no_image_words(version))
     identity = await identity_store.get(tx, before.identity_id)
     spec = {VERSION: version, IMAGE: image, FORMER: msgspec.json.encode(before.settings).decode()}
     return (await _queued(tx, who, runner, identity, FleetJobType.UPDATE_WORKER, spec)).job
@@ -127,6 +124,13 @@ async def update(tx: Tx, who: Principal, reference: str, version: str, default_i
 def by_hand_reason(deployment: CloudDeployment) -> str:
     """Return why the server cannot update a cloud-hosted runner to a release; empty if it can."""
     return "its image is your own" if deployment.settings.image else ""
+
+
+def no_image_words(version: str) -> str:
+    return (
+        f"there is no image of {version}: the release has none, and cloud_runner_image in the server's settings does not have "
+        f"`{images.VERSION_MARK}` in it"
+    )
 
 
 def _image_again(before: CloudDeployment, default_image: str) -> str:

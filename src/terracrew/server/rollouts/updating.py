@@ -1,7 +1,9 @@
 """Updates runners of both kinds: cloud-hosted ones by a new deployment, self-hosted ones by asking their processes."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 
+from terracrew.server.cloud_hosted import deploying, images
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads as deployments
 from terracrew.server.deployments.model import CloudDeployment
@@ -28,10 +30,15 @@ class RunnerUpdaters:
         return found
 
     def _in_cloud(self, runner: Runner, deployment: CloudDeployment, release: Release) -> ByHand | None:
-        del deployment, release
-        return ByHand(
-            "a new image is deployed for it by hand", f"terracrew runner redeploy {runner.path} --image IMAGE"
-        )
+        if reason := deploying.by_hand_reason(deployment):
+            return ByHand(reason, f"terracrew runner redeploy {shlex.quote(runner.path)} --image IMAGE")
+        if deployment.status != "deployed":
+            return ByHand("it is not deployed", f"terracrew runner redeploy {shlex.quote(runner.path)}")
+        if not images.of_release(release, self._cloud_runner_image):
+            return ByHand(deploying.no_image_words(release.version))
+        return None
 
     async def update(self, tx: Tx, who: Principal, runner: Runner, version: str) -> FleetJob:
+        if runner.type == "cloud-hosted":
+            return await deploying.update(tx, who, runner.id, version, self._cloud_runner_image)
         return await service.update(tx, who, runner.id, version)
