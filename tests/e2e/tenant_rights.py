@@ -49,6 +49,7 @@ _LISTS = {
     "GET /dashboard/modules",
     "GET /rollouts",
     "GET /rollouts/preview",
+    "GET /dashboard/releases/update",
     "GET /dashboard/runners/add",
     "GET /dashboard/runners/deploy",
     "GET /dashboard/runners/deploy/costs",
@@ -199,6 +200,7 @@ REFUSED_BY = {
     "POST /modules": {400, 401, 403, 404},
     "PUT /uploads/{upload}/{index}": {401, 403, 409},
     "POST /rollouts": {401, 403, 409},
+    "POST /dashboard/releases/update": {303, 401, 403, 409},
 }
 """The statuses that may refuse an operation, where they differ from the usual ones.
 
