@@ -77,7 +77,7 @@ def step(
 ) -> RolloutStep | None:
     """Return the next thing to do; None while there is nothing to do.
 
-    `facts` has the runners that exist, and `jobs` the jobs of the fleet that update runners, each by its id.
+    `facts` has the runners of `due` that exist, and `jobs` the jobs of the fleet that update runners, each by its id.
     """
     for each in runners:
         if each.status is _S.UPDATING and (after := _ended(each, jobs.get(each.job_id or ""), now)) is not None:
@@ -91,27 +91,37 @@ def step(
         return End(rollout.to(RolloutStatus.STOPPED, now, words))
     if rollout.status is RolloutStatus.PAUSED:
         return None
-    waiting = sorted((each for each in runners if each.status is _S.WAITING), key=_order)
+    waiting = due(rollout, runners)
     is_busy = any(each.status is _S.UPDATING for each in runners)
     if not waiting:
-        return None if is_busy else End(rollout.to(RolloutStatus.DONE, now))
+        is_done = all(each.status in SETTLED for each in runners)
+        return End(rollout.to(RolloutStatus.DONE, now)) if is_done else None
     wave = waiting[0].wave or MIN_WAVE
-    if any(each.status not in SETTLED for each in runners if each.wave is not None and each.wave < wave):
-        return None
     is_begun = any(each.wave == wave and each.status in (_S.UPDATING, _S.UPDATED) for each in runners)
     if release.newer and not is_begun:
         return None if is_busy else End(rollout.to(RolloutStatus.STOPPED, now, f"{release.newer} was published"))
     for each in waiting:
-        if each.wave == wave and (words := _skip_words(rollout, each, facts.get(each.runner_id))):
+        if words := _skip_words(rollout, each, facts.get(each.runner_id)):
             return Save(each, each.to(_S.SKIPPED, now, words=words))
     if not any(each.status is _S.UPDATED for each in runners):
         if is_busy:
             return None
         wave, waiting = MIN_WAVE, waiting[:1]  # also if the runner that was to be the first was skipped
     for each in waiting:
-        if (each.wave == wave or wave == MIN_WAVE) and facts[each.runner_id].open_job is None:
+        if facts[each.runner_id].open_job is None:
             return Queue(each, wave)
     return None
+
+
+def due(rollout: Rollout, runners: Sequence[RolloutRunner]) -> list[RolloutRunner]:
+    """Return the runners that wait in the wave whose turn it is, by path; none while an earlier wave has not been updated."""
+    waiting = sorted((each for each in runners if each.status is _S.WAITING), key=_order)
+    if rollout.status is not RolloutStatus.ROLLING or not waiting:
+        return []
+    wave = waiting[0].wave or MIN_WAVE
+    if any(each.status not in SETTLED for each in runners if each.wave is not None and each.wave < wave):
+        return []
+    return [each for each in waiting if each.wave == wave]
 
 
 def _ended(runner: RolloutRunner, job: FleetJob | None, now: datetime) -> RolloutRunner | None:

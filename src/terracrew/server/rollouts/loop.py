@@ -1,12 +1,13 @@
 """Moves roll-outs on: it starts the updates of the next wave, notes how they ended, and begins automatic roll-outs."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Collection, Sequence
 
 from terracrew.errors import Conflict, Superseded, TerracrewError, Unavailable
 from terracrew.logging import get_logger
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.fleet_jobs import reads as fleet_reads
-from terracrew.server.fleet_jobs.model import plain_text
+from terracrew.server.fleet_jobs.model import FleetJob, plain_text
 from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.releases import rules as release_rules
 from terracrew.server.releases import store as releases
@@ -21,6 +22,9 @@ SWEEP_SECONDS = 60.0
 """How long the loop waits at most for something to change."""
 MAX_ROLLOUTS_PER_STEP = 100
 MAX_STEPS_PER_ROLLOUT = 10_000
+MAX_QUEUED_PER_TRANSACTION = 10
+PAUSE_SECONDS = 0.2
+"""How long the loop waits after a step with roll-outs, so that one step answers many wake-ups of the jobs that they have queued."""
 _S = RolloutRunnerStatus
 log = get_logger("terracrew.rollouts")
 
@@ -36,11 +40,12 @@ class Rollouts:
     async def run(self) -> None:
         with self._db.listen("rollouts", "fleet", "releases") as wakeups:
             while True:
-                await self.step()
+                if await self.step():
+                    await asyncio.sleep(PAUSE_SECONDS)
                 await wakeups.get(timeout=SWEEP_SECONDS)
 
-    async def step(self) -> None:
-        """Do everything that can be done now."""
+    async def step(self) -> int:
+        """Do everything that can be done now, and return how many roll-outs there are that have not come to their end."""
         if self._rules.updates_cloud_runners:
             await self._start_automatic()
         count = MAX_ROLLOUTS_PER_STEP + len(self._failed)
@@ -50,6 +55,7 @@ class Rollouts:
                 for _ in range(MAX_STEPS_PER_ROLLOUT):
                     if not await self.advance(rollout_id):
                         break
+        return len(found)
 
     async def _start_automatic(self) -> None:
         for organization_id in await self._db.read(self._awaiting):
@@ -64,7 +70,7 @@ class Rollouts:
         return [] if latest is None else await reads.awaiting(tx, latest.version, MAX_ROLLOUTS_PER_STEP)
 
     async def advance(self, rollout_id: str) -> bool:
-        """Take the next steps of a roll-out, up to the first one that queues an update. Returns False if there was none to take."""
+        """Take some of the next steps of a roll-out in one transaction. Returns False if there was none to take."""
         queued: list[RolloutRunner] = []
 
         async def work(tx: Tx) -> bool:
@@ -78,23 +84,28 @@ class Rollouts:
         except TerracrewError as error:
             if not queued:
                 raise
-            if "job_id" in error.details:  # somebody has just queued another job for this runner: it is waited for
-                return False
-            runner, words = queued[0], error.message
-            await self._db.write(lambda tx: self._refuse(tx, runner, words))
+            if (
+                "job_id" not in error.details
+            ):  # otherwise somebody has just queued another job for this runner, which is waited for
+                runner, words = queued[-1], error.message
+                await self._db.write(lambda tx: self._refuse(tx, runner, words))
             return True
 
     async def _advance(self, tx: Tx, rollout_id: str, queued: list[RolloutRunner]) -> bool:
         rollout = await store.hold(tx, rollout_id)
         members = {each.runner_id: each for each in await store.runners(tx, rollout_id)}
         release = await releases.find(tx, rollout.version)
-        facts = await _runner_facts(tx, [each.runner_id for each in members.values() if each.status is _S.WAITING])
-        jobs = await fleet_reads.some(tx, [each.job_id for each in members.values() if each.job_id])
+        due = {each.runner_id for each in decide.due(rollout, list(members.values()))}
+        facts = await _runner_facts(tx, due)
+        updating = [each.job_id for each in members.values() if each.status is _S.UPDATING and each.job_id]
+        jobs = await fleet_reads.some(tx, updating)
         about = await self._release_facts(tx, rollout, release)
         has_changed = False
-        while True:
-            next_ = decide.step(rollout, list(members.values()), facts, jobs, about, service.moment(tx))
-            match next_:
+        while len(queued) < MAX_QUEUED_PER_TRANSACTION:
+            rows = list(members.values())
+            if not due.issuperset(each.runner_id for each in decide.due(rollout, rows)):
+                return True  # it is the turn of another wave, about whose runners nothing was read
+            match decide.step(rollout, rows, facts, jobs, about, service.moment(tx)):
                 case None:
                     return has_changed
                 case Save(before, after):
@@ -109,13 +120,16 @@ class Rollouts:
                 case Queue(runner, wave):
                     assert release is not None
                     queued.append(runner)
-                    await self._queue(tx, rollout, release, runner, wave)
-                    return True
+                    members[runner.runner_id], job = await self._queue(tx, rollout, release, runner, wave)
+                    jobs |= {job.id: job} if job else {}
             has_changed = True
+        return has_changed
 
-    async def _queue(self, tx: Tx, rollout: Rollout, release: Release, runner: RolloutRunner, wave: int) -> None:
+    async def _queue(
+        self, tx: Tx, rollout: Rollout, release: Release, runner: RolloutRunner, wave: int
+    ) -> tuple[RolloutRunner, FleetJob | None]:
         """Queue the update of a runner, unless only a person can update it by now."""
-        now = service.moment(tx)
+        now, job = service.moment(tx), None
         record = (await reads.states(tx, [runner.runner_id]))[runner.runner_id].runner
         by_hand = (await self._rules.updaters.by_hand(tx, [record], release)).get(record.id)
         if by_hand is not None:
@@ -125,6 +139,7 @@ class Rollouts:
             job = await self._rules.updaters.update(tx, starter, record, rollout.version)
             after = runner.to(_S.UPDATING, now, wave=wave, job_id=job.id, job_number=job.number)
         await store.save_runner(tx, runner, after)
+        return after, job
 
     async def _refuse(self, tx: Tx, runner: RolloutRunner, words: str) -> None:
         """Note that a runner could not be updated, unless somebody has changed it meanwhile."""
@@ -142,7 +157,7 @@ class Rollouts:
         return ReleaseFacts(withdrawn, latest.version if latest is not None and is_newer else "")
 
 
-async def _runner_facts(tx: Tx, runner_ids: Sequence[str]) -> dict[str, RunnerFacts]:
+async def _runner_facts(tx: Tx, runner_ids: Collection[str]) -> dict[str, RunnerFacts]:
     open_jobs = await reads.open_jobs(tx, runner_ids)
     return {
         each.runner.id: RunnerFacts(

@@ -35,7 +35,8 @@ _SHARED: LiteralString = (
     WHERE runners.organization_id IS NULL ORDER BY runners.path"""
 )
 _VERSIONS: LiteralString = """SELECT DISTINCT instances.runner_id, instances.version FROM batch
-    JOIN instances ON instances.runner_id = batch.id AND instances.is_connected AND instances.retire_reason = ''"""
+    JOIN instances ON instances.runner_id = batch.id AND instances.is_connected
+        AND instances.retire_reason = '' AND NOT instances.is_on_trial"""
 _OPEN_JOBS: LiteralString = """SELECT fleet_jobs.target_id, min(fleet_jobs.number) AS number FROM batch
     JOIN fleet_jobs ON fleet_jobs.target_id = batch.id AND fleet_jobs.finished_at IS NULL GROUP BY fleet_jobs.target_id"""
 _AWAITING: LiteralString = """SELECT DISTINCT runners.organization_id FROM cloud_deployments

@@ -103,6 +103,8 @@ class Instance(msgspec.Struct, frozen=True):
     """How it was installed, as far as it says, from which follows how it is updated."""
     is_self_updating: bool = False
     """Whether it updates itself when a person asks for that here."""
+    is_on_trial: bool = False
+    """Whether it has to prove with a no-op job that it can run jobs, before it gets some."""
     retire_reason: str = ""
     """Why it was asked to end after its last job, for example because a newer version was deployed; empty if it was not."""
     jobs: int = 0

@@ -45,7 +45,8 @@ async def view(tx: Tx, runner: Runner) -> RunnerView:
 
 def _view(runner: Runner, instances: list[Instance], facts: Row, alerts: int, latest_version: str | None) -> RunnerView:
     latest = max(instances, key=lambda instance: instance.heard_at, default=None)
-    serving = [each.version for each in instances if each.is_connected and not each.retire_reason]
+    here = [each for each in instances if each.is_connected]
+    serving = [each.version for each in here if not each.retire_reason and not each.is_on_trial]
     version = outdated.current_version(serving, facts["deployed_version"], latest.version if latest else "")
     return RunnerView(
         **msgspec.structs.asdict(runner),
