@@ -192,6 +192,8 @@ async def view(tx: Tx, runner: Runner, deployment: CloudDeployment) -> Deploymen
         status=deployment.status,
         settings=deployment.settings,
         facts=deployment.facts,
+        version=deployment.version,
+        image=deployment.settings.image or deployment.image,
         refusal=deployment.refusal_words,
         retry_at=deployment.retry_at,
         typical_start_seconds=deployment.typical_start_seconds,

@@ -81,6 +81,10 @@ class DeploymentView(msgspec.Struct, frozen=True, kw_only=True):
     settings: DeploymentSettings
     facts: dict[str, str]
     """What the last deployment made, by the name of its step."""
+    version: str
+    """The version of Terracrew that the last deployment gave its instances; empty before that."""
+    image: str
+    """The image that they have; empty before the first deployment, unless people chose one."""
     refusal: str
     """What the cloud said when it last refused to start an instance; empty since one has started."""
     retry_at: datetime | None

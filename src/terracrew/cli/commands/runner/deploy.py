@@ -202,6 +202,8 @@ def deployment(target: Target, path: str, as_json: bool) -> None:
             ("identity", found["identity"]),
             ("region", found["region"]),
             ("status", found["status"]),
+            ("version", found["version"]),
+            ("image", found["image"]),
             ("size", f"{chosen['cpu_units'] / VCPU_UNIT_COUNT:g} vCPU, {chosen['memory_mb'] / 1024:g} GB"),
             ("instances", f"{chosen['min_instances']} to {chosen['max_instances']}"),
             ("jobs of each", chosen["capacity"]),
