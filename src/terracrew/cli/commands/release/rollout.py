@@ -43,7 +43,10 @@ def list_rollouts(target: Target, as_json: bool) -> None:
 @output.json_option
 @pass_target
 def show(target: Target, rollout_id: str, as_json: bool) -> None:
-    """Show how far a roll-out is: its waves, the status of each runner, and the commands for those that are updated by hand."""
+    """Show how far a roll-out is.
+
+    Each wave has its runners with their status; for those that are updated by hand there is the command.
+    """
     found = target.api().get(f"/rollouts/{rollout_id}")
     return output.as_json(found) if as_json else rollout_view.print_rollout(found)
 
