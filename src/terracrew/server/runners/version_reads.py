@@ -1,6 +1,6 @@
 """Reads which versions of Terracrew runners have, limited to runners that the reader may see."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Tx
@@ -15,16 +15,23 @@ MAX_VERSIONS = 200
 _CONNECTED: LiteralString = """
 SELECT instances.version, count(*) AS instances FROM own JOIN instances ON instances.runner_id = own.id
 WHERE instances.is_connected GROUP BY instances.version ORDER BY count(*) DESC, instances.version LIMIT :count"""
-_KNOWN: LiteralString = """
-SELECT DISTINCT known.version FROM (
-    SELECT instances.version FROM own JOIN instances ON instances.runner_id = own.id
-    UNION ALL SELECT cloud_deployments.version FROM own JOIN cloud_deployments ON cloud_deployments.runner_id = own.id
-) AS known ORDER BY known.version LIMIT :count"""
-_HAVING: LiteralString = """
-SELECT DISTINCT own.id, own.path FROM own LEFT JOIN instances ON instances.runner_id = own.id
-LEFT JOIN cloud_deployments ON cloud_deployments.runner_id = own.id
-WHERE instances.version = CAST(:version AS text) OR cloud_deployments.version = CAST(:version AS text)
-ORDER BY own.id LIMIT :count"""
+_SERVING: LiteralString = "here.runner_id = own.id AND here.is_connected AND here.retire_reason = ''"
+_CURRENT: LiteralString = f"""current AS (
+    SELECT own.id, own.path, here.version FROM own JOIN instances AS here ON {_SERVING}
+    UNION ALL SELECT own.id, own.path, cloud_deployments.version
+        FROM own JOIN cloud_deployments ON cloud_deployments.runner_id = own.id
+        WHERE cloud_deployments.version <> '' AND NOT EXISTS (SELECT 1 FROM instances AS here WHERE {_SERVING})
+    UNION ALL SELECT own.id, own.path, (SELECT gone.version FROM instances AS gone WHERE gone.runner_id = own.id
+            ORDER BY gone.heard_at DESC LIMIT 1)
+        FROM own WHERE NOT EXISTS (SELECT 1 FROM instances AS here WHERE {_SERVING})
+        AND NOT EXISTS (SELECT 1 FROM cloud_deployments
+            WHERE cloud_deployments.runner_id = own.id AND cloud_deployments.version <> ''))"""
+"""The versions of each runner, of which the lowest one counts. It is the second form of `outdated.current_version`."""
+_KNOWN: LiteralString = f", {_CURRENT} SELECT DISTINCT version FROM current WHERE version IS NOT NULL LIMIT :count"
+_HAVING: LiteralString = (
+    f", {_CURRENT} SELECT DISTINCT id, path, version FROM current WHERE version = CAST(:version AS text)"
+    " ORDER BY path, id LIMIT :count"
+)
 
 
 async def seen_by(tx: Tx, who: Principal) -> dict[str, int]:
@@ -35,20 +42,22 @@ async def seen_by(tx: Tx, who: Principal) -> dict[str, int]:
     return {row["version"]: row["instances"] for row in rows}
 
 
-async def known(tx: Tx, seen: Visible, within: RunnerScope) -> list[str]:
-    """Return all versions that instances and deployments of these runners have or had."""
+async def current(tx: Tx, seen: Visible, within: RunnerScope) -> list[str]:
+    """Return the different versions that these runners have."""
     start, given = reads.own(seen, within)
     return [row["version"] for row in await tx.all(start + _KNOWN, count=MAX_VERSIONS, **given)]
 
 
-async def having(tx: Tx, seen: Visible, within: RunnerScope, versions: Collection[str], count: int) -> dict[str, str]:
-    """Return runners that have an instance or a deployment with one of these versions, or had one: their paths by their ids.
+async def having(
+    tx: Tx, seen: Visible, within: RunnerScope, versions: Sequence[str], count: int
+) -> dict[str, tuple[str, str]]:
+    """Return the runners that have one of these versions: their paths and the first of these versions, by their ids.
 
     They are at most `count` for each version.
     """
     start, given = reads.own(seen, within)
-    found: dict[str, str] = {}
-    for version in sorted(versions):
-        rows = await tx.all(start + _HAVING, version=version, count=count, **given)
-        found |= {row["id"]: row["path"] for row in rows}
+    found: dict[str, tuple[str, str]] = {}
+    for version in versions:
+        for row in await tx.all(start + _HAVING, version=version, count=count, **given):
+            found.setdefault(row["id"], (row["path"], version))
     return found

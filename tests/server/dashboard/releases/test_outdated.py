@@ -1,12 +1,20 @@
 """What the pages of runners say about runners that have a lower version than the latest release."""
 
 import html
+import random
 import re
 
 import pytest
 
+from terracrew.server.dashboard.releases import outdated
+from terracrew.server.db.seam import Tx
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.runners import views
+from terracrew.server.runners.reads import RunnerScope
 from tests.server.application import Application
 from tests.server.dashboard.company import releases
+from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.visitor import logged_in
 
 pytestmark = [pytest.mark.feature("V2.outdated", "U1.list"), pytest.mark.usefixtures("jobs")]
@@ -69,3 +77,34 @@ async def test_readers_are_told_only_of_runners_that_they_see(application: Appli
     page = await (await logged_in(application, "otto")).see(HERE)
     assert "1 runner is outdated: 1.5.0 is the latest release. built-in runs 1.4.0." in alert(page)
     assert "platform" not in page
+
+
+async def test_the_alert_and_the_rows_agree_about_every_runner(application: Application) -> None:
+    """The statement of the alert is a second form of the rule that the rows are shown by."""
+    db, chance = application.server.db, random.Random(31)
+    await releases.publish_all(db)
+    who = application.admin.principal
+    within = RunnerScope(who.organization_id or "", is_shared=True)
+    seen_counts: set[int] = set()
+
+    async def shuffle(tx: Tx) -> tuple[int, int]:
+        await tx.run("DELETE FROM instances")
+        company, ids = (
+            Company(tx, within.organization_id, who.id),
+            [row["id"] for row in await tx.all("SELECT id FROM runners")],
+        )
+        for runner_id in ids:
+            for number in range(chance.randrange(4)):
+                version = chance.choice(["1.4.0", "1.5.0", "1.10.0", "unknown"])
+                reason = chance.choice(["", "a newer one has come"])
+                silent = chance.random() * 120  # half of them are not connected any more
+                await company.instance(runner_id, f"i{number}", silent=silent, version=version, retire_reason=reason)
+        await tx.run("UPDATE cloud_deployments SET version = :version", version=chance.choice(["", "1.4.0", "1.5.0"]))
+        alert = await outdated.read(tx, await authorize.visible(tx, who, Verb.RUNNER_READ), within)
+        return alert.count if alert else 0, sum(each.is_outdated for each in await views.views_of(tx, ids))
+
+    for _ in range(40):
+        alerted, shown = await db.write(shuffle)
+        assert alerted == shown
+        seen_counts.add(alerted)
+    assert len(seen_counts) > 2, "the rounds differ"

@@ -8,7 +8,6 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Visible
 from terracrew.server.releases import rules, store
 from terracrew.server.rollouts import planning
-from terracrew.server.rollouts import reads as rollouts
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runners import outdated, version_reads
 from terracrew.server.runners.model import Runner
@@ -57,16 +56,11 @@ async def read(tx: Tx, seen: Visible, within: RunnerScope) -> OutdatedRunners | 
     latest = rules.latest(await store.versions(tx), __version__)
     if latest is None:
         return None
-    versions = await version_reads.known(tx, seen, within)
+    versions = await version_reads.current(tx, seen, within)
     old = [each for each in versions if outdated.is_outdated(each, latest.version)]
     if not old:
         return None
-    # An instance that is gone can have had an old version, so that the runner itself decides.
-    paths = await version_reads.having(tx, seen, within, old, MAX_COUNTED + 1)
-    now = {runner_id: each.version for runner_id, each in (await rollouts.states(tx, paths)).items()}
-    found = sorted((paths[each], have) for each, have in now.items() if outdated.is_outdated(have, latest.version))
-    if not found:
-        return None
-    parsed = [version for _, each in found if (version := parse_version(each))]
-    lowest = str(min(parsed, key=lambda each: each.order))
-    return OutdatedRunners(latest.version, min(len(found), MAX_COUNTED + 1), found[:MAX_NAMED], lowest)
+    parsed = {each: version.order for each in old if (version := parse_version(each))}
+    old.sort(key=lambda each: parsed[each])
+    found = sorted((await version_reads.having(tx, seen, within, old, MAX_COUNTED + 1)).values())
+    return OutdatedRunners(latest.version, min(len(found), MAX_COUNTED + 1), found[:MAX_NAMED], old[0])
