@@ -16,7 +16,7 @@ from terracrew import own_program, process_lock, procfs
 from terracrew.process_lock import AlreadyLockedError
 from terracrew.runner import handover
 from terracrew.runner.handover import Launch
-from terracrew.runner.updating import start, versions
+from terracrew.runner.updating import installing, start, versions
 from terracrew.runner.updating.launcher import SWITCH_EXIT_CODE
 
 pytestmark = pytest.mark.feature("V3.update")
@@ -279,3 +279,17 @@ def test_what_cannot_be_noted_is_not_begun(site: Site, monkeypatch: pytest.Monke
         patched.setattr(fcntl, "flock", full)
         assert versions.begin(site.folder) == (OLD, False)
     assert versions.begin(site.folder) == (NEW, True)
+
+
+def test_only_what_nobody_uses_is_removed(site: Site) -> None:
+    site.put(NEW, "")
+    site.put("0.9.0", "")
+    (site.folder / "fetched").mkdir()
+    (site.folder / f".{NEW}.new").mkdir()
+    everything = versions.installed(site.folder)
+    assert everything == {OLD, NEW, "0.9.0"}
+    installing.remove_others(site.folder, everything)  # an executor of any of them may still run
+    assert {each.name for each in site.folder.iterdir()} == {*everything, *versions.FILES}
+    versions.choose(site.folder, NEW, OLD, "upd_1")
+    installing.remove_others(site.folder, versions.kept(versions.read(site.folder)))
+    assert versions.installed(site.folder) == {OLD, NEW}

@@ -71,9 +71,7 @@ class Updater:
     async def run(self) -> None:
         """Update when asked to, one update after the other."""
         await self._is_settled.wait()
-        if (
-            self._is_idle()
-        ):  # executors of a running job may have been started from a version that is not needed any more
+        with contextlib.suppress(OSError):  # leftovers cost space, and nothing else
             await asyncio.to_thread(self._clean)
         while True:
             update = await self._asked.get()
@@ -82,7 +80,11 @@ class Updater:
 
     def confirm(self, words: str) -> bool:
         """Note that this version, which was started on trial, has proved itself. Returns False if its time was over."""
-        is_confirmed = versions.confirm(self._folder, __version__, words)
+        try:
+            is_confirmed = versions.confirm(self._folder, __version__, words)
+        except OSError as error:  # what is not on the disk would be forgotten at the next start
+            log.error("it cannot be noted that this version has proved itself: %s", error)
+            return False
         if is_confirmed:
             self._is_settled.set()
         self._report_current()
@@ -148,8 +150,13 @@ class Updater:
             self._clean()
 
     def _clean(self) -> None:
+        """Remove what is not needed any more. While there is an attempt, every version stays: its executor may have been started from
+        one that is older than the version before, and may still import something."""
         running = Path(overlay).name if (overlay := own_program.overlay()) else ""
-        installing.remove_others(self._folder, {*versions.kept(versions.read(self._folder)), running})
+        kept = {*versions.kept(versions.read(self._folder)), running}
+        if not self._is_idle():
+            kept |= versions.installed(self._folder)
+        installing.remove_others(self._folder, kept)
 
     async def _install(self, update: Update, begin: Callable[[str], None]) -> None:
         """Fetch and verify what this machine needs of the release, unpack it beside this version, and check it."""

@@ -121,13 +121,18 @@ def is_usable(folder: Path, version: str) -> bool:
     return not version or _read_object(folder / version / RECORD).get("python") == python_tag()
 
 
+def installed(folder: Path) -> set[str]:
+    """Return the versions that are complete, for whichever Python."""
+    return {each.parent.name for each in folder.glob(f"*/{RECORD}") if not each.parent.name.startswith(".")}
+
+
 def python_tag() -> str:
     """Return what compiled packages depend on."""
     return f"{sys.implementation.cache_tag} {sysconfig.get_platform()}"
 
 
 def kept(current: Current) -> set[str]:
-    """Return the versions that may still be started, or that executors of a running job may have been started from."""
+    """Return the versions that may still be started."""
     return {current.version, current.former} - {""}
 
 
