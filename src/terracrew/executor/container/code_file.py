@@ -85,7 +85,8 @@ def write(file: str = FILE) -> None:
         end = length + len(codes[-1])
         modules[name] = (loader.path, spec.submodule_search_locations is not None, *found, length, end)
         length = end
-    head = marshal.dumps((_origin(), modules))
+    # Newer formats note which objects other code refers to at the moment, so that two builds of an image would differ.
+    head = marshal.dumps((_origin(), modules), 0)
     os.makedirs(os.path.dirname(file), exist_ok=True)
     with open(f"{file}.new", "wb") as opened:
         opened.write(b"".join((len(head).to_bytes(_HEAD_BYTES), head, *codes)))
