@@ -20,6 +20,8 @@ from typing import IO, Any
 _OF_THE_BUILD = ("container", "container_config", "docker_version", "id", "parent", "moby.buildkit.buildinfo.v1")
 _COPIED = re.compile(r"\b(dir|file|multi):[0-9a-f]{64}\b")
 """Docker's hash of what a step copies, which covers the times of the files."""
+_SOURCES_OF_DEBIAN = re.compile(r"usr/lib/python3[^/]*/.*\.py")
+"""Their packages say their times, and compiled modules beside them name these times. A package can be newer than the commit."""
 _COPY_BYTES = 2**20
 
 
@@ -64,8 +66,10 @@ def _rewrite_layer(archive: tarfile.TarFile, name: str, target: IO[bytes], epoch
         tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as made,
     ):
         for member in layer:
-            is_later = is_later or member.mtime > epoch
-            member.mtime = min(int(member.mtime), epoch)
+            if member.mtime > epoch and not _SOURCES_OF_DEBIAN.fullmatch(member.name):
+                is_later = True
+                member.mtime = epoch
+            member.mtime = int(member.mtime)
             member.pax_headers = {
                 key: value for key, value in member.pax_headers.items() if key not in ("mtime", "atime", "ctime")
             }

@@ -16,6 +16,7 @@ import pytest
 from tests.deploy.containers import ROOT
 
 EPOCH = 1_700_000_000
+SOURCE_OF_DEBIAN = "usr/lib/python3.11/json/decoder.py"
 FILES = {"usr/bin/tool": b"\x7fELF", "usr/lib/long/" + "x" * 120: b"text\n"}
 
 
@@ -102,3 +103,13 @@ def test_a_layer_of_the_base_keeps_its_bytes(tmp_path: Path, compress: Callable[
     _, made = rewritten(saved(tmp_path, [compress(base), layer(FILES, EPOCH + 1)], "aaaa", "2026-01-01T00:00:00Z"))
     with tarfile.open(made) as archive:
         assert hashlib.sha256(base).hexdigest() + ".tar" in archive.getnames()
+
+
+def test_a_source_of_a_package_that_is_newer_than_the_commit_keeps_its_time(tmp_path: Path) -> None:
+    """Python compiled a third of its modules at each start of an executor: their sources had other times than the compiled files name."""
+    files = {SOURCE_OF_DEBIAN: b"import re", "usr/lib/python3.11/json/__pycache__/decoder.cpython-311.pyc": b"code"}
+    _, made = rewritten(saved(tmp_path, [layer(files, EPOCH + 50)], "aaaa", "2026-01-01T00:00:00Z"))
+    with tarfile.open(made) as archive:
+        (image,) = json.loads(archive.extractfile("manifest.json").read())  # pyright: ignore[reportOptionalMemberAccess]
+        with tarfile.open(fileobj=archive.extractfile(image["Layers"][0])) as tar:
+            assert {member.name for member in tar if member.mtime > EPOCH} == {SOURCE_OF_DEBIAN}
