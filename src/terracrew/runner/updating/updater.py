@@ -75,7 +75,9 @@ class Updater:
             await asyncio.to_thread(self._clean)
         while True:
             update = await self._asked.get()
-            if self._last is None or self._last.update_id != update.update_id:
+            if update.version == __version__:  # it was asked for while this version was on trial
+                self._report_same(update)
+            elif self._last is None or self._last.update_id != update.update_id:
                 await self._update(update)
 
     def confirm(self, words: str) -> bool:
@@ -96,13 +98,15 @@ class Updater:
         if current.update_id == update.update_id and current.status != "chosen":
             self._report_current()
         elif update.version == __version__ and current.status != "trial":
-            self._connection.report_update(
-                UpdateReport(update.update_id, "done", words="this runner has this version already")
-            )
+            self._report_same(update)
         elif self._last is not None and self._last.update_id == update.update_id:
             self._connection.report_update(self._last)
         else:
             self._asked.put_nowait(update)
+
+    def _report_same(self, update: Update) -> None:
+        words = "this runner has this version already"
+        self._connection.report_update(UpdateReport(update.update_id, "done", words=words))
 
     def _report_current(self) -> None:
         current = versions.read(self._folder)
