@@ -251,6 +251,22 @@ def test_a_version_that_people_installed_wins_if_it_is_as_new(site: Site) -> Non
         assert versions.begin(site.folder) == (expected, False)
 
 
+def test_a_version_that_people_installed_wins_over_the_one_before_a_failed_update(site: Site) -> None:
+    site.put(NEW, "")
+    for installed, expected in (("0.9.0", OLD), (OLD, ""), ("1.0.1", "")):
+        for is_begun in (False, True):
+            versions.choose(site.folder, NEW, OLD, "upd_1")
+            if is_begun:
+                versions.begin(site.folder)
+                versions.give_up(site.folder, "it ended")
+            start.prefer_environment(site.folder, installed)
+            if not is_begun:
+                assert versions.begin(site.folder) == (NEW, True), "what was chosen is newer than both"
+                versions.give_up(site.folder, "it ended")
+            assert versions.begin(site.folder) == (expected, False)
+            assert versions.read(site.folder).update_id == "upd_1", "the server still learns how the update ended"
+
+
 def test_a_damaged_record_leads_to_the_version_of_the_environment(site: Site) -> None:
     for text in ("", "[]", '{"status": "odd"}', '{"status": "confirmed", "version": 7}', "\0"):
         (site.folder / "current.json").write_text(text)

@@ -18,7 +18,10 @@ def become(config: RunnerConfig, file: str | None, options: dict[str, str], flag
 
 
 def prefer_environment(folder: Path, installed: str) -> None:
-    """Forget the versions that this runner installed, if people have installed one that is as new, or newer."""
-    current, own = parse_version(versions.read(folder).version), parse_version(installed)
-    if current is not None and own is not None and own.order >= current.order:
+    """Forget those versions that this runner installed, if people have installed one that is as new, or newer."""
+    current, own = versions.read(folder), parse_version(installed)
+    version, former = parse_version(current.version), parse_version(current.former)
+    if version is not None and own is not None and own.order >= version.order:
         versions.forget(folder)
+    elif former is not None and own is not None and own.order >= former.order:
+        versions.forget_former(folder)  # the last update brings a newer one, but it may have failed, or may fail

@@ -116,6 +116,12 @@ def forget(folder: Path) -> None:
             _write(folder, Current())
 
 
+def forget_former(folder: Path) -> None:
+    """Let the version of the environment be started instead of the version before the last update."""
+    with _locked(folder):
+        _write(folder, read(folder)._replace(former=""))
+
+
 def is_usable(folder: Path, version: str) -> bool:
     """Return whether this version is installed, for the Python that runs now. People may have upgraded that one."""
     return not version or _read_object(folder / version / RECORD).get("python") == python_tag()
