@@ -20,7 +20,7 @@ from typing import IO, Any
 _OF_THE_BUILD = ("container", "container_config", "docker_version", "id", "parent", "moby.buildkit.buildinfo.v1")
 _COPIED = re.compile(r"\b(dir|file|multi):[0-9a-f]{64}\b")
 """Docker's hash of what a step copies, which covers the times of the files."""
-_SOURCES_OF_DEBIAN = re.compile(r"usr/lib/python3[^/]*/.*\.py")
+_SOURCES_OF_DEBIAN = re.compile(r"(?:usr/lib|etc)/python3[^/]*/.*\.py")
 """Their packages say their times, and compiled modules beside them name these times. A package can be newer than the commit."""
 _COPY_BYTES = 2**20
 
