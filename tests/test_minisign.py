@@ -1,6 +1,7 @@
 """Signatures are those of the program minisign, and a file, a comment or a key that was changed is refused."""
 
 import base64
+import hashlib
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -208,6 +209,16 @@ def test_a_file_of_a_release_is_the_file_of_that_release_only() -> None:
     for version, filename in [("0.1.0-rc.2", name), ("0.1.0-rc.1", "terracrew-0.1.0rc2-py3-none-any.whl")]:
         with pytest.raises(Invalid, match=r"The signature is for 'terracrew 0\.1\.0-rc\.1"):
             minisign.verify_release_file(KEY.public_key, CONTENT, text, version, filename)
+
+
+def test_the_signature_of_a_hash_is_not_taken_for_one_of_a_file_of_a_release() -> None:
+    """Two letters, which nothing signs, say whether a signature covers a hash or a file. The hash is a file that nobody signed."""
+    name = "terracrew-0.1.0rc1-py3-none-any.whl"
+    text = minisign.sign(KEY, CONTENT, minisign.release_comment("0.1.0-rc.1", name))
+    signed = base64.b64decode(text.splitlines()[1])
+    relabelled = changed_line(text, 1, base64.b64encode(b"Ed" + signed[2:]).decode())
+    with pytest.raises(Invalid, match="covers the whole file instead of its hash"):
+        minisign.verify_release_file(KEY.public_key, hashlib.blake2b(CONTENT).digest(), relabelled, "0.1.0-rc.1", name)
 
 
 @pytest.mark.parametrize(

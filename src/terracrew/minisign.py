@@ -114,9 +114,18 @@ class Signature(msgspec.Struct, frozen=True):
 class Verifier:
     """Verifies content that arrives in pieces: `update` for each, then `finish`. Key and comment are checked before the first."""
 
-    def __init__(self, key: PublicKey, signature_text: str) -> None:
+    def __init__(self, key: PublicKey, signature_text: str, *, is_hash_required: bool = False) -> None:
+        """With `is_hash_required`, signatures of the older kind are refused.
+
+        No part of a signature says for sure of which kind it is. So whoever says that a newer one is an older one has a signature of
+        something that nobody signed: of the 64 bytes of the hash.
+        """
         self._key = key
         self._signature = Signature.parse(signature_text)
+        if is_hash_required and not self._signature.is_hashed:
+            raise Invalid(
+                "The signature covers the whole file instead of its hash: sign it with a newer minisign, or with its option -H."
+            )
         if self._signature.key_id != key.id:
             raise Invalid(
                 f"The signature was made with key {_id_text(self._signature.key_id)}, not with key {key.id_text}."
@@ -147,9 +156,9 @@ class Verifier:
         return self._signature.trusted_comment
 
 
-def verify(key: PublicKey, content: Content, signature_text: str) -> str:
+def verify(key: PublicKey, content: Content, signature_text: str, *, is_hash_required: bool = False) -> str:
     """Return the trusted comment if the signature is by the key and of this content."""
-    verifier = Verifier(key, signature_text)
+    verifier = Verifier(key, signature_text, is_hash_required=is_hash_required)
     for piece in _pieces(content):
         verifier.update(piece)
     return verifier.finish()
@@ -258,7 +267,7 @@ def release_comment(version: str, filename: str) -> str:
 
 def verify_release_file(key: PublicKey, content: Content, signature_text: str, version: str, filename: str) -> None:
     """Raise `Invalid` unless the key signed this content as this file of this version of Terracrew."""
-    check_release_comment(verify(key, content, signature_text), version, filename)
+    check_release_comment(verify(key, content, signature_text, is_hash_required=True), version, filename)
 
 
 def check_release_comment(trusted_comment: str, version: str, filename: str) -> None:

@@ -1,5 +1,6 @@
 """Files of releases that are signed with a key of the tests, and how they get to a server."""
 
+import base64
 import hashlib
 from typing import Any
 
@@ -16,6 +17,13 @@ API = "/api/v1"
 
 def signature(content: bytes, name: str = WHEEL, version: str = VERSION, key: minisign.SecretKey = KEY) -> str:
     return minisign.sign(key, content, minisign.release_comment(version, name))
+
+
+def relabelled(text: str) -> str:
+    """The same signature, said to be of a whole file instead of its hash. Nothing signs which of both it is."""
+    lines = text.splitlines()
+    lines[1] = base64.b64encode(b"Ed" + base64.b64decode(lines[1])[2:]).decode()
+    return "\n".join(lines) + "\n"
 
 
 def image(reference: str, name: str = "terracrew-runner", **changed: Any) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def check_image(key: PublicKey, version: str, artifact: NewArtifact) -> str:
 
 def _verifier(key: PublicKey, signature: str, filename: str) -> Verifier:
     try:
-        return Verifier(key, signature)
+        return Verifier(key, signature, is_hash_required=True)
     except Invalid as error:
         raise Invalid(f"{filename}: {error.message}") from None
 
