@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from terracrew.protocol.uploads import PART_BYTES
-from terracrew.server.releases import store
+from terracrew.server.releases import checks, store
 from terracrew.server.retention import orphans
 from terracrew.server.uploads import service as uploads
 from terracrew.testing.clock import ShiftedClock
@@ -152,6 +152,29 @@ async def test_a_server_without_a_key_takes_releases_without_artifacts_only(appl
     assert "has no release_key" in words
     await application.admin.made(f"{API}/releases", {"version": VERSION})
     assert (await application.admin.get(f"{API}/releases/key")).json() == {"key": ""}
+
+
+@pytest.mark.feature("V1.rights")
+async def test_a_release_token_does_not_fill_the_object_store(
+    releasing: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "MAX_SENT_FILES", 3)
+    ci, address = await publisher(releasing), f"{API}/releases/{VERSION}/files"
+    first = await sent(ci, b"0")
+    for _ in range(3):
+        assert await sent(ci, b"0") == first
+    assert len(await releasing.server.objects.names("releases")) == 1  # repetitions take no room
+    await sent(ci, b"1", "0.1.0-rc.3")
+    await sent(ci, b"2", "0.1.0-rc.4")
+    assert "at most 3 files" in await ci.refused("POST", address, 409, content=b"3")
+    wanted = {"target": f"release {VERSION}", "sha256": hashlib.sha256(b"4").hexdigest(), "size": 1}
+    staged = (await ci.put(f"{API}/uploads", json=wanted)).json()["id"]
+    await ci.put(f"{API}/uploads/{staged}/0", content=b"4")
+    await ci.refused("POST", address, 409, headers={"X-Upload": staged})
+    monkeypatch.setattr(checks, "MAX_SENT_FILES", 100)
+    monkeypatch.setattr(checks, "MAX_SENT_BYTES", 3)
+    assert "at most 100 files with 3 bytes" in await ci.refused("POST", address, 409, content=b"3")
+    await sent(await publisher(releasing, "other"), b"3")  # each has room of its own
 
 
 @pytest.mark.feature("V1.releases")

@@ -17,6 +17,8 @@ MAX_LINK_CHARACTERS = 500
 MAX_ARTIFACTS = 100
 MAX_ARTIFACT_BYTES = 256 * 2**20
 MAX_RELEASE_BYTES = 2**30
+MAX_SENT_FILES, MAX_SENT_BYTES = 1_000, 4 * MAX_RELEASE_BYTES
+"""What one publisher can send within a day: a stolen release token must not fill the object store with files that it never publishes."""
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from terracrew import backoff, ids
-from terracrew.errors import Incomplete, Invalid, NotFound, TooLarge, Unavailable
+from terracrew.errors import Conflict, Incomplete, Invalid, NotFound, TooLarge, Unavailable
 from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted, part_count
 from terracrew.server.db.seam import Database, Tx, Work
 from terracrew.server.disk_reserve import DiskReserve
@@ -158,14 +158,33 @@ async def body(staging: Staging, received: AsyncIterator[bytes], owner: str, upl
 
 
 async def record(staging: Staging, owner: str, wanted: UploadWanted, result: str) -> Upload:
-    """Record a body that arrived whole and is stored under this name, as if it had been uploaded in parts."""
+    """Record a body that arrived whole and is stored under this name, as if it had been uploaded in parts.
+
+    If the same body was stored before, the new object is deleted: repetitions take no room.
+    """
 
     async def work(tx: Tx) -> Upload:
         upload = await store.stage(tx, owner, wanted)
-        await store.finish(tx, upload.id, result)
+        if upload.result is None:
+            await store.finish(tx, upload.id, result)
         return upload
 
-    return await staging.db.write(work)
+    upload = await staging.db.write(work)
+    if upload.result is not None and await staging.objects.exists(upload.result):
+        await staging.objects.delete(result)
+    elif upload.result is not None:
+        await staging.db.write(lambda tx: store.finish(tx, upload.id, result))
+    return upload
+
+
+async def require_below(tx: Tx, owner: str, prefix: str, max_files: int, max_bytes: int) -> None:
+    """Raise Conflict if an owner has stored this much for targets that begin with a text, and not used it for long enough."""
+    files, size = await store.amount(tx, owner, prefix)
+    if files >= max_files or size >= max_bytes:
+        raise Conflict(
+            f"you have sent {files:,} files with {size:,} bytes, and at most {max_files:,} files with {max_bytes:,} bytes are kept: "
+            f"what nobody uses is removed after {UNUSED_SECONDS / 3600:.0f} hours"
+        )
 
 
 async def finished(tx: Tx, owner: str, upload_id: str, target: str) -> Upload:

@@ -67,6 +67,18 @@ async def unfinished(tx: Tx, owner: str) -> list[Upload]:
     return rows_to(Upload, rows)
 
 
+async def amount(tx: Tx, owner: str, prefix: str) -> tuple[int, int]:
+    """Return how many bodies of an owner are stored whole for targets that begin with a text, and how many bytes they have."""
+    row = await tx.one(
+        """SELECT count(*) AS files, coalesce(sum(size), 0) AS bytes FROM uploads
+        WHERE owner = :owner AND result IS NOT NULL AND substr(target, 1, :length) = :prefix""",
+        owner=owner,
+        prefix=prefix,
+        length=len(prefix),
+    )
+    return (int(row["files"]), int(row["bytes"])) if row else (0, 0)
+
+
 async def unused(tx: Tx, age_seconds: float) -> list[Upload]:
     """Return a page of the uploads that have not been used for this long, the oldest first."""
     rows = await tx.all(

@@ -125,7 +125,7 @@ async def add_file(
     """Send a file of a release that is about to be published.
 
     A file that is larger than a part is staged before (`PUT /uploads`, target `release VERSION`) and named in the header X-Upload.
-    A file that no release names is removed after a day.
+    A file that no release names is removed after a day. Until then, one publisher has at most 1,000 files with 4 GiB.
     """
     context, who = request.context.publishing, request.user
     await request.context.db.read(lambda tx: service.require_unpublished(tx, who, release))
@@ -143,8 +143,8 @@ async def add_file(
 async def publish(request: OperationsCall, data: JSONBody[NewRelease]) -> ReleaseView:
     """Publish a version of Terracrew. Its files were sent before.
 
-    Every artifact has a signature by the key that the server's settings name, for this version and this file. With a release token
-    and such a key, there is at least one. A version is published once, and stays taken after it was withdrawn.
+    Every artifact has a signature by the key that the server's settings name, for this version and this file. With a release token,
+    there is at least one. A version is published once, and stays taken after it was withdrawn.
     """
     made = await publishing.publish(request.context.publishing, request.user, data)
     latest = await request.context.db.read(lambda tx: service.latest(tx, __version__))

@@ -50,6 +50,11 @@ async def add_file(context: PublishingContext, who: Principal, version: str, bod
     if body.result is not None:
         found = await staging.db.read(lambda tx: uploads.finished(tx, who.id, staged, target))
         return AddedFile(found.id, found.sha256, found.size)
+    await staging.db.read(
+        lambda tx: uploads.require_below(
+            tx, who.id, service.upload_target(""), checks.MAX_SENT_FILES, checks.MAX_SENT_BYTES
+        )
+    )
     with tempfile.NamedTemporaryFile(dir=context.folder, prefix="release-") as file:
         digest, size = hashlib.sha256(), 0
         async for piece in body.pieces():
