@@ -150,6 +150,8 @@ async def test_a_server_without_a_key_takes_releases_without_artifacts_only(appl
     body: dict[str, Any] = {"version": VERSION, "artifacts": [wheel(b"a wheel", upload)]}
     words = await application.admin.refused("POST", f"{API}/releases", 409, json=body)
     assert "has no release_key" in words
+    ci = await publisher(application)  # whoever steals its token cannot make every runner outdated
+    assert "only releases with signed" in await ci.refused("POST", f"{API}/releases", 403, json={"version": "9.0.0"})
     await application.admin.made(f"{API}/releases", {"version": VERSION})
     assert (await application.admin.get(f"{API}/releases/key")).json() == {"key": ""}
 
