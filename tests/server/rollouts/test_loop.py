@@ -13,7 +13,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.releases import service as releases
-from terracrew.server.rollouts import service, store
+from terracrew.server.rollouts import loop, service, store
 from terracrew.server.rollouts.loop import Rollouts
 from terracrew.testing.job_rows import JobRows
 from terracrew.update_words import ByHand
@@ -236,3 +236,28 @@ async def test_a_paused_roll_out_queues_nothing_until_it_is_resumed(rollouts: Ro
     assert await rollouts.statuses(rollout.id) == {"a": "updated", "b": "updating"}
     await rollouts.db.write(lambda tx: service.stop(tx, rollouts.admin, rollout.id))
     assert (await rollouts.load(rollout.id)).stop_reason == "marta stopped it"
+
+
+async def test_many_organizations_in_which_nothing_can_be_done_hold_up_nobody(
+    rollouts: RolloutRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of them are read at a time. In the first three, people chose the image."""
+    monkeypatch.setattr(loop, "PAGE_ROWS", 2)
+    moved: dict[str, str] = {}
+    for number in range(7):
+        path = f"n{number}"
+        moved[path] = await rollouts.runner(path)
+        organization = f"org_{number}"
+        await rollouts.rows.run(
+            "INSERT INTO organizations (id, name, created_at) VALUES (:id, :id, 0)", id=organization
+        )
+        await rollouts.rows.run(
+            "UPDATE runners SET organization_id = :organization WHERE id = :id",
+            organization=organization,
+            id=moved[path],
+        )
+        if number < 3:
+            rollouts.updates.hand[path] = ByHand("its image is your own")
+    await rollouts.publish()
+    await rollouts.loop.step()
+    assert {each.target_name for each in await rollouts.jobs()} == {"n3", "n4", "n5", "n6"}

@@ -122,7 +122,7 @@ async def test_a_stopped_roll_out_is_followed_while_one_of_its_runners_is_update
     stopped = new(rows, R.STOPPED)
     member = runner(stopped, S.UPDATING)
     await rows.db.write(lambda tx: store.insert(tx, stopped, [member]))
-    assert await rows.db.read(lambda tx: store.at_work(tx, 10)) == [stopped]
+    assert await rows.db.read(lambda tx: store.at_work(tx, "", 10)) == [stopped.id]
     updated = replace(member, status=S.UPDATED)
     await rows.db.write(lambda tx: store.save_runner(tx, member, updated))
-    assert await rows.db.read(lambda tx: store.at_work(tx, 10)) == []
+    assert await rows.db.read(lambda tx: store.at_work(tx, "", 10)) == []

@@ -1,7 +1,7 @@
 """Moves roll-outs on: it starts the updates of the next wave, notes how they ended, and begins automatic roll-outs."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection
 
 from terracrew.errors import Conflict, Superseded, TerracrewError, Unavailable
 from terracrew.logging import get_logger
@@ -20,7 +20,8 @@ from terracrew.server.supervise import FailedRows
 
 SWEEP_SECONDS = 60.0
 """How long the loop waits at most for something to change."""
-MAX_ROLLOUTS_PER_STEP = 100
+PAGE_ROWS = 100
+"""How many roll-outs or organizations are read at a time. All are looked at in each step: some wait for a person for weeks."""
 MAX_STEPS_PER_ROLLOUT = 10_000
 MAX_QUEUED_PER_TRANSACTION = 10
 PAUSE_SECONDS = 0.2
@@ -36,6 +37,7 @@ class Rollouts:
     def __init__(self, db: Database, rules: RolloutRules) -> None:
         self._db, self._rules = db, rules
         self._failed = FailedRows("roll-outs")
+        self._failed_starts = FailedRows("automatic roll-outs")
 
     async def run(self) -> None:
         with self._db.listen("rollouts", "fleet", "releases") as wakeups:
@@ -48,9 +50,8 @@ class Rollouts:
         """Do everything that can be done now, and return how many roll-outs there are that have not come to their end."""
         if self._rules.updates_cloud_runners:
             await self._start_automatic()
-        count = MAX_ROLLOUTS_PER_STEP + len(self._failed)
-        found = await self._db.read(lambda tx: store.at_work(tx, count))
-        for rollout_id in sorted(self._failed.due([each.id for each in found])):
+        found = await self._all(store.at_work)
+        for rollout_id in sorted(self._failed.due(found)):
             with self._failed.handling(rollout_id):
                 for _ in range(MAX_STEPS_PER_ROLLOUT):
                     if not await self.advance(rollout_id):
@@ -58,16 +59,34 @@ class Rollouts:
         return len(found)
 
     async def _start_automatic(self) -> None:
-        for organization_id in await self._db.read(self._awaiting):
-            try:
-                await self._db.write(lambda tx, id_=organization_id: service.start_automatic(tx, self._rules, id_))
-            except Conflict as error:
-                if error.details.get("constraint") != "rollouts_open":
-                    raise
+        latest = await self._db.read(self._latest)
+        if latest is None:
+            return
+        found = await self._all(lambda tx, after, count: reads.awaiting(tx, latest, after, count))
+        for organization_id in sorted(self._failed_starts.due(found)):
+            with self._failed_starts.handling(organization_id):
+                await self._start_in(organization_id)
 
-    async def _awaiting(self, tx: Tx) -> Sequence[str]:
+    async def _start_in(self, organization_id: str) -> None:
+        try:
+            await self._db.write(lambda tx: service.start_automatic(tx, self._rules, organization_id))
+        except Conflict as error:
+            if error.details.get("constraint") != "rollouts_open":
+                raise
+
+    async def _latest(self, tx: Tx) -> str | None:
         latest = release_rules.latest(await releases.versions(tx), self._rules.server_version)
-        return [] if latest is None else await reads.awaiting(tx, latest.version, MAX_ROLLOUTS_PER_STEP)
+        return None if latest is None else latest.version
+
+    async def _all(self, page: Callable[[Tx, str, int], Awaitable[list[str]]]) -> list[str]:
+        """Return all ids that pages of them have."""
+        found: list[str] = []
+        while True:
+            last = found[-1] if found else ""
+            more = await self._db.read(lambda tx, last=last: page(tx, last, PAGE_ROWS))
+            found += more
+            if len(more) < PAGE_ROWS:
+                return found
 
     async def advance(self, rollout_id: str) -> bool:
         """Take some of the next steps of a roll-out in one transaction. Returns False if there was none to take."""

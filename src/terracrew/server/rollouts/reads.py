@@ -41,7 +41,7 @@ _OPEN_JOBS: LiteralString = """SELECT fleet_jobs.target_id, min(fleet_jobs.numbe
     JOIN fleet_jobs ON fleet_jobs.target_id = batch.id AND fleet_jobs.finished_at IS NULL GROUP BY fleet_jobs.target_id"""
 _AWAITING: LiteralString = """SELECT DISTINCT runners.organization_id FROM cloud_deployments
     JOIN runners ON runners.id = cloud_deployments.runner_id
-    WHERE cloud_deployments.status = 'deployed' AND cloud_deployments.version NOT IN ('', :version)
+    WHERE runners.organization_id > :after AND cloud_deployments.status = 'deployed' AND cloud_deployments.version NOT IN ('', :version)
         AND NOT runners.is_disabled AND runners.removing_since IS NULL
         AND NOT EXISTS (SELECT 1 FROM rollout_runners JOIN rollouts ON rollouts.id = rollout_runners.rollout_id
             WHERE rollout_runners.runner_id = runners.id AND rollouts.version = :version)
@@ -107,9 +107,10 @@ async def running_steps(tx: Tx, job_ids: Iterable[str]) -> dict[str, str]:
     return {row["job_id"]: row["words"] for row in rows}
 
 
-async def awaiting(tx: Tx, version: str, count: int) -> list[str]:
-    """Return organizations with a cloud-hosted runner that no roll-out of this version had yet, and without an open roll-out."""
-    return [row["organization_id"] for row in await tx.all(_AWAITING, version=version, count=count)]
+async def awaiting(tx: Tx, version: str, after: str, count: int) -> list[str]:
+    """Return the next organizations with a cloud-hosted runner that no roll-out of this version had yet, and without an open roll-out,
+    in the order of their ids."""
+    return [row["organization_id"] for row in await tx.all(_AWAITING, version=version, after=after, count=count)]
 
 
 async def had(tx: Tx, organization_id: str, version: str) -> set[str]:

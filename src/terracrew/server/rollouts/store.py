@@ -71,14 +71,16 @@ async def save_runner(tx: Tx, before: RolloutRunner, after: RolloutRunner) -> No
     tx.wake("rollouts", after.rollout_id)
 
 
-async def at_work(tx: Tx, count: int) -> list[Rollout]:
-    """Return the roll-outs that may have something to do: the open ones, and those that have a runner which is being updated."""
+async def at_work(tx: Tx, after: str, count: int) -> list[str]:
+    """Return the ids of the next roll-outs that may have something to do, in their order: the open ones, and those that have a runner
+    which is being updated."""
     rows = await tx.all(
-        "SELECT " + ROLLOUTS.columns + " FROM rollouts WHERE ended_at IS NULL OR id IN ("
-        "SELECT rollout_id FROM rollout_runners WHERE status = 'updating') ORDER BY id LIMIT :count",
+        "SELECT id FROM rollouts WHERE id > :after AND (ended_at IS NULL OR id IN ("
+        "SELECT rollout_id FROM rollout_runners WHERE status = 'updating')) ORDER BY id LIMIT :count",
+        after=after,
         count=count,
     )
-    return rows_to(Rollout, rows)
+    return [row["id"] for row in rows]
 
 
 async def open_of(tx: Tx, organization_id: str) -> Rollout | None:
