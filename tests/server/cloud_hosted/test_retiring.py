@@ -100,3 +100,17 @@ async def test_one_that_says_hello_late_or_again_is_retired_like_the_others(rows
     assert await retired(rows, old) == reason, "the first reason stays"
     await old.disconnect()
     assert await retired(rows, old) == reason
+
+
+async def test_long_jobs_of_retired_ones_do_not_keep_new_ones_from_starting(rows: JobRows) -> None:
+    """Otherwise an update would stop a runner with few instances for as long as its longest job."""
+    runner_id = await cloud_runner(rows, min_instances=1, max_instances=1, capacity=4)
+    [name] = await want(rows, runner_id, 1)
+    old = await rows.instance_of(runner_id, name=name, slots=4)
+    await old.start(await rows.job(await rows.module()))
+    await update(rows, runner_id)
+    [new] = await needed(rows, runner_id, 1)
+    assert new.revision == 1
+    assert await needed(rows, runner_id, 9) == [], "the new ones are limited as before"
+    await update(rows, runner_id)
+    assert [each.revision for each in await needed(rows, runner_id, 1)] == [2]

@@ -26,13 +26,15 @@ def supplied(
 ) -> tuple[Supplied, ...]:
     """Return the instances with their free slots; `seats` has those that take jobs, by name.
 
-    One that has said hello is running, even if its row does not say so yet. One of an earlier revision leaves, whether or not its
-    process knows that already.
+    One that has said hello is running, even if its row does not say so yet. One of an earlier revision is left out, whether or not
+    its process knows already that it is retired: its last job may take hours, in which the allowed ones must be able to start.
     """
     found: list[Supplied] = []
     for each in instances:
         seat = seats.get(each.name)
-        if each.is_live and not deployment.counts(each):
+        if each.revision < deployment.revision:
+            continue
+        if each.status == "leaving":
             found.append(Supplied("leaving"))
         elif each.status in ("wanted", "starting") and seat is None:
             found.append(Supplied(each.status))
