@@ -187,6 +187,7 @@ async def _strangers(attacked: AttackedHub) -> None:
         "an expired token": await _expired(hub),
         "an API token": str(person.headers["Authorization"]).removeprefix("Bearer "),
         "an administrator's token": str(app.admin.headers["Authorization"]).removeprefix("Bearer "),
+        "a release token": (await app.admin.made("/api/v1/release-tokens", {"name": "ci"}))["token"],
         "an engine's token": attacked.working.credentials.api,
         "the token of an engine that has ended": attacked.superseded.credentials.api,
     }
