@@ -282,6 +282,20 @@ def test_a_newer_release_stops_it_after_the_current_wave() -> None:
     assert len(world.jobs) == 1
 
 
+def test_a_newer_release_stops_one_that_is_paused() -> None:
+    """It cannot be resumed any more. Until it ends, nobody else in the organization can start one, and none starts by itself."""
+    world = World(["net/a", "net/b"])
+    world.settle()
+    world.rollout = world.rollout.to(R.PAUSED, NOW)
+    world.release = ReleaseFacts(newer="0.1.0-rc.3")
+    world.settle()
+    assert world.rollout.status is R.PAUSED, "the first is being updated"
+    world.end_job(world.updating[0], J.SUCCEEDED)
+    world.settle()
+    assert (world.rollout.status, world.rollout.stop_reason) == (R.STOPPED, "0.1.0-rc.3 was published")
+    assert len(world.jobs) == 1
+
+
 def test_the_withdrawal_of_its_release_stops_it_at_once() -> None:
     world = World(["net/a", "net/b"])
     world.settle()

@@ -89,10 +89,13 @@ def step(
     if release.withdrawn_reason is not None:
         words = f"{rollout.version} was withdrawn: {release.withdrawn_reason}".removesuffix(": ")
         return End(rollout.to(RolloutStatus.STOPPED, now, words))
-    if rollout.status is RolloutStatus.PAUSED:
-        return None
-    waiting = due(rollout, runners)
     is_busy = any(each.status is _S.UPDATING for each in runners)
+    if (
+        rollout.status is RolloutStatus.PAUSED
+    ):  # after a newer release it cannot be resumed, and would keep others from starting
+        is_over = bool(release.newer) and not is_busy
+        return End(rollout.to(RolloutStatus.STOPPED, now, f"{release.newer} was published")) if is_over else None
+    waiting = due(rollout, runners)
     if not waiting:
         is_done = all(each.status in SETTLED for each in runners)
         return End(rollout.to(RolloutStatus.DONE, now)) if is_done else None
