@@ -9,14 +9,17 @@ from msgspec.structs import replace
 
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.db import open_database
-from terracrew.server.db.seam import Database
+from terracrew.server.db.seam import Database, Tx
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.releases import service as releases
 from terracrew.server.rollouts import loop, service, store
 from terracrew.server.rollouts.loop import Rollouts
+from terracrew.server.rollouts.model import NewRollout
+from terracrew.server.rollouts.updating import RunnerUpdaters
 from terracrew.testing.job_rows import JobRows
 from terracrew.update_words import ByHand
+from tests.server.releases.release_rows import new_release, wheel
 from tests.server.rollouts.rollout_rows import NEW, NEWER, OLD, RolloutRows
 
 pytestmark = pytest.mark.feature("V2.rollouts", "V2.outdated")
@@ -261,3 +264,39 @@ async def test_many_organizations_in_which_nothing_can_be_done_hold_up_nobody(
     await rollouts.publish()
     await rollouts.loop.step()
     assert {each.target_name for each in await rollouts.jobs()} == {"n3", "n4", "n5", "n6"}
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+async def test_a_runner_that_has_just_disconnected_is_waited_for_a_moment(
+    rollouts: RolloutRows, comes_back: bool
+) -> None:
+    """Every runner is away for seconds when its server is started again, which must not end a roll-out."""
+    rules = replace(rollouts.rules, updaters=RunnerUpdaters(""))
+    for path in ("a", "b"):
+        own = await rollouts.rows.runner()
+        await rollouts.rows.run(
+            "UPDATE runners SET path = :path, name = :path WHERE id = :id", path=path, id=own.runner_id
+        )
+        sql = "UPDATE instances SET version = :version, is_self_updating = true WHERE id = :id"
+        await rollouts.rows.run(sql, version=OLD, id=own.id)
+    await rollouts.db.write(lambda tx: releases.publish(tx, SYSTEM, new_release(NEW, artifacts=[wheel(NEW)])))
+    started = await rollouts.db.write(lambda tx: service.start(tx, rollouts.admin, rules, NewRollout()))
+    at_work = Rollouts(rollouts.db, rules)
+    await at_work.step()
+    await rollouts.end("a")
+    set_away = "UPDATE instances SET is_connected = false, disconnected_at = :at WHERE runner_id = :id"
+    now = await rollouts.db.read(_now)
+    await rollouts.rows.run(set_away, at=now - 5.0, id=own.runner_id)
+    await at_work.step()
+    assert await rollouts.statuses(started.id) == {"a": "updated", "b": "waiting"}
+    if comes_back:
+        sql = "UPDATE instances SET is_connected = true, disconnected_at = NULL WHERE runner_id = :id"
+        await rollouts.rows.run(sql, id=own.runner_id)
+    else:
+        await rollouts.rows.run(set_away, at=now - 2 * loop.MAX_AWAY_SECONDS, id=own.runner_id)
+    await at_work.step()
+    assert (await rollouts.statuses(started.id))["b"] == ("updating" if comes_back else "by_hand")
+
+
+async def _now(tx: Tx) -> float:
+    return tx.now

@@ -33,6 +33,8 @@ class RunnerFacts(msgspec.Struct, frozen=True):
     """The lowest version that it takes jobs with; empty if it is not known."""
     open_job: int | None = None
     """The number of another job of the fleet that changes this runner and has not ended."""
+    is_away: bool = False
+    """Whether it has just disconnected, as all runners do when their server is started again. It is waited for a while."""
 
 
 class ReleaseFacts(msgspec.Struct, frozen=True):
@@ -111,7 +113,7 @@ def step(
             return None
         wave, waiting = MIN_WAVE, waiting[:1]  # also if the runner that was to be the first was skipped
     for each in waiting:
-        if facts[each.runner_id].open_job is None:
+        if facts[each.runner_id].open_job is None and not facts[each.runner_id].is_away:
             return Queue(each, wave)
     return None
 

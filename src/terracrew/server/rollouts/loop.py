@@ -20,6 +20,8 @@ from terracrew.server.supervise import FailedRows
 
 SWEEP_SECONDS = 60.0
 """How long the loop waits at most for something to change."""
+MAX_AWAY_SECONDS = 300.0
+"""How long a roll-out waits for a self-hosted runner that has disconnected. After that, it is one that a person updates."""
 PAGE_ROWS = 100
 """How many roll-outs or organizations are read at a time. All are looked at in each step: some wait for a person for weeks."""
 MAX_STEPS_PER_ROLLOUT = 10_000
@@ -178,6 +180,7 @@ class Rollouts:
 
 async def _runner_facts(tx: Tx, runner_ids: Collection[str]) -> dict[str, RunnerFacts]:
     open_jobs = await reads.open_jobs(tx, runner_ids)
+    away = await reads.away(tx, runner_ids, tx.now - MAX_AWAY_SECONDS)
     return {
         each.runner.id: RunnerFacts(
             each.runner.path,
@@ -185,6 +188,7 @@ async def _runner_facts(tx: Tx, runner_ids: Collection[str]) -> dict[str, Runner
             is_removing=each.is_removing,
             version=each.version,
             open_job=open_jobs.get(each.runner.id),
+            is_away=each.runner.id in away,
         )
         for each in (await reads.states(tx, runner_ids)).values()
     }

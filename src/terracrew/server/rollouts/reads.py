@@ -5,7 +5,7 @@ from typing import LiteralString
 
 import msgspec
 
-from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.seam import Columns, Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.rollouts.model import Rollout, RolloutRunner
 from terracrew.server.rollouts.store import ROLLOUT_RUNNERS, ROLLOUTS
@@ -39,6 +39,10 @@ _VERSIONS: LiteralString = """SELECT DISTINCT instances.runner_id, instances.ver
         AND instances.retire_reason = '' AND NOT instances.is_on_trial"""
 _OPEN_JOBS: LiteralString = """SELECT fleet_jobs.target_id, min(fleet_jobs.number) AS number FROM batch
     JOIN fleet_jobs ON fleet_jobs.target_id = batch.id AND fleet_jobs.finished_at IS NULL GROUP BY fleet_jobs.target_id"""
+_AWAY: LiteralString = """SELECT runners.id FROM batch JOIN runners ON runners.id = batch.id AND runners.type = 'self-hosted'
+    WHERE EXISTS (SELECT 1 FROM instances WHERE instances.runner_id = runners.id AND NOT instances.is_connected
+            AND instances.disconnected_at > batch.since)
+        AND NOT EXISTS (SELECT 1 FROM instances WHERE instances.runner_id = runners.id AND instances.is_connected)"""
 _AWAITING: LiteralString = """SELECT DISTINCT runners.organization_id FROM cloud_deployments
     JOIN runners ON runners.id = cloud_deployments.runner_id
     WHERE runners.organization_id > :after AND cloud_deployments.status = 'deployed' AND cloud_deployments.version NOT IN ('', :version)
@@ -93,6 +97,12 @@ async def open_jobs(tx: Tx, runner_ids: Iterable[str]) -> dict[str, int]:
     """Return the numbers of the jobs of the fleet that change these runners and have not ended, by runner."""
     rows = await tx.each(_OPEN_JOBS, {"id": "text"}, [(each,) for each in sorted(runner_ids)])
     return {row["target_id"]: int(row["number"]) for row in rows}
+
+
+async def away(tx: Tx, runner_ids: Iterable[str], since: float) -> set[str]:
+    """Return those of the self-hosted runners that have no connection, and had one after this time."""
+    columns: Columns = {"id": "text", "since": "double precision"}
+    return {row["id"] for row in await tx.each(_AWAY, columns, [(each, since) for each in sorted(runner_ids)])}
 
 
 async def running_steps(tx: Tx, job_ids: Iterable[str]) -> dict[str, str]:
