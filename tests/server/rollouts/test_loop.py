@@ -185,6 +185,7 @@ async def test_a_newer_release_replaces_an_open_roll_out_after_its_wave(rollouts
 async def test_the_withdrawal_of_the_release_stops_it_and_it_cannot_be_resumed(rollouts: RolloutRows) -> None:
     await rollouts.runner("a")
     await rollouts.runner("b")
+    await rollouts.publish(OLD)  # it is the latest one again after the withdrawal
     await rollouts.publish()
     rollout = await rollouts.start()
     await rollouts.loop.step()
@@ -194,7 +195,7 @@ async def test_the_withdrawal_of_the_release_stops_it_and_it_cannot_be_resumed(r
     await rollouts.end("a")
     await rollouts.loop.step()
     assert await rollouts.statuses(rollout.id) == {"a": "updated", "b": "waiting"}, "what ran is followed to its end"
-    with pytest.raises(Conflict, match="was withdrawn, so that this roll-out is not resumed"):
+    with pytest.raises(Conflict, match=f"{NEW} was withdrawn: it loses logs"):
         await rollouts.db.write(lambda tx: service.resume(tx, rollouts.admin, rollouts.rules, rollout.id))
 
 

@@ -136,4 +136,4 @@ async def test_a_preview_has_the_commands_for_runners_that_are_updated_by_hand(a
     assert "/opt/terracrew/bin/python -m pip install --upgrade 'terracrew==0.1.0rc2'" in by_hand["pip"][1]
     assert "offline" in by_hand["off"][0]
     words = await admin.refused("POST", API, 409, json={})
-    assert "2 of them are updated by hand" in words
+    assert "2 outdated runners are updated by hand" in words

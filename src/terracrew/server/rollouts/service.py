@@ -82,7 +82,9 @@ async def start(tx: Tx, who: Principal, rules: RolloutRules, new: NewRollout) ->
     plan = await planning.plan(tx, await planning.changeable(tx, who, new.group), release, rules.updaters)
     if not plan.updatable:
         by_hand = len(plan.runners)
-        rest = f": {by_hand} of them {'is' if by_hand == 1 else 'are'} updated by hand" if by_hand else ""
+        rest = (
+            f": {by_hand} outdated {'runner is' if by_hand == 1 else 'runners are'} updated by hand" if by_hand else ""
+        )
         raise Conflict(f"no runner that you may change can be updated to {release.version} by the server{rest}")
     if plan.breaking and not new.accept_breaking:
         raise Conflict(planning.breaking_refusal(plan.breaking), breaking=[each.version for each in plan.breaking])
@@ -242,8 +244,13 @@ async def resume(tx: Tx, who: Principal, rules: RolloutRules, reference: str) ->
     after = before.to(RolloutStatus.ROLLING, moment(tx))
     latest = await planning.latest(tx, rules)
     if latest is None or latest.version != before.version:
-        now = "was withdrawn" if latest is None else f"is not the latest release any more: {latest.version} is"
-        raise Conflict(f"{before.version} {now}, so that this roll-out is not resumed")
+        release = await releases.get(tx, who, before.version)
+        if release.is_withdrawn:
+            raise releases.as_withdrawn_refusal(release)
+        now = f": {latest.version} is" if latest else ""
+        raise Conflict(
+            f"{before.version} is not the latest release any more{now}, so that this roll-out is not resumed"
+        )
     other = await store.open_of(tx, before.organization_id)
     if other is not None and other.id != before.id:
         raise await _under_way(tx, who, other)
