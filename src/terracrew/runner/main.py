@@ -217,7 +217,7 @@ async def _stop_on_signal(
     await stop.drain.wait()
     instance.say_draining()
     connection.drain()
-    if supervisor.refs:
+    if supervisor.refs and not stop.exit.is_set():
         log.info("stopping when %d attempts have ended; %s", len(supervisor.refs), _what_follows(stop))
     while not stop.exit.is_set() and (supervisor.refs or claims.pending) and not _has_passed(stop):
         with contextlib.suppress(TimeoutError):

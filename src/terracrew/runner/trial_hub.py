@@ -51,7 +51,6 @@ class TrialHub:
             compression=None,
             max_size=messages.MAX_GRANT_FRAME_BYTES,
             close_timeout=_CLOSE_SECONDS,
-            logger=logging.getLogger(f"{__name__}.connection"),
         ) as listening:
             port = next(iter(listening.sockets)).getsockname()[1]
             yield f"http://127.0.0.1:{port}"
