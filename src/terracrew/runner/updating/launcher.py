@@ -108,7 +108,7 @@ class Launcher:
         if self._is_stopping:
             return "the runner was stopped while this version was on trial"
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        return f"its process {how} before it had said hello and run a job that changes nothing"
+        return f"its process {how} before it had said hello and run a job that changes nothing; the log of the runner says more"
 
 
 def _become(arguments: list[str], launcher: int, inherited: tuple[int, ...]) -> NoReturn:
