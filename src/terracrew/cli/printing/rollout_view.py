@@ -113,13 +113,13 @@ def _members(members: Sequence[Item], version: str) -> None:
 
 def _line(runner: Item, version: str) -> str:
     mark, colour = _MARKS[runner["status"]]
-    words = output.text(runner.get("step") or runner["words"])
+    words = runner.get("step") or runner["words"]
     job = f"job #{runner['job_number']}" if runner["job_number"] else ""
     parts = (
         f"{output.text(runner['path'])}",
         f"{output.text(runner['from_version'])} → {version}",
         runner["status"],
-        words,
+        output.text(words) if words else "",
         job,
     )
     return f"{click.style(mark, fg=colour)} {'  '.join(each for each in parts if each)}"

@@ -47,7 +47,7 @@ def show(target: Target, rollout_id: str, as_json: bool) -> None:
 
     Each wave has its runners with their status; for those that are updated by hand there is the command.
     """
-    found = target.api().get(f"/rollouts/{rollout_id}")
+    found = target.api().get(_place(rollout_id))
     return output.as_json(found) if as_json else rollout_view.print_rollout(found)
 
 
@@ -57,7 +57,7 @@ def show(target: Target, rollout_id: str, as_json: bool) -> None:
 @pass_target
 def pause(target: Target, rollout_id: str, as_json: bool) -> None:
     """Start no further update until the roll-out is resumed. Updates that run go on."""
-    _changed(target.api().post(f"/rollouts/{rollout_id}/pause", None), "paused", as_json=as_json)
+    _changed(target.api().post(f"{_place(rollout_id)}/pause", None), "paused", as_json=as_json)
 
 
 @rollout.command("resume")
@@ -66,7 +66,7 @@ def pause(target: Target, rollout_id: str, as_json: bool) -> None:
 @pass_target
 def resume(target: Target, rollout_id: str, as_json: bool) -> None:
     """Go on with a roll-out that was paused or stopped. Runners that failed are updated again."""
-    _changed(target.api().post(f"/rollouts/{rollout_id}/resume", None), "resumed", as_json=as_json)
+    _changed(target.api().post(f"{_place(rollout_id)}/resume", None), "resumed", as_json=as_json)
 
 
 @rollout.command("stop")
@@ -75,7 +75,13 @@ def resume(target: Target, rollout_id: str, as_json: bool) -> None:
 @pass_target
 def stop(target: Target, rollout_id: str, as_json: bool) -> None:
     """End a roll-out. Updates that run go on; runners that wait are not updated."""
-    _changed(target.api().post(f"/rollouts/{rollout_id}/stop", None), "stopped", as_json=as_json)
+    _changed(target.api().post(f"{_place(rollout_id)}/stop", None), "stopped", as_json=as_json)
+
+
+def _place(rollout_id: str) -> str:
+    from terracrew.client.http import segment
+
+    return f"/rollouts/{segment(rollout_id)}"
 
 
 def _changed(found: dict[str, Any], word: str, *, as_json: bool) -> None:

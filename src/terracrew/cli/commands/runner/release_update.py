@@ -63,6 +63,8 @@ def update_all(
         click.echo(f"roll-out of {made['version']} {made['status']}: {rollout_view.summary(made)}")
         if made["stop_reason"]:
             click.echo(output.text(made["stop_reason"]), err=True)
+        if made["status"] == "stopped" and made["counts"]["failed"]:
+            output.note("`terracrew release rollout resume` tries the runners that failed again, and goes on")
     if made["status"] == "stopped":
         raise click.exceptions.Exit(1)
     return None

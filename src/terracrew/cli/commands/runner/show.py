@@ -46,7 +46,10 @@ def list_runners(target: Target, status: str | None, group: str | None, as_json:
     if outdated := [each for each in items if each.get("is_outdated")]:
         count = "1 runner is" if len(outdated) == 1 else f"{len(outdated)} runners are"
         latest = outdated[0]["latest_version"]
-        output.note(f"{count} older than {latest}: `terracrew runner update --all` updates those that you may change")
+        rest = "`terracrew runner update --all` updates those that you may change"
+        if all(_type(each) == "shared" for each in outdated):
+            rest = "`terracrew runner update --all --dry-run` says how it is updated by hand"
+        output.note(f"{count} older than {latest}: {rest}")
     return None
 
 
