@@ -1,7 +1,6 @@
 """Makes a release of the commit that is checked out: packages and images, checksums, and a signature of each file.
 
-Everything is in build/release/VERSION at the end, or nothing is. With --server, it is
-published too. docs/releasing.md says how a
+Everything is in build/release/VERSION at the end, or nothing is. With --server, it is published too. docs/releasing.md says how a
 release is made and how people verify one.
 """
 

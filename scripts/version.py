@@ -91,7 +91,7 @@ def different(root: Path, version: str) -> list[str]:
 
 
 def _write(root: Path, version: str) -> None:
-    for file, text in _replaced(root, version, print):
+    for file, text in _replaced(root, version, lambda place: print(f"{place} → {version}")):
         file.write_text(text)
 
 
