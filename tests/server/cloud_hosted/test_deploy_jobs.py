@@ -17,6 +17,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
 from terracrew.server.deployments.model import CloudInstance
 from terracrew.server.fleet_jobs import service as fleet_jobs
+from terracrew.server.releases import service as release_service
 from terracrew.server.releases import store as releases
 from tests.server.cloud_hosted.played_fleet import FACTS, RUNNER, Fleet, deploy, deployed
 from tests.server.releases.release_rows import new_release, runner_image
@@ -250,6 +251,38 @@ async def test_an_update_deploys_the_image_of_the_release_and_retires_older_inst
         assert found is not None
         assert found.deployment.settings.image == image, "instances that are started later have it, too"
         old = young
+
+
+@pytest.mark.feature("V3.update")
+@pytest.mark.parametrize("is_claimed", [False, True])
+async def test_a_release_that_is_withdrawn_before_an_instance_of_it_runs_is_not_deployed(
+    fleet: Fleet, is_claimed: bool
+) -> None:
+    first, _ = await deployed(fleet)
+    runner_id, db, who = first["runner"]["id"], fleet.application.server.db, fleet.application.admin.principal
+
+    async def queue(tx: Tx) -> str:
+        before = await store.hold(tx, runner_id)
+        assert before is not None
+        settings = msgspec.structs.replace(before.settings, image="")
+        await store.save(tx, before, msgspec.structs.replace(before, settings=settings))
+        await releases.insert(tx, new_release("0.1.0-rc.2"))
+        job = await deploying.update(tx, who, runner_id, "0.1.0-rc.2", "registry.example.com/runner:{version}")
+        if not is_claimed:
+            await release_service.withdraw(tx, who, "0.1.0-rc.2", "it loses logs")
+        return job.id
+
+    queued = await db.write(queue)
+    if is_claimed:
+        job = await fleet.process.given(2)
+        await db.write(lambda tx: release_service.withdraw(tx, who, "0.1.0-rc.2", "it loses logs"))
+        fleet.process.end(job, cluster="arn:cluster", task_definition="arn:definition:2")
+    ended = await fleet.ended({"job": {"id": queued}})
+    assert ended == "FAILED the release 0.1.0-rc.2 was withdrawn: it loses logs"
+    after = await fleet.deployment(runner_id)
+    assert after is not None
+    assert (after.status, after.facts, after.version) == ("deployed", FACTS, "0.1.0-rc.1")
+    assert len(fleet.cloud.started) == 1
 
 
 async def test_an_image_that_people_chose_is_theirs_to_update(fleet: Fleet) -> None:

@@ -31,6 +31,8 @@ from terracrew.server.fleet_jobs.handlers import FleetGrant, ServerReporter
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobType
 from terracrew.server.fleet_process.link import FleetLost
 from terracrew.server.principals.model import SYSTEM
+from terracrew.server.releases import store as releases
+from terracrew.server.releases.service import as_withdrawn_refusal
 from terracrew.server.runners import service as runners
 from terracrew.server.runners.model import RunnerChange
 from terracrew.server.secrets.keyring import Keyring
@@ -295,7 +297,12 @@ def proof_name(job: FleetJob) -> str:
 
 
 async def described(tx: Tx, job: FleetJob, server: ServerFacts) -> Described:
-    """Return the runner of a job as its cloud gets it, with the image that the job deploys. Raises Conflict if it was removed."""
+    """Return the runner of a job as its cloud gets it, with the image that the job deploys. Raises Conflict if it was removed, or if
+    the release was withdrawn since the job was queued."""
+    if (version := job.spec.get(VERSION)) and not job.is_unwinding:
+        release = await releases.get(tx, version)
+        if release.is_withdrawn:
+            raise as_withdrawn_refusal(release)
     found = await describe(tx, job.target_id, server, image=job.spec.get(IMAGE, ""), version=job.spec.get(VERSION, ""))
     if found is None:
         raise Conflict(f"`{job.target_name}` or its cloud identity was removed")
