@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.db import open_database
-from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.seam import Database
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.releases import service as releases
@@ -17,6 +17,7 @@ from terracrew.server.rollouts import loop, service, store
 from terracrew.server.rollouts.loop import Rollouts
 from terracrew.server.rollouts.model import NewRollout
 from terracrew.server.rollouts.updating import RunnerUpdaters
+from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.job_rows import JobRows
 from terracrew.update_words import ByHand
 from tests.server.releases.release_rows import new_release, wheel
@@ -269,7 +270,7 @@ async def test_many_organizations_in_which_nothing_can_be_done_hold_up_nobody(
 
 @pytest.mark.parametrize("comes_back", [True, False])
 async def test_a_runner_that_has_just_disconnected_is_waited_for_a_moment(
-    rollouts: RolloutRows, comes_back: bool
+    rollouts: RolloutRows, clock: ShiftedClock, comes_back: bool
 ) -> None:
     """Every runner is away for seconds when its server is started again, which must not end a roll-out."""
     rules = replace(rollouts.rules, updaters=RunnerUpdaters(""))
@@ -285,19 +286,13 @@ async def test_a_runner_that_has_just_disconnected_is_waited_for_a_moment(
     at_work = Rollouts(rollouts.db, rules)
     await at_work.step()
     await rollouts.end("a")
-    set_away = "UPDATE instances SET is_connected = false, disconnected_at = :at WHERE runner_id = :id"
-    now = await rollouts.db.read(_now)
-    await rollouts.rows.run(set_away, at=now - 5.0, id=own.runner_id)
+    await own.disconnect()
+    clock.advance(5)
     await at_work.step()
     assert await rollouts.statuses(started.id) == {"a": "updated", "b": "waiting"}
     if comes_back:
-        sql = "UPDATE instances SET is_connected = true, disconnected_at = NULL WHERE runner_id = :id"
-        await rollouts.rows.run(sql, id=own.runner_id)
+        await rollouts.rows.run("UPDATE instances SET is_connected = true WHERE id = :id", id=own.id)
     else:
-        await rollouts.rows.run(set_away, at=now - 2 * loop.MAX_AWAY_SECONDS, id=own.runner_id)
+        clock.advance(loop.MAX_AWAY_SECONDS)
     await at_work.step()
     assert (await rollouts.statuses(started.id))["b"] == ("updating" if comes_back else "by_hand")
-
-
-async def _now(tx: Tx) -> float:
-    return tx.now
