@@ -6,6 +6,8 @@ import re
 import msgspec
 import pytest
 
+from terracrew.server.principals.model import SYSTEM
+from terracrew.server.releases import service
 from terracrew.server.rollouts import store
 from terracrew.server.rollouts.model import RolloutStatus
 from tests.server.application import Application
@@ -48,6 +50,7 @@ async def test_the_panel_says_how_far_it_has_come_and_what_each_wave_waits_for(a
 
 async def test_a_stopped_roll_out_says_why_and_a_paused_one_can_be_resumed(application: Application) -> None:
     db = application.server.db
+    await releases.publish_all(db)
     before = await rollouts.begin(db, application.server.organization_id)
     someone = await logged_in(application)
     assert 'id="rollout-pause"' in await someone.see(HERE)
@@ -64,6 +67,9 @@ async def test_a_stopped_roll_out_says_why_and_a_paused_one_can_be_resumed(appli
     assert HOSTILE not in page
     assert f"Stopped because of platform/network/net-a : no hello {HOSTILE}." in html.unescape(text(page))
     assert 'id="rollout-stop"' not in page
+    assert 'id="rollout-resume"' in page
+    await db.write(lambda tx: service.withdraw(tx, SYSTEM, before.version, "it loses logs"))
+    assert 'id="rollout-resume"' not in await someone.see(HERE), "a resumption would be refused"
 
 
 async def test_readers_see_their_own_runners_and_only_who_may_change_all_has_buttons(application: Application) -> None:

@@ -75,7 +75,7 @@ async def read(tx: Tx, who: Principal, page: int) -> ReleasesPage:
         _oldest(in_use, newest),
         __version__,
         may_withdraw,
-        None if rollout is None else RolloutPanel(rollout),
+        None if rollout is None else RolloutPanel(rollout, is_of_latest=rollout.version == newest),
     )
 
 

@@ -62,6 +62,8 @@ class Wave(msgspec.Struct, Generic[W], frozen=True):
 
 class RolloutPanel(msgspec.Struct, frozen=True):
     rollout: RolloutView
+    is_of_latest: bool
+    """Whether its release is the latest one. Otherwise it cannot be resumed."""
 
     @property
     def badge(self) -> Badge:
