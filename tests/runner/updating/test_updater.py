@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from terracrew import __version__, minisign, own_program
-from terracrew.protocol.messages import Update, UpdateReport
+from terracrew.protocol.messages import ArtifactRef, Update, UpdateReport
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.handover import SettingsSource
 from terracrew.runner.stop import Stop
@@ -48,9 +48,11 @@ def installed(folder: Path, *names: str) -> None:
         (folder / name / own_program.RECORD).write_text(json.dumps(record))
 
 
-def make(directory: Path, connection: Reports, *, is_idle: bool, is_on_trial: bool = False) -> Updater:
+def make(directory: Path, connection: Reports, *, is_idle: bool, is_on_trial: bool = False, port: int = 9) -> Updater:
     key = str(minisign.SecretKey.generate().public_key)
-    config = RunnerConfig("http://127.0.0.1:9", "rnr", "one", "id", "secret", str(directory), "/t", release_key=key)
+    config = RunnerConfig(
+        f"http://127.0.0.1:{port}", "rnr", "one", "id", "secret", str(directory), "/t", release_key=key
+    )
     source = SettingsSource(None, {}, {}, {})
     return Updater(config, source, connection, Stop(), lambda: False, lambda: is_idle, is_on_trial=is_on_trial)
 
@@ -94,3 +96,27 @@ async def test_a_second_update_to_the_version_on_trial_is_done_when_that_has_pro
             await asyncio.sleep(0.01)
     running.cancel()
     assert {each.update_id: each.status for each in connection.sent} == {"upd_1": "done", "upd_2": "done"}
+
+
+async def test_a_fetch_that_takes_long_says_how_far_it_is(tmp_path: Path) -> None:
+    """The server gave an update up after ten minutes without a report, while the runner went on with it."""
+    name, connection = "terracrew-99.0.0-py3-none-any.whl", Reports()
+    arrived = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n" + bytes(1_500_000))
+        await arrived.wait()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        updater = make(tmp_path, connection, is_idle=True, port=server.sockets[0].getsockname()[1])
+        running = asyncio.create_task(updater.run())
+        assert connection.on_update is not None
+        connection.on_update(Update("upd_1", "99.0.0", [ArtifactRef(name, 3_000_000, "0" * 64, "")]))
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not connection.sent or "1.5 of 3.0 MB" not in connection.sent[-1].words:
+                await asyncio.sleep(0.05)
+        assert (connection.sent[-1].status, connection.sent[-1].step) == ("running", "fetch")
+        running.cancel()
+        arrived.set()

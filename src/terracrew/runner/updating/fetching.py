@@ -73,6 +73,12 @@ class ArtifactFetcher:
             self._pause(delays.next())
         return path
 
+    def progress(self, artifact: ArtifactRef) -> str:
+        """Return how much of a file has arrived, in words."""
+        return (
+            f"{_size(self._folder / artifact.name) / 1e6:.1f} of {artifact.size_bytes / 1e6:.1f} MB of {artifact.name}"
+        )
+
     def _continue(self, version: str, artifact: ArtifactRef, path: Path, has: int) -> None:
         """Fetch from here on, and append it. Never more than the file is said to have."""
         from urllib3.exceptions import HTTPError

@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 START_SECONDS = 60.0
 """How long the switch waits for executors that are being started. A start that takes longer is continued by the new version."""
+PROGRESS_SECONDS = 2.0
+"""How often it is reported how much of a file was fetched. The server gives up an update of which it hears nothing for minutes."""
 _POLL_SECONDS = 0.05
 _SOURCE = "update"
 _FETCHED = "fetched"
@@ -227,7 +229,10 @@ class Updater:
             folder,
         )
         try:
-            path = await asyncio.to_thread(fetcher.fetch, update.version, artifact)
+            fetch = asyncio.create_task(asyncio.to_thread(fetcher.fetch, update.version, artifact))
+            while not (await asyncio.wait({fetch}, timeout=PROGRESS_SECONDS))[0]:
+                self._report(update, "fetch", words=fetcher.progress(artifact))
+            path = fetch.result()
         finally:
             fetcher.is_canceled = True  # if this task was canceled, the thread must not go on
         begin("verify")
