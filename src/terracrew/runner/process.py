@@ -4,7 +4,9 @@ import asyncio
 import logging
 import signal
 import sys
+import traceback
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
@@ -70,6 +72,22 @@ def main() -> int:
         return asyncio.run(_run(config, source, one_job, launched))
     except TerracrewError as error:
         log.critical("%s", error)
-        if launched is not None and launched.is_on_trial:
-            versions.give_up(versions.folder_of(Path(config.working_directory)), error.message)
+        _give_up(config, error.message)
         return error.exit_code
+    except Exception as error:
+        _give_up(config, _what_failed(error))
+        raise
+
+
+def _give_up(config: RunnerConfig, words: str) -> None:
+    """Note why this version failed its trial, so that the version before can report it."""
+    if config.is_on_trial and config.updates_itself:
+        versions.give_up(versions.folder_of(Path(config.working_directory)), words)
+
+
+def _what_failed(error: Exception) -> str:
+    """Return the error, or the first one of a group of tasks, with the line that raised it."""
+    if isinstance(error, ExceptionGroup):
+        return _what_failed(cast("ExceptionGroup[Exception]", error).exceptions[0])
+    *_, last = traceback.extract_tb(error.__traceback__)
+    return f"{type(error).__name__}: {error} ({Path(last.filename).name}, line {last.lineno})"

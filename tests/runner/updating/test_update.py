@@ -212,16 +212,29 @@ async def test_whatever_is_wrong_with_a_release_the_runner_stays_at_work(machine
     assert {each.name for each in machine.versions.iterdir()} <= {"current.json", "lock"}
 
 
-async def test_a_release_that_ends_instead_of_running_is_followed_by_the_old_version(machine: Machine) -> None:
+_BROKEN = 'async def run(*_, **__):\n    raise RuntimeError("this is broken")\n'
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"runner/__main__.py": "raise SystemExit(0)"}, "its process ended with code 0 before it had said hello"),
+        ({"runner/main.py": _BROKEN}, "RuntimeError: this is broken (main.py, line 2)"),
+    ],
+    ids=["ends", "fails"],
+)
+async def test_a_release_that_does_not_run_is_followed_by_the_old_version_which_says_why(
+    machine: Machine, changed: dict[str, str], words: str
+) -> None:
     """What passes every check, and then does not say hello."""
     started, peer = await machine.connected(INSTALLED)
-    update = machine.release(NEW, {"runner/__main__.py": "raise SystemExit(0)"})
+    update = machine.release(NEW, changed)
     await peer.send(update)
     again = await machine.peer(INSTALLED)
     await again.send(update)
     report = await machine.outcome(again, update)
     assert (report.status, report.step) == ("failed", "trial")
-    assert "its process ended with code 0 before it had said hello" in report.words
+    assert words in report.words
     while (await again.receive(Heartbeat)).is_draining:
         pass
     started.signal(TERM)
