@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from terracrew import ids
+from terracrew import __version__, ids
 from terracrew.clouds.model import CloudIdentity
 from terracrew.errors import TerracrewError
 from terracrew.protocol.spec import LocalSource
@@ -33,6 +33,8 @@ from terracrew.server.modules import service as modules
 from terracrew.server.modules.model import NewModule
 from terracrew.server.objects import Objects, open_objects
 from terracrew.server.principals.model import Principal
+from terracrew.server.rollouts.planning import RolloutRules
+from terracrew.server.rollouts.updating import RunnerUpdaters
 from terracrew.server.runners import service as runners
 from terracrew.server.runners.model import Registration
 from terracrew.server.runners.removal.loop import Removals
@@ -115,6 +117,7 @@ class ServerUnderTest:
             tasks=tasks,
             fleet=FleetLink(_refuse_token, ()),
             fleet_handlers={},
+            rollout_rules=RolloutRules(updaters=RunnerUpdaters(""), server_version=__version__),
         )
         self.reaper, self.presence = Reaper(db, registry), Presence(self.server.hub.runners)
         self.removals = Removals(db)
