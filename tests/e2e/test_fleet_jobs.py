@@ -130,6 +130,7 @@ def test_a_deployment_that_is_killed_at_every_step_ends_well_and_a_removal_leave
             "TERRACREW_RUNNER__ID": runner_id,
             "TERRACREW_RUNNER__CREDENTIALS__WORKER_ID": runner_id,
             "TERRACREW_RUNNER__CREDENTIALS__WORKER_TOKEN": secret,
+            "TERRACREW_RUNNER__ON_TRIAL": "true",
         },
         instance,
     )
@@ -140,7 +141,7 @@ def test_a_deployment_that_is_killed_at_every_step_ends_well_and_a_removal_leave
     assert (found["status"], found["error"]) == ("SUCCEEDED", ""), found
     assert found["attempt"] == 4
     assert len(found["losses"]) == 3
-    assert [each["status"] for each in found["steps"]] == ["done"] * 5
+    assert [each["status"] for each in found["steps"]] == ["done"] * 6
     assert account.made(f"{runner_id}/") == sorted(
         [name, *(f"{runner_id}/{each}" for each in ("definition", "logs", "role", "secret"))]
     ), "each thing exists once"

@@ -39,6 +39,7 @@ def test_an_executor_imports_neither_the_server_nor_what_only_settings_and_clis_
         "file_changes",
         "import_blocks",
         "plan_diff",
+        "own_program",
         "plan_words",
         "plugins",
         "process_lock",
