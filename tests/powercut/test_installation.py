@@ -11,6 +11,7 @@ import pytest
 
 from tests.powercut.recorder import Moment
 from tests.powercut.run import DiskKind, live
+from tests.thoroughness import thorough
 
 pytestmark = [pytest.mark.feature("O4.salvaged", "O6.restart"), pytest.mark.timeout(300)]
 
@@ -31,7 +32,9 @@ def _away(moments: Sequence[Moment[Any]]) -> Moment[Any]:
     return [moment for moment in moments if moment.after.endswith("/outbox")][3]
 
 
-@pytest.mark.parametrize(("disk", "choices"), [("model", [_signed, _away]), ("ext4", [_away])])
+@pytest.mark.parametrize(
+    ("disk", "choices"), [("model", [_signed, _away]), pytest.param("ext4", [_away], marks=thorough)]
+)
 def test_no_promise_is_broken_by_a_power_cut(disk: DiskKind, choices: list[Any]) -> None:
     """Symptom: after a power cut soon after a start the job was stuck, its lock was held and its state was undelivered."""
     life = live(disk, lambda moments: [choice(moments) for choice in choices], is_short=True)

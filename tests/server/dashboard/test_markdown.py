@@ -62,7 +62,7 @@ def test_no_text_takes_long(piece: str) -> None:
     before = time.process_time()
     markdown.to_html(text)
     markdown.brief(text)
-    assert time.process_time() - before < 0.5
+    assert time.process_time() - before < 2.5
 
 
 def test_our_own_notes_are_drawn() -> None:
