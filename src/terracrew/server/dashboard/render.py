@@ -31,7 +31,6 @@ from terracrew.server.dashboard import (
 from terracrew.server.dashboard.access import words as access_words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.releases import words as release_words
-from terracrew.server.dashboard.runners.menus import RunnerMenus
 from terracrew.server.http.authentication import Authentication
 
 HEADERS = {"Cache-Control": "no-store", "Vary": "HX-Request"}
@@ -198,7 +197,6 @@ _GLOBALS: dict[str, Any] = {
     "dependency_words": dependency_words,
     "plan_words": plan_words,
     "mutating": MUTATING,
-    "runner_menus": RunnerMenus,
     "ago": _ago,
     "since": _since,
     "left": _left,

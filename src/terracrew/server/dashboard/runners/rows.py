@@ -71,7 +71,7 @@ class RunnersPage(msgspec.Struct, frozen=True):
     outdated: OutdatedRunners | None = None
     """The runners that have a lower version than the latest release, whatever the page is limited to."""
     may_update: bool = False
-    """Whether the reader may change runners somewhere in the organization."""
+    """Whether the reader may change one of them; nobody updates shared runners from here."""
 
     @property
     def group(self) -> str:
@@ -94,7 +94,7 @@ async def read_page(
     ids = await reads.by_path(tx, seen, within, status and status.value, typed, (page - 1) * PAGE_ROWS, PAGE_ROWS)
     rows = await _rows(tx, who, await views.views_of(tx, ids))
     old = await outdated.read(tx, seen, within)
-    may_update = old is not None and not (await authorize.visible(tx, who, Verb.RUNNER_WRITE)).is_nothing
+    may_update = old is not None and await outdated.is_updatable(tx, who, within, old.latest)
     return RunnersPage(rows, counts, status, search, page, pages, head, old, may_update)
 
 
