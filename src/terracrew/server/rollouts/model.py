@@ -148,7 +148,7 @@ class RolloutSummary(Rollout, frozen=True, kw_only=True):
 
     counts: RolloutCounts
     wave: int | None
-    """The wave that is being updated, or is next; null once no runner waits or is updated."""
+    """The wave that is being updated, or is next; null once no runner waits or is updated, and when the roll-out is stopped."""
     waves: int
     """How many waves there are, with the first."""
     is_changeable: bool = False

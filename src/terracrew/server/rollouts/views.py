@@ -54,7 +54,7 @@ class RolloutReader:
         return RolloutSummary(
             **asdict(rollout),
             counts=RolloutCounts(**{each.value: counted[each] for each in RolloutRunnerStatus}),
-            wave=min(left, default=None),
+            wave=min(left, default=None) if rollout.is_open else None,
             waves=len({each.wave for each in shown} - {None}),
             is_changeable=self.is_changeable(rollout, members),
         )

@@ -51,6 +51,17 @@ async def test_the_alert_counts_and_names_outdated_runners_until_they_have_the_l
     assert alert(await someone.see(HERE)).startswith("1 runner is outdated: 1.5.0 is the latest release.")
 
 
+async def test_an_update_of_all_is_offered_only_for_runners_that_it_can_concern(application: Application) -> None:
+    await releases.publish_all(application.server.db)
+    someone = await logged_in(application)
+    assert 'id="update-all"' in await someone.see(HERE)
+    await set_version(application, "1.5.0")
+    await set_version(application, "1.4.0", "built-in")
+    page = await someone.see(HERE)
+    assert "built-in runs 1.4.0." in alert(page)
+    assert 'id="update-all"' not in page, "shared runners are updated with their server"
+
+
 async def test_a_group_has_the_alert_of_its_own_runners(application: Application) -> None:
     await releases.publish_all(application.server.db)
     someone = await logged_in(application)

@@ -66,6 +66,10 @@ async def test_a_stopped_roll_out_says_why_and_a_paused_one_can_be_resumed(appli
     page = await someone.see(HERE)
     assert HOSTILE not in page
     assert f"Stopped because of platform/network/net-a : no hello {HOSTILE}." in html.unescape(text(page))
+    assert "2 updated, 1 updating, 2 not updated, 1 skipped" in page
+    assert "payments/prod/pay-a 1.4.0 → 1.5.0 Not updated" in text(page)
+    assert "Waiting" not in text(panel(page))
+    assert "wave 2" not in text(panel(page))
     assert 'id="rollout-stop"' not in page
     assert 'id="rollout-resume"' in page
     await db.write(lambda tx: service.withdraw(tx, SYSTEM, before.version, "it loses logs"))

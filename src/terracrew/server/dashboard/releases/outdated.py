@@ -5,7 +5,9 @@ import msgspec
 from terracrew import __version__
 from terracrew.server.dashboard.words import counted
 from terracrew.server.db.seam import Tx
-from terracrew.server.principals.authorize import Visible
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb, Visible
+from terracrew.server.principals.model import Principal
 from terracrew.server.releases import rules, store
 from terracrew.server.rollouts import planning
 from terracrew.server.rollouts.planning import RolloutRules
@@ -49,6 +51,13 @@ async def by_hand(tx: Tx, rules_: RolloutRules, runner: Runner) -> ByHand | None
     """Return how a person updates an outdated runner to the latest release; None if the server can do that."""
     release = await planning.latest(tx, rules_)
     return None if release is None else (await rules_.updaters.by_hand(tx, [runner], release)).get(runner.id)
+
+
+async def is_updatable(tx: Tx, who: Principal, within: RunnerScope, latest: str) -> bool:
+    """Return whether the reader may change an outdated runner that is not shared. Shared ones are updated with their server."""
+    changeable = await authorize.visible(tx, who, Verb.RUNNER_WRITE)
+    own = msgspec.structs.replace(within, is_shared=False)
+    return any(outdated.is_outdated(each, latest) for each in await version_reads.current(tx, changeable, own))
 
 
 async def read(tx: Tx, seen: Visible, within: RunnerScope) -> OutdatedRunners | None:

@@ -41,6 +41,8 @@ PARTS = {
     _S.BY_HAND: "to update by hand",
 }
 """The statuses in the order of the bar, with their words."""
+_LEFT = Badge("idle", "slash", "Not updated")
+"""The badge of a runner whose turn had not come when the roll-out was stopped."""
 
 
 class _InWave(Protocol):
@@ -70,7 +72,11 @@ class RolloutPanel(msgspec.Struct, frozen=True):
         return _ROLLOUTS[self.rollout.status]
 
     def runner_badge(self, runner: RolloutRunnerView) -> Badge:
-        return _RUNNERS[runner.status]
+        return _LEFT if self._is_stopped and runner.status is _S.WAITING else _RUNNERS[runner.status]
+
+    @property
+    def _is_stopped(self) -> bool:
+        return self.rollout.status is RolloutStatus.STOPPED
 
     @property
     def parts(self) -> list[str]:
@@ -82,14 +88,15 @@ class RolloutPanel(msgspec.Struct, frozen=True):
     def parts_words(self) -> str:
         counts = self.rollout.counts
         numbers = {status: getattr(counts, status.value) for status in PARTS}
-        return ", ".join(f"{numbers[status]:,} {word}" for status, word in PARTS.items() if numbers[status])
+        words = PARTS | {_S.WAITING: "not updated"} if self._is_stopped else PARTS
+        return ", ".join(f"{numbers[status]:,} {word}" for status, word in words.items() if numbers[status])
 
     @property
     def words(self) -> str:
         """Return how far it has come."""
         rollout = self.rollout
         updated = f"{rollout.counts.updated:,} of {len(rollout.runners):,} updated"
-        if rollout.wave is None or not rollout.is_open or rollout.waves < 2:
+        if rollout.wave is None or rollout.waves < 2:
             return updated
         return f"wave {rollout.wave + 1:,} of {rollout.waves:,}, {updated}"
 
@@ -102,7 +109,7 @@ class RolloutPanel(msgspec.Struct, frozen=True):
         if len(wave.runners) == 1 and wave.number == 0:
             return ""
         done = sum(each.status is _S.UPDATED for each in wave.runners)
-        if self.rollout.is_open and self.rollout.wave is not None and wave.number > self.rollout.wave:
+        if self.rollout.wave is not None and wave.number > self.rollout.wave:
             return (
                 "starts when the first runner is updated"
                 if wave.number == 1
