@@ -187,10 +187,8 @@ async def create_all(
     quotas: Quotas | None = None,
 ) -> list[Created | TerracrewError]:
     """Create jobs within a transaction. A request that is refused has an error in its place, and does not affect the others."""
-    found, allowed = await tx.together(
-        modules.hold_many(tx, [(item.principal, item.module) for item in items]),
-        _allowed(tx, [item.principal for item in items]),
-    )
+    found = await modules.hold_many(tx, [(item.principal, item.module) for item in items])
+    allowed = await _allowed(tx, [item.principal for item in items])
     checked: list[_Checked | TerracrewError] = []
     for item in items:
         who = item.principal
@@ -332,20 +330,16 @@ def _other_job(job: Job) -> Conflict:
 
 
 async def _insert(tx: Tx, keys: Keyring, checked: Sequence[_Checked], ahead: ClaimAhead | None) -> list[Job]:
-    numbers, applying = await tx.together(
-        _numbers(tx, Counter(one.module.organization_id for one in checked)),
-        job_settings.applying(tx, [one.module for one in checked]),
-    )
+    applying = await job_settings.applying(tx, [one.module for one in checked])
+    numbers = await _numbers(tx, Counter(one.module.organization_id for one in checked))
     now = store.moment(tx)
     jobs = [_job(one, next(numbers[one.module.organization_id]), applying[one.module.id], now) for one in checked]
     changes = [
         audit.Change(one.wanted.principal, "job.run", "job", job.id, _details(job, one), job.organization_id)
         for job, one in zip(jobs, checked, strict=True)
     ]
-    await tx.together(
-        store.insert(tx, [(job, one.wanted.idempotency_key) for job, one in zip(jobs, checked, strict=True)]),
-        audit.record_all(tx, changes),
-    )
+    await store.insert(tx, [(job, one.wanted.idempotency_key) for job, one in zip(jobs, checked, strict=True)])
+    await audit.record_all(tx, changes)
     await job_inputs.save_own(tx, keys, {job.id: one.content for job, one in zip(jobs, checked, strict=True)})
     new = [(job, one.module) for job, one in zip(jobs, checked, strict=True)]
     if ahead is None:

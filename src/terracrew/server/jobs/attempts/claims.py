@@ -147,7 +147,7 @@ async def _start(
     if not claimed:
         return {}, {}
     ids = sorted(item.claimant.job_id for item in claimed)
-    rows, inputs = await tx.together(_offered(tx, ids), input_reads.of_modules_with(tx, ids))
+    rows = await _offered(tx, ids)
     kept = {row["id"] for row in rows}
     winners = [item for item in claimed if item.claimant.job_id in kept]
     if not winners:
@@ -157,6 +157,7 @@ async def _start(
         job_id: {**row, "steps": await _steps(tx, row), "module_key": await _module_key(tx, keys, row)}
         for job_id, row in with_versions.items()
     }
+    inputs = await input_reads.of_modules_with(tx, list(granted))
     resolved = await job_inputs.resolve(tx, keys, granted, inputs)
     given = {job_id: each for job_id, each in resolved.items() if isinstance(each, GivenInputs)}
     claimed_rows = {
@@ -188,7 +189,8 @@ async def _start(
 
 async def inputs_sha256_now(tx: Tx, keys: Keyring, job_id: str) -> str:
     """Return the hash of what an attempt of a job would be given now; '' if it could not be given its inputs."""
-    [row], inputs = await tx.together(claim_store.grants(tx, [job_id]), input_reads.of_modules_with(tx, [job_id]))
+    [row] = await claim_store.grants(tx, [job_id])
+    inputs = await input_reads.of_modules_with(tx, [job_id])
     row = {**row, "steps": await _steps(tx, row)}
     given = (await job_inputs.resolve(tx, keys, {job_id: row}, inputs))[job_id]
     return _inputs_sha256(row, given) if isinstance(given, GivenInputs) else ""
