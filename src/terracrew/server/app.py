@@ -54,7 +54,6 @@ from terracrew.server.jobs.attempts.claims import ClaimGroup, claims
 from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.jobs.create import creator
 from terracrew.server.metrics import token as metrics_token
-from terracrew.server.modules import contents
 from terracrew.server.objects import open_objects
 from terracrew.server.openapi.document import Document
 from terracrew.server.rekey import key_holders
@@ -108,10 +107,6 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
         await membership.join(db, server_id)
         keys = await open_keyring(db, settings.master_key, settings.master_key_file, settings.directory)
         await key_holders.require_key(db, keys)
-        if count := await contents.convert_earlier(db, keys):
-            log.info(
-                "inputs and environment of modules are stored in their new form, each value by itself", modules=count
-            )
         organization = await db.write(lambda tx: ensure_organization(tx, settings.organization))
         access = await open_identity(
             db,

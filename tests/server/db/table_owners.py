@@ -143,7 +143,7 @@ WRITERS = (
             ("executor_starts", "content"),
             ("inputs", "sealed"),
             ("job_inputs", "sealed"),
-            ("modules", "earlier_sealed sealed_key"),
+            ("modules", "sealed_key"),
             ("outputs", "content"),
             ("plan_diffs", "content"),
             ("settings", "value"),

@@ -3,16 +3,14 @@
 import asyncio
 import re
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, LiteralString
 
 import psycopg
 import pytest
 
 from terracrew.errors import Incompatible
 from terracrew.server.db import Database, Tx, open_database
-from terracrew.server.db.migrate import FIRST_MARKED_VERSION, Migration, known, migrate, parse, split
+from terracrew.server.db.migrate import Migration, known, migrate, parse, split
 from tests.machine.postgres_server import PostgresServer
 
 FUTURE = known()[-1].number + 1
@@ -83,11 +81,6 @@ async def test_a_database_of_a_newer_version_is_used_if_every_newer_migration_le
     assert caught.value.details == {"database": FUTURE + 2, "program": FUTURE - 1}
 
 
-def test_the_first_migration_that_can_be_marked_is_the_one_that_adds_the_marks() -> None:
-    assert [each.number for each in known() if each.name == "servers"] == [FIRST_MARKED_VERSION]
-    assert not [each.name for each in known() if each.lets_older_continue and each.number < FIRST_MARKED_VERSION]
-
-
 ADDITION = re.compile(
     r"CREATE TABLE |CREATE INDEX |ALTER TABLE \w+ ADD COLUMN (?!.*\bUNIQUE\b|.*\bCHECK\b)(?!.*NOT NULL(?!.*DEFAULT))",
     re.DOTALL,
@@ -151,62 +144,3 @@ def test_a_script_is_split_at_semicolons_that_end_a_line() -> None:
 
 def test_numbers_are_consecutive() -> None:
     assert [migration.number for migration in known()] == list(range(1, len(known()) + 1))
-
-
-BEFORE_ENGINE_NAMES: tuple[LiteralString, ...] = (
-    "INSERT INTO organizations (id, name, created_at) VALUES ('org_1', 'acme', 0)",
-    "INSERT INTO groups (id, organization_id, name, path, depth, created_at) VALUES ('grp_1', 'org_1', '', '', 0, 0)",
-    """INSERT INTO modules (id, organization_id, group_id, name, path, engine, source, created_at)
-       VALUES ('mod_1', 'org_1', 'grp_1', 'm', 'm', 'pulumi', '{}', 0)""",
-)
-
-
-@pytest.mark.postgres
-def test_modules_keep_their_engines_when_engines_of_other_packages_are_allowed(
-    tmp_path: Path, postgres_server: PostgresServer
-) -> None:
-    before: list[LiteralString] = [statement for each in known() if each.number < 32 for statement in each.statements]
-    [migration] = [each for each in known() if each.name == "engine_names"]
-
-    def check(run: Callable[[LiteralString], Any]) -> None:
-        statements: list[LiteralString] = [*before, *BEFORE_ENGINE_NAMES, *migration.statements]
-        for statement in statements:
-            run(statement)
-        assert run("SELECT engine FROM modules").fetchone() == ("pulumi",)
-        run("UPDATE modules SET engine = 'theirs'")
-        with pytest.raises((sqlite3.IntegrityError, psycopg.errors.CheckViolation)):
-            run("UPDATE modules SET engine = ''")
-
-    with sqlite3.connect(tmp_path / "a.db") as sqlite:
-        check(sqlite.execute)
-    with postgres_server.unmigrated_database() as url, psycopg.connect(url) as postgres:
-        check(postgres.execute)
-
-
-BEFORE_HOLDERS: tuple[LiteralString, ...] = (
-    "INSERT INTO organizations (id, name, created_at) VALUES ('org_1', 'acme', 0)",
-    "INSERT INTO groups (id, organization_id, name, path, depth, created_at) VALUES ('grp_1', 'org_1', '', '', 0, 0)",
-    """INSERT INTO service_accounts (id, organization_id, group_id, name, created_by, created_at)
-       VALUES ('sac_1', 'org_1', 'grp_1', 'ci', 'usr_1', 0)""",
-    """INSERT INTO service_account_secrets (id, service_account_id, secret_sha256, created_by, created_at)
-       VALUES ('sec_1', 'sac_1', 'ab', 'usr_2', 0)""",
-    """INSERT INTO audit (id, organization_id, created_at, actor_kind, actor_id, actor_name, action, target_kind, target_id, details)
-       VALUES ('aud_1', 'org_1', 0, 'user', 'usr_2', 'b', 'service_account.add_secret', 'service_account', 'sac_1', '{}')""",
-    """INSERT INTO audit (id, organization_id, created_at, actor_kind, actor_id, actor_name, action, target_kind, target_id, details)
-       VALUES ('aud_2', 'org_1', 0, 'user', 'usr_3', 'c', 'service_account.add_secret', 'service_account', 'sac_gone', '{}')""",
-)
-
-
-async def test_who_made_secrets_before_is_known_from_the_secrets_and_the_audit_log(database: Database) -> None:
-    [migration] = [each for each in known() if each.name == "holders_and_trigger_problems"]
-    moved = migration.statements[2]
-    assert moved.startswith("INSERT INTO service_account_holders")
-
-    async def work(tx: Tx) -> list[tuple[str, str]]:
-        statements: list[LiteralString] = [*BEFORE_HOLDERS, moved]
-        for statement in statements:
-            await tx.run(statement)
-        rows = await tx.all("SELECT service_account_id, holder_id FROM service_account_holders ORDER BY 1, 2")
-        return [(row["service_account_id"], row["holder_id"]) for row in rows]
-
-    assert await database.write(work) == [("sac_1", "usr_2"), ("sac_gone", "usr_3")]

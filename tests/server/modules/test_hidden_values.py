@@ -3,14 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from terracrew.server.app import build, close
 from terracrew.server.modules import contents
 from terracrew.server.modules.contents import Content
-from terracrew.testing.rows import insert
-from tests.server.application import Application, on_one, open_application
+from tests.server.application import Application, on_one
 
 SOURCE = {"kind": "local", "path": "/srv/sources/vpc"}
 INPUTS = {
@@ -87,56 +84,3 @@ async def test_a_hidden_value_that_is_not_stored_is_refused(application: Applica
         assert f"{name} is `***`" in detail
     body = {"path": "b", "source": SOURCE, "environment": {"A": "***"}}
     await application.admin.refused("POST", "/api/v1/modules", 400, json=body)
-
-
-async def test_a_server_starts_with_a_module_that_has_more_inputs_than_can_be_set_now(application: Application) -> None:
-    module, server = await make(application, inputs={}, environment={}), application.server
-    many = {f"input_{number}": number for number in range(600)}
-    earlier = server.keys.encrypt(
-        msgspec.json.encode({"inputs": many, "environment": {}}), contents.earlier_context(module["id"])
-    )
-    await server.db.write(
-        lambda tx: tx.run("UPDATE modules SET earlier_sealed = :it WHERE id = :id", it=earlier, id=module["id"])
-    )
-    assert await contents.convert_earlier(server.db, server.keys) == 1
-    assert (await stored(application, module["id"])).inputs == many
-
-
-@pytest.mark.parametrize("is_sealed", [False, True], ids=["plain", "encrypted"])
-async def test_what_an_earlier_version_stored_in_modules_is_converted_at_start(
-    database_url: str, tmp_path: Path, is_sealed: bool
-) -> None:
-    roots = (Path("/srv/sources"),)
-    count = 450  # more than two batches
-    async with open_application(database_url, tmp_path / "data", local_roots=roots) as application:
-        first = await make(application)
-        keys = application.server.keys
-
-        async def plant(tx: Any) -> None:
-            row = await tx.one("SELECT * FROM modules WHERE id = :id", id=first["id"])
-            for number in range(count):
-                id_ = f"mod_{number:04d}"
-                inputs, environment = '{"a": "planted-before"}', '{"B": "planted-too"}'
-                earlier: dict[str, Any] = {"plain_inputs": inputs, "plain_environment": environment}
-                if is_sealed:
-                    plain = '{"inputs":' + inputs + ',"environment":' + environment + "}"
-                    earlier = {"earlier_sealed": keys.encrypt(plain.encode(), contents.earlier_context(id_))}
-                rest = {name: row[name] for name in ("organization_id", "group_id", "source", "engine", "created_at")}
-                await insert(tx, "modules", id=id_, name=id_, path=id_, **earlier, **rest)
-
-        await application.server.db.write(plant)
-        settings = application.server.settings
-    server = await build(settings)
-    try:
-        rows = await server.db.read(lambda tx: tx.all("SELECT * FROM modules"))
-        assert len(rows) == count + 1
-        assert "planted" not in repr([dict(row) for row in rows])
-        assert all(row["earlier_sealed"] is None for row in rows)
-        found = await server.db.read(lambda tx: contents.load(tx, server.keys, "mod_0449"))
-        assert found == Content({"a": "planted-before"}, {"B": "planted-too"})
-        assert await contents.convert_earlier(server.db, server.keys) == 0
-    finally:
-        await close(server)
-    if database_url.startswith("sqlite"):
-        for file in Path(database_url.removeprefix("sqlite:///")).parent.glob("terracrew.db*"):
-            assert b"planted" not in file.read_bytes(), file

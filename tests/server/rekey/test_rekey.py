@@ -50,9 +50,6 @@ async def populate(application: Application) -> str:
     await attempt.deliver(DONE)
     keys, db, module_id = application.server.keys, application.server.db, attempt.module_id
     await db.write(lambda tx: contents.save(tx, keys, module_id, Content({"a": 1}, {"B": "c"})))
-    sealed = keys.encrypt(b'{"inputs":{"a":1},"environment":{"B":"c"}}', contents.earlier_context(module_id))
-    sql = "UPDATE modules SET earlier_sealed = :sealed WHERE id = :id"
-    await db.write(lambda tx: tx.run(sql, sealed=sealed, id=module_id))
     await db.write(lambda tx: module_key.of_engine(tx, keys, module_id, "pulumi", None))
     own = {attempt.ref.job_id: JobContent({"c": 2}, {})}
     await db.write(lambda tx: job_inputs.save_own(tx, keys, own))

@@ -17,8 +17,6 @@ from terracrew.server.db import servers
 from terracrew.server.db.seam import T, Tx, Work
 from terracrew.server.db.servers import KnownServer
 
-FIRST_MARKED_VERSION = 85
-"""The migration since which the table `migrations` says whether older servers can continue, and the table `servers` exists."""
 ANNOUNCED_SECONDS = 30.0
 MAX_WAIT_SECONDS = 90.0
 """How long to wait for older servers. One that notices the announcement needs up to twenty seconds to end."""
@@ -29,7 +27,9 @@ _CONTINUE = re.compile(r"^-- older servers: continue$", re.MULTILINE)
 _TABLE = """CREATE TABLE IF NOT EXISTS migrations (
     number bigint PRIMARY KEY,
     name text NOT NULL,
-    applied_at double precision NOT NULL
+    applied_at double precision NOT NULL,
+    lets_older_continue boolean NOT NULL,
+    applied_by text NOT NULL
 )"""
 
 
@@ -106,12 +106,12 @@ class _NextMigration:
     async def __call__(self, tx: Tx) -> Migration | list[KnownServer] | None:
         await tx.run(_TABLE)
         at: int = max((row["number"] for row in await tx.all("SELECT number FROM migrations")), default=0)
-        if at >= FIRST_MARKED_VERSION and (problem := await servers.find_problem(tx, self._newest_known)):
+        if at and (problem := await servers.find_problem(tx, self._newest_known)):
             raise problem
         missing = [each for each in self._migrations if each.number > at]
         if not missing:
             return None
-        if self._has_other_servers and at >= FIRST_MARKED_VERSION and not missing[0].lets_older_continue:
+        if self._has_other_servers and at and not missing[0].lets_older_continue:
             number = max(each.number for each in missing if not each.lets_older_continue)
             others = await servers.older_than(tx, number)
             if others or not self.is_announced:
@@ -127,18 +127,14 @@ async def _apply(tx: Tx, migration: Migration) -> None:
     for statement in migration.statements:
         await tx.run(statement)
     await tx.run(
-        "INSERT INTO migrations (number, name, applied_at) VALUES (:number, :name, :now)",
+        """INSERT INTO migrations (number, name, applied_at, lets_older_continue, applied_by)
+        VALUES (:number, :name, :now, :continues, :version)""",
         number=migration.number,
         name=migration.name,
         now=tx.now,
+        continues=migration.lets_older_continue,
+        version=__version__,
     )
-    if migration.number >= FIRST_MARKED_VERSION:
-        await tx.run(
-            "UPDATE migrations SET lets_older_continue = :continues, applied_by = :version WHERE number = :number",
-            continues=migration.lets_older_continue,
-            version=__version__,
-            number=migration.number,
-        )
 
 
 class _Wait:

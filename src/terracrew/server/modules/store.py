@@ -1,7 +1,6 @@
 """The rows of modules and archives."""
 
 from collections.abc import Iterable, Sequence
-from typing import LiteralString
 
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import readable_rows, row_to, rows_to, to_params
@@ -54,32 +53,6 @@ async def sealed_key(tx: Tx, id: str) -> bytes | None:  # noqa: A002
 async def set_key(tx: Tx, id: str, sealed: bytes) -> None:  # noqa: A002
     """Store the module's key, which is never replaced."""
     await tx.run("UPDATE modules SET sealed_key = :sealed WHERE id = :id AND sealed_key IS NULL", id=id, sealed=sealed)
-
-
-_HAS_EARLIER_CONTENT: LiteralString = (
-    "(earlier_sealed IS NOT NULL OR plain_inputs <> '{}' OR plain_environment <> '{}')"
-)
-"""The condition of an index: word for word, without the parentheses."""
-
-
-async def hold_earlier_content(tx: Tx, count: int) -> list[Row]:
-    """Return and lock modules whose inputs and environment an earlier version stored in their rows."""
-    return await tx.all(
-        f"""SELECT id, organization_id, earlier_sealed, plain_inputs, plain_environment FROM modules WHERE {_HAS_EARLIER_CONTENT}
-            ORDER BY id LIMIT :most FOR UPDATE""",
-        most=count,
-    )
-
-
-async def has_earlier_content(tx: Tx) -> bool:
-    return await tx.one(f"SELECT id FROM modules WHERE {_HAS_EARLIER_CONTENT} LIMIT 1") is not None
-
-
-async def forget_earlier_content(tx: Tx, id: str) -> None:  # noqa: A002
-    """Empty the columns in which an earlier version stored inputs and environment."""
-    await tx.run(
-        "UPDATE modules SET earlier_sealed = NULL, plain_inputs = '{}', plain_environment = '{}' WHERE id = :id", id=id
-    )
 
 
 async def hide(tx: Tx, id: str, organization_id: str, group_id: str) -> None:  # noqa: A002

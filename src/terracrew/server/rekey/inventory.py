@@ -13,7 +13,7 @@ from terracrew.server.inputs import sealing as input_sealing
 from terracrew.server.jobs import job_inputs
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.plans import diffs
-from terracrew.server.modules import contents, module_key
+from terracrew.server.modules import module_key
 from terracrew.server.secrets import keyring as master_key
 from terracrew.server.starts import service as starts
 from terracrew.server.state import content
@@ -56,16 +56,6 @@ class Folder:
 
 
 COLUMNS: tuple[Column, ...] = (
-    Column(
-        "modules",
-        "modules.earlier_sealed",
-        {"id": ""},
-        """SELECT id, substr(earlier_sealed, 1, 9) AS head FROM modules
-        WHERE id > :id AND earlier_sealed IS NOT NULL ORDER BY id LIMIT :most""",
-        "SELECT id, earlier_sealed AS sealed FROM modules WHERE id = :id",
-        "UPDATE modules SET earlier_sealed = :new WHERE id = :id AND earlier_sealed = :old",
-        lambda row: (contents.earlier_context(row["id"]),),
-    ),
     Column(
         "keys of modules",
         "modules.sealed_key",

@@ -1,7 +1,7 @@
 """The plan of a PLAN job is applied as it was shown, at most once, or a person looks again (ADR 0073)."""
 
 import asyncio
-from typing import LiteralString
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -13,10 +13,12 @@ from terracrew.server.jobs import decide, service
 from terracrew.server.jobs.create import NewJob
 from terracrew.server.jobs.model import Job
 from terracrew.server.jobs.plans import store as plan_store
+from terracrew.server.modules import contents
+from terracrew.server.modules.contents import Content
 from terracrew.server.principals.model import Principal
 from terracrew.server.retention import kept_plans
 from terracrew.testing.deliveries import DONE, delivery, fact
-from terracrew.testing.job_rows import begin, begin_code
+from terracrew.testing.job_rows import KEYS, begin, begin_code
 from tests.server.jobs.plans.planned_jobs import ADDS_ONE, HASH, NOTHING, Planned
 
 pytestmark = pytest.mark.feature("J8.plan-first")
@@ -104,24 +106,27 @@ async def test_a_plan_whose_source_has_changed_is_refused(planned: Planned) -> N
         await planned.apply(await planned.somebody("oscar"))
 
 
-CHANGES: dict[str, LiteralString] = {
-    "inputs": "UPDATE modules SET content_revision = 'another' WHERE id = :id",
-    "path": "UPDATE modules SET path = 'elsewhere' WHERE id = :id",
-}
+async def change_inputs(planned: Planned) -> None:
+    await planned.rows.db.write(lambda tx: contents.save(tx, KEYS, planned.module, Content({"a": 1}, {})))
 
 
-@pytest.mark.parametrize("what", CHANGES)
+async def change_path(planned: Planned) -> None:
+    await planned.rows.run("UPDATE modules SET path = 'elsewhere' WHERE id = :id", id=planned.module)
+
+
+@pytest.mark.parametrize("change", [change_inputs, change_path])
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_plan_whose_inputs_or_path_have_changed_is_not_applied(planned: Planned, when: str, what: str) -> None:
+async def test_a_plan_whose_inputs_or_path_have_changed_is_not_applied(
+    planned: Planned, when: str, change: Callable[[Planned], Awaitable[None]]
+) -> None:
     oscar = await planned.somebody("oscar")
-    changed = CHANGES[what]
     if when == "before":
-        await planned.rows.run(changed, id=planned.module)
+        await change(planned)
         with pytest.raises(Conflict, match="an input, a hook, a flag or another setting of the module has changed"):
             await planned.apply(oscar)
         return
     job = await planned.apply(oscar)
-    await planned.rows.run(changed, id=planned.module)
+    await change(planned)
     assert (await planned.runner.has(job.id)).spec.resume is None
     assert await begin_code(planned.rows.db, planned.runner.ref(job.id), 0) == "approval"
 

@@ -83,7 +83,7 @@ SELECT jobs.id, jobs.attempt, jobs.number, jobs.created_at, jobs.queued_at, jobs
     jobs.dispatcher, jobs.is_fresh,
     jobs.organization_id, jobs.module_id, jobs.source, jobs.source_digest,
     jobs.source_commit, jobs.source_revision,
-    modules.path AS module_path, modules.engine, modules.content_revision, modules.backend,
+    modules.path AS module_path, modules.engine, modules.backend,
     modules.oidc_audiences, modules.state_version, modules.sealed_key, groups.path AS group_path,
     states.sha256, states.size, states.content,
     states.job_id AS state_job_id, states.attempt AS state_attempt, states.event AS state_event,

@@ -326,7 +326,7 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
 
 def _inputs_sha256(row: Row, given: GivenInputs | None) -> str:
     """Hash everything that a plan was made from, except the state. The ids of their versions stand for the inputs."""
-    parts: list[Any] = [row["engine"], row["backend"], row["source"], row["content_revision"], row["oidc_audiences"]]
+    parts: list[Any] = [row["engine"], row["backend"], row["source"], row["oidc_audiences"]]
     parts.append(row["module_path"])  # variables can be given it, and the approval rules of its groups apply
     parts += given.revision if given else []
     if steps := row["steps"]:
