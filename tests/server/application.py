@@ -21,7 +21,7 @@ from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import sessions, store
 from terracrew.server.metrics import token as metrics_token
 from terracrew.server.principals.model import Principal
-from terracrew.server.settings import ServerSettings
+from terracrew.settings.server import ServerSettings
 from terracrew.testing.clock import ShiftedClock
 
 _idle_apps: list[App] = []
@@ -107,13 +107,18 @@ def attached_app(server: Server) -> Generator[App]:
     _idle_apps.append(app)
 
 
+def settings_for(folder: Path, database_url: str = "", **settings: Any) -> ServerSettings:
+    """Return the settings of a server with this data directory and database; an SQLite file has its key beside it."""
+    if database_url and not database_url.startswith("sqlite") and "master_key_file" not in settings:
+        settings["master_key"] = KEY
+    return ServerSettings.model_validate({"data_directory": folder, "database_url": database_url, **settings})
+
+
 @asynccontextmanager
 async def open_application(
     database_url: str, folder: Path, *, clock: ShiftedClock | None = None, **settings: Any
 ) -> AsyncGenerator[Application]:
-    is_given = database_url.startswith("sqlite") or "master_key_file" in settings
-    key = {} if is_given else {"master_key": KEY}
-    server = await build(ServerSettings(data_directory=folder, database_url=database_url, **key, **settings), clock)
+    server = await build(settings_for(folder, database_url, **settings), clock)
     try:
         with attached_app(server) as app:
             application = Application(server, app, None)  # pyright: ignore[reportArgumentType]

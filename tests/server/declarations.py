@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.runners.model import Runner
 from terracrew.server.runners.shared import declaration, declaring
-from terracrew.server.runners.shared.declaration import Declaration
+from terracrew.server.runners.shared.declaration import Declaration, DeclaredRunner
 from terracrew.server.runners.shared.declaring import Changes
 from terracrew.server.secrets import credentials
-from terracrew.server.settings import DeclaredRunner
 
 FILE = "/etc/terracrew/server.toml"
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from terracrew.cli.commands.server.conversion import server_settings
 from terracrew.cli.commands.server.serve import Given
 from terracrew.cli.main import run as cli
 from terracrew.errors import Invalid
-from terracrew.server.settings import ServerSettings
+from terracrew.server.runners.shared.declaration import declared_runners
 from terracrew.settings import server_layers
 from terracrew.settings.effective import effective
-from terracrew.settings.server import schema
+from terracrew.settings.server import ServerSettings, schema
+from terracrew.settings.shared_runners import BuiltInRunner
 
 ROOT = Path(__file__).parents[2]
 HASH = "ab" * 32
@@ -40,9 +40,8 @@ def _problems(file: Path, **options: object) -> list[str]:
 
 
 @pytest.mark.feature("T2.layers")
-def test_without_any_layer_a_server_has_the_defaults_of_its_struct() -> None:
-    found = server_settings(server_layers.merged().settings, None)
-    assert found == ServerSettings(data_directory=Path("~/.terracrew/server").expanduser())
+def test_without_any_layer_a_server_has_the_defaults_of_the_model() -> None:
+    assert server_layers.merged().settings == ServerSettings()
 
 
 @pytest.mark.feature("T2.layers")
@@ -62,8 +61,8 @@ def test_each_layer_of_a_server_overrides_the_one_below(file: Path, monkeypatch:
         "environment TERRACREW_SERVER_TRUSTED_PROXIES",
     )
     assert found["leftovers_days"] == (30, "default")
-    settings = server_settings(merged.settings, file)
-    assert settings.local_roots == (Path("/srv/a"), Path("/srv/b"))
+    settings = merged.settings
+    assert settings.local_roots == [Path("/srv/a"), Path("/srv/b")]
     assert file in settings.private_paths, "no module of a built-in runner may read the file"
 
 
@@ -72,11 +71,8 @@ def test_a_shared_runner_runs_in_the_server_unless_it_says_otherwise(file: Path)
     """A declaration without a kind was refused: "is required: `built-in` or `remote`"."""
     file.write_text("[shared_runners.one]\n[shared_runners.two]\nslots = 3\n")
     assert jsonschema_rs.Draft202012Validator(schema()).is_valid(tomllib.loads(file.read_text()))
-    declared = server_settings(server_layers.merged(file).settings, file).shared_runners
-    assert [(each.name, each.kind, each.max_jobs) for each in declared or ()] == [
-        ("one", "built-in", None),
-        ("two", "built-in", 3),
-    ]
+    declared = server_layers.merged(file).settings.shared_runners
+    assert declared == {"one": BuiltInRunner(), "two": BuiltInRunner(slots=3)}
     file.write_text(f'[shared_runners.three]\nworker_token_sha256 = "{HASH}"\n')
     assert _problems(file) == [f"  shared_runners.three.kind ({file}:1): is required: `built-in` or `remote`"]
 
@@ -182,9 +178,9 @@ def test_a_worker_token_comes_as_a_hash_or_from_a_file_that_is_private(file: Pat
     token = tmp_path / "gpu.token"
     token.write_text("tcw_" + "x" * 43 + "\n")
     file.write_text(f'[shared_runners.gpu]\nkind = "remote"\nworker_token_file = "{token}"\ntags = ["b", "a", "b"]\n')
-    settings = server_settings(server_layers.merged(file).settings, file)
+    settings = server_layers.merged(file).settings
     assert settings.shared_runners is not None
-    [runner] = settings.shared_runners
+    [runner] = declared_runners(settings.shared_runners, slots=4)
     assert (runner.name, runner.kind, runner.tags, runner.max_jobs) == ("gpu", "remote", ("a", "b"), 100)
     assert runner.worker_token_sha256 == hashlib.sha256(b"tcw_" + b"x" * 43).hexdigest()
     assert token in settings.private_paths
@@ -214,8 +210,8 @@ def test_the_example_is_valid_by_the_schema_and_by_the_server() -> None:
     assert validator.is_valid(content)
     content["shared_runners"]["gpu"]["max_jbs"] = 1
     assert not validator.is_valid(content)
-    declared = server_settings(server_layers.merged(example).settings, example).shared_runners
-    assert [each.kind for each in declared or ()] == ["built-in", "remote"]
+    declared = server_layers.merged(example).settings.shared_runners
+    assert [each.kind for each in (declared or {}).values()] == ["built-in", "remote"]
 
 
 @pytest.mark.feature("T2.shown")
@@ -263,7 +259,7 @@ def test_a_quota_is_not_negative_and_0_turns_it_off(file: Path, name: str) -> No
     file.write_text(f"{name} = -1\n")
     assert any(name in each and "at least 0" in each for each in _problems(file))
     file.write_text(f"{name} = 0\n")
-    assert getattr(server_settings(server_layers.merged(file).settings, file), name) == 0
+    assert getattr(server_layers.merged(file).settings, name) == 0
 
 
 @pytest.mark.feature("D1.environment")
@@ -279,18 +275,18 @@ def test_engines_are_given_no_variable_of_terracrew(file: Path, pattern: str) ->
 def test_up_gives_engines_the_variables_of_clouds_unless_the_server_uses_them(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert Given(None, {}, ("AWS_*",)).settings().runner_environment == ("AWS_*",)
+    assert Given(None, {}, ("AWS_*",)).settings().runner_environment == ["AWS_*"]
     file.write_text('object_store = "s3://bucket"\n')
-    assert Given(file, {}, ("AWS_*",)).settings().runner_environment == ()
+    assert not Given(file, {}, ("AWS_*",)).settings().runner_environment
     file.write_text('object_store = "s3://bucket"\nrunner_environment = ["ARM_*"]\n')
-    assert Given(file, {}, ("AWS_*",)).settings().runner_environment == ("ARM_*",)
+    assert Given(file, {}, ("AWS_*",)).settings().runner_environment == ["ARM_*"]
     file.write_text("runner_environment = []\n")
-    assert Given(file, {}, ("AWS_*",)).settings().runner_environment == ()
+    assert not Given(file, {}, ("AWS_*",)).settings().runner_environment
     monkeypatch.setenv("AWS_NAME", "acme")
     file.write_text('[external.settings]\norganization = "variable:AWS_NAME"\n')
-    assert Given(file, {}, ("AWS_*",)).settings().runner_environment == ()
+    assert not Given(file, {}, ("AWS_*",)).settings().runner_environment
     file.write_text('runner_environment = ["AWS_*"]\n[external.settings]\norganization = "variable:AWS_NAME"\n')
-    assert Given(file, {}).settings().secret_variables == ("AWS_NAME",), "no engine gets it"
+    assert Given(file, {}).settings().external_facts.secret_variables == ("AWS_NAME",), "no engine gets it"
 
 
 @pytest.mark.parametrize(
@@ -331,7 +327,7 @@ def test_a_server_knows_whether_passwords_travel_to_it_unencrypted(
 def test_an_issuer_is_an_address_that_clouds_accept(file: Path, address: str, words: str | None) -> None:
     file.write_text(f'public_url = "https://crew.example.com"\nissuer_url = "{address}"\n')
     if words is None:
-        settings = server_settings(server_layers.merged(file).settings, file)
+        settings = server_layers.merged(file).settings
         assert settings.issuer == address.rstrip("/")
         return
     (problem,) = _problems(file)
@@ -353,7 +349,7 @@ def test_an_issuer_is_an_address_that_clouds_accept(file: Path, address: str, wo
 def test_the_key_of_releases_is_a_public_key_of_minisign(file: Path, key: str, words: str | None) -> None:
     file.write_text(f'release_key = "{key}"\n')
     if words is None:
-        assert server_settings(server_layers.merged(file).settings, file).release_key == key
+        assert server_layers.merged(file).settings.release_key == key
         return
     (problem,) = _problems(file)
     assert f"release_key ({file}:1): " in problem

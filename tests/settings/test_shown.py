@@ -10,7 +10,7 @@ from terracrew.settings import layers, shown
 from terracrew.settings.effective import effective
 from terracrew.settings.names import settings_of
 from terracrew.settings.runner import RunnerSettings
-from terracrew.settings.server import ServerFile
+from terracrew.settings.server import ServerSettings
 from terracrew.settings.shared_runners import BuiltInRunner, RemoteRunner
 from terracrew.settings.suggestions import kinds
 from tests.settings.runner_files import write
@@ -54,7 +54,7 @@ def test_a_value_of_a_lower_layer_that_is_no_number_is_not_repeated(
 def test_every_setting_with_text_is_a_secret_or_listed_as_harmless() -> None:
     """A new setting is hidden until somebody decides that it is harmless."""
     below = ("shared_runners", "any")
-    named = [*settings_of(RunnerSettings), *settings_of(ServerFile)]
+    named = [*settings_of(RunnerSettings), *settings_of(ServerSettings)]
     named += [((*below, *path), field) for kind in (BuiltInRunner, RemoteRunner) for path, field in settings_of(kind)]
     texts = {path for path, field in named if any(_is_text(kind) for kind in kinds(field.annotation))}
     hidden = {".".join(path) for path in texts if not shown.is_listed(path)}

@@ -42,8 +42,8 @@ from terracrew.server.runs.follow import Watchers
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.scheduling.standing_claims import NewJobClaims
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import Tasks
+from terracrew.settings.server import ServerSettings
 from terracrew.testing.clock import ManualClock
 from tests.stateful.faulty_database import TIMEOUT_SECONDS, Cut, Faulty, LostConnections, RefusedCommit, patient
 from tests.stateful.stale_choice import StaleChoice

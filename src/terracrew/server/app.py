@@ -64,8 +64,8 @@ from terracrew.server.runs.follow import Watchers
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.scheduling.standing_claims import NewJobClaims
 from terracrew.server.secrets.keyring import Keyring, open_keyring
-from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import Tasks
+from terracrew.settings.server import ServerSettings
 
 log = get_logger("terracrew.server")
 MAX_BODY_BYTES = 1024 * 1024
@@ -95,7 +95,6 @@ _HSTS_HEADER = (b"strict-transport-security", b"max-age=31536000")
 
 async def build(settings: ServerSettings, clock: Callable[[], float] | None = None) -> Server:
     """Open what a server needs. What stands in the way of that is told before anything is served."""
-    settings.check()
     durable.make_directory(settings.directory)
     shutil.rmtree(settings.uploads, ignore_errors=True)  # what an earlier process did not finish
     settings.uploads.mkdir(mode=0o700, parents=True)
@@ -105,7 +104,7 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
     server_id = ids.new("srv")
     try:
         await membership.join(db, server_id)
-        keys = await open_keyring(db, settings.master_key, settings.master_key_file, settings.directory)
+        keys = await open_keyring(db, settings.key, settings.master_key_file, settings.directory)
         await key_holders.require_key(db, keys)
         organization = await db.write(lambda tx: ensure_organization(tx, settings.organization))
         access = await open_identity(

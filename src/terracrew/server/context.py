@@ -46,10 +46,10 @@ from terracrew.server.runs.follow import Watchers
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.settings import ServerSettings
 from terracrew.server.state.diff_process import DiffProcess
 from terracrew.server.supervise import Tasks
 from terracrew.server.uploads.service import Staging
+from terracrew.settings.server import ServerSettings
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import click
-import msgspec
 
 from terracrew import durable, procfs
 from terracrew.runner.stop import Stop
@@ -45,9 +44,9 @@ from terracrew.server.rollouts.loop import Rollouts
 from terracrew.server.runners import reads as runner_reads
 from terracrew.server.runners.removal.loop import Removals
 from terracrew.server.scheduling import crews
-from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import supervise
 from terracrew.server.uploads import service as uploads
+from terracrew.settings.server import ServerSettings
 
 SWITCH_INTERVAL_SECONDS = 0.0005
 """The event loop gives up the interpreter's lock at every system call, and a thread that renders a page or reads a list keeps it
@@ -75,7 +74,7 @@ async def _run(
     given: ServerSettings, with_builtin_runner: bool | None, is_held: bool, reread: Callable[[], ServerSettings]
 ) -> None:
     listener = serve.bind(given)
-    settings = msgspec.structs.replace(given, port=listener.getsockname()[1])
+    settings = given.model_copy(update={"port": listener.getsockname()[1]})
     await until_answering(listener, lambda: _try_out_objects(settings))
     server = await until_answering(listener, lambda: _build(settings))
     try:
@@ -108,7 +107,6 @@ async def prepare(
 
 async def _try_out_objects(settings: ServerSettings) -> None:
     """Check that the object store works. It is not tried out again while the server waits for the database."""
-    settings.check()
     durable.make_directory(settings.directory)  # before a folder in it, so that nobody else may read it
     await open_objects(settings.objects).try_out()
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -37,7 +38,7 @@ def effective(merged: Merged[Any]) -> list[Setting]:
 
 def _setting(merged: Merged[Any], path: tuple[str, ...], value: Any) -> Setting:
     given = merged.given(path)
-    text = value.get_secret_value() if isinstance(value, SecretStr) else value
+    text = _plain(value)
     if given and _is_external(merged, path):
         text = shown.HIDDEN
         value = text
@@ -46,6 +47,18 @@ def _setting(merged: Merged[Any], path: tuple[str, ...], value: Any) -> Setting:
     below = [Overridden(_overridden(path, other, is_number), origin) for origin, other in given[1:]]
     printed = text if text is shown.HIDDEN else shown.value(path, text)
     return Setting(".".join(path), printed, given[0][0] if given else "default", below)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case SecretStr():
+            return value.get_secret_value()
+        case Path():
+            return str(value)
+        case list():
+            return [_plain(each) for each in cast("list[Any]", value)]
+        case _:
+            return value
 
 
 def _is_external(merged: Merged[Any], path: tuple[str, ...]) -> bool:

@@ -9,7 +9,7 @@ from pydantic_core import ErrorDetails
 
 from terracrew.errors import Invalid
 from terracrew.settings import environment, suggestions, trees, variables
-from terracrew.settings.external.layer import Facts
+from terracrew.settings.external.section import ExternalFacts
 from terracrew.settings.layer import Layer
 from terracrew.settings.names import folded
 from terracrew.settings.problems import allowed, kinds, sections, words
@@ -30,7 +30,7 @@ class Combination(NamedTuple):
 class Merged(NamedTuple, Generic[M]):
     settings: M
     layers: Sequence[Layer]
-    external: Facts = Facts()
+    external: ExternalFacts = ExternalFacts()
 
     def origin(self, path: Sequence[str]) -> str:
         """Return where the value of this setting came from: the highest layer that has it, or `default`."""
@@ -47,7 +47,7 @@ def merge(
     layers: Sequence[Layer],
     prefix: str,
     check: Callable[[Tree], Iterable[Combination]] = lambda _: (),
-    external: Facts = Facts(),  # noqa: B008 - frozen
+    external: ExternalFacts = ExternalFacts(),  # noqa: B008 - frozen
 ) -> Merged[M]:
     """Merge the layers, from high to low. Raises Invalid with all errors at once, unknown variables included.
 

@@ -1,18 +1,19 @@
-"""The settings of a server: their names, defaults and rules. `server_layers` reads and merges them."""
+"""The settings of a server: their names, defaults and rules. `server_layers` reads and merges them; the server uses them as they are."""
 
 import fnmatch
 import re
 from ipaddress import ip_address, ip_network
-from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, PrivateAttr, SecretStr
 
 from terracrew.client import address
 from terracrew.errors import Invalid
-from terracrew.settings.external.section import External
-from terracrew.settings.shared_runners import SharedRunners
-from terracrew.settings.values import Directories, PathText, SettingsSection, Words, split_words
+from terracrew.settings.external.section import External, ExternalFacts
+from terracrew.settings.shared_runners import RemoteRunner, SharedRunners
+from terracrew.settings.values import Directories, FilePath, FilePaths, SettingsSection, Words, split_words
 
 PREFIX = "TERRACREW_SERVER_"
 SCHEMA_ID = "urn:terracrew:settings:server"
@@ -93,15 +94,13 @@ Issuers = Annotated[list[Annotated[str, AfterValidator(_is_issuer)]], split_word
 Days = Annotated[float, Field(ge=1)]
 
 
-class ServerFile(SettingsSection):
+class ServerSettings(SettingsSection):
     """What `terracrew server` and `terracrew up` read: a file, TERRACREW_SERVER_… variables, options."""
 
-    data_directory: PathText = Field(
-        default="~/.terracrew/server", min_length=1, description="The directory for all data."
-    )
+    data_directory: FilePath = Field(default=Path("~/.terracrew/server"), description="The directory for all data.")
     host: str = Field(default="127.0.0.1", description="The address to listen on.")
     port: int = Field(default=7400, ge=0, le=65535, description="The port to listen on; 0 for any free one.")
-    local_roots: Directories = Field(
+    local_roots: FilePaths = Field(
         default=[], description="A source on a local path must be below one of these directories."
     )
     runner_isolation: Literal["landlock", "none"] = Field(
@@ -163,8 +162,8 @@ class ServerFile(SettingsSection):
         default=[],
         description="Further host names to accept, besides loopback and that of the public URL, for example `*.example.com`.",
     )
-    master_key_file: PathText | None = Field(
-        default=None, min_length=1, description="The file with the key that encrypts secrets; required with PostgreSQL."
+    master_key_file: FilePath | None = Field(
+        default=None, description="The file with the key that encrypts secrets; required with PostgreSQL."
     )
     master_key: SecretStr | None = Field(
         default=None,
@@ -268,9 +267,102 @@ class ServerFile(SettingsSection):
         "where it is asked for (`terracrew up`, `--with-runner`).",
     )
 
+    _file: Path | None = PrivateAttr(default=None)
+    _external: ExternalFacts = PrivateAttr(default=ExternalFacts())
+
+    def __repr__(self) -> str:
+        return f"ServerSettings({self.directory}, {self.host}:{self.port})"  # the others may hold secrets
+
+    __str__ = __repr__
+
+    def read_from(self, file: Path | None, external: ExternalFacts) -> Self:
+        """Return the same settings with what is known about where they were read from."""
+        made = self.model_copy()
+        made._file, made._external = file and file.expanduser().absolute(), external
+        return made
+
+    @property
+    def file(self) -> Path | None:
+        """The settings file, if there is one."""
+        return self._file
+
+    @property
+    def external_facts(self) -> ExternalFacts:
+        """The files and variables with secrets, and when the settings must be read again."""
+        return self._external
+
+    @property
+    def directory(self) -> Path:
+        return self.data_directory.expanduser().absolute()
+
+    @property
+    def worker_token_seconds(self) -> float:
+        return self.worker_token_days * 24 * 3600.0
+
+    @property
+    def private_paths(self) -> list[Path]:
+        """What no module may read."""
+        runners = (self.shared_runners or {}).values()
+        tokens = [each.worker_token_file for each in runners if isinstance(each, RemoteRunner)]
+        named = (self.master_key_file, self.file, *tokens, *self._external.private_files)
+        return [self.directory, *[Path(path) for path in named if path is not None]]
+
+    @property
+    def database(self) -> str:
+        """The address of the database, with its password; that of an SQLite file in the data directory by default."""
+        given = self.database_url.get_secret_value() if self.database_url else ""
+        return given or str(self.directory / "terracrew.db")
+
+    @property
+    def key(self) -> str | None:
+        """The master key itself, where it is not in a file."""
+        return self.master_key.get_secret_value() if self.master_key else None
+
+    @property
+    def objects(self) -> str:
+        return self.object_store or (self.directory / "objects").as_uri()
+
+    @property
+    def local_objects(self) -> Path | None:
+        """The folder of the object store, if it is one."""
+        parts = urlsplit(self.objects)
+        return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+    @property
+    def uploads(self) -> Path:
+        """The directory that holds a body until it has been checked."""
+        return self.directory / "uploads"
+
+    @property
+    def url(self) -> str:
+        if self.public_url:
+            return self.public_url.rstrip("/")
+        host = "localhost" if self.host in ("", "0.0.0.0", "::") else self.host  # noqa: S104 (compared, not bound)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def issuer(self) -> str:
+        """The issuer of the tokens that clouds are shown."""
+        return self.issuer_url.rstrip("/") or self.url
+
+    @property
+    def is_reached_unencrypted(self) -> bool:
+        """Whether other machines reach it without TLS, as far as the settings tell."""
+        is_loopback = self.host in ("localhost", "::1") or self.host.startswith("127.")
+        return not is_loopback and not self.public_url.startswith("https://")
+
+    @property
+    def listens_on(self) -> str:
+        """The one address that it listens on; empty if it listens on all."""
+        return "" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104 (compared, not bound)
+
+    @property
+    def is_postgres(self) -> bool:
+        return self.database.startswith(("postgres://", "postgresql://"))
+
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of a settings file."""
-    made = ServerFile.model_json_schema()
+    made = ServerSettings.model_json_schema()
     made["properties"]["$schema"] = {"type": "string", "description": "Where this schema is."}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **made}

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
 from terracrew.protocol import limits
 from terracrew.settings.values import Directories, Directory, SettingsSection
@@ -98,11 +98,18 @@ class RemoteRunner(_SharedRunner):
         default=False, description="Whether several processes may connect, each with a name of its own."
     )
 
-    def token_sha256(self) -> str:
-        """Return the hash of the token, which is all that the server keeps of it."""
+    _token_sha256: str = PrivateAttr(default="")
+
+    def model_post_init(self, _context: Any) -> None:
         if self.worker_token_file is None:
-            return self.worker_token_sha256 or ""
-        return hashlib.sha256(Path(self.worker_token_file).read_text().strip().encode()).hexdigest()
+            self._token_sha256 = self.worker_token_sha256 or ""
+        else:
+            self._token_sha256 = hashlib.sha256(Path(self.worker_token_file).read_text().strip().encode()).hexdigest()
+
+    @property
+    def token_sha256(self) -> str:
+        """The hash of the token when the settings were read. It is all that the server keeps of it."""
+        return self._token_sha256
 
 
 def name(text: str) -> str:

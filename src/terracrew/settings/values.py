@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
@@ -49,6 +50,20 @@ def absolute(text: str) -> str:
     return os.path.normpath(path)
 
 
+def _is_not_empty(value: Any) -> Any:
+    if value == "":
+        raise ValueError("must not be empty")
+    return value
+
+
+def _expanded(path: Path) -> Path:
+    return Path(os.path.expanduser(_is_path(str(path))))
+
+
+def _absolute_path(path: Path) -> Path:
+    return Path(absolute(str(path)))
+
+
 def _split_paths(value: Any) -> Any:
     """Split one text into several paths, which are separated as in PATH or given as a JSON list."""
     return _split(value, lambda text: text.split(os.pathsep))
@@ -78,8 +93,9 @@ def _split(value: Any, split: Callable[[str], list[str]]) -> Any:
         raise ValueError(f"it is not a list of arguments: {error}") from None
 
 
-PathText = Annotated[str, AfterValidator(_is_path)]
-"""A path that may be relative. `~` is expanded where it is used."""
+FilePath = Annotated[Path, BeforeValidator(_is_not_empty), AfterValidator(_expanded)]
+"""A path that may be relative to the directory in which the process was started."""
+FilePaths = Annotated[list[Annotated[Path, AfterValidator(_absolute_path)]], BeforeValidator(_split_paths)]
 Directory = Annotated[str, AfterValidator(absolute)]
 Directories = Annotated[list[Directory], BeforeValidator(_split_paths)]
 split_words = BeforeValidator(_split_words)

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from terracrew.settings import suggestions
 from terracrew.settings.external.section import External
 from terracrew.settings.runner import RunnerSettings
-from terracrew.settings.server import FILE_ONLY, ServerFile
+from terracrew.settings.server import FILE_ONLY, ServerSettings
 from terracrew.settings.server import PREFIX as SERVER_PREFIX
 from terracrew.settings.trees import Path
 from terracrew.toolchains import specs
@@ -113,7 +113,7 @@ def _known() -> tuple[frozenset[str], tuple[str, ...]]:
     """Return the known names, and the beginnings of names whose rest is free."""
     names: list[str] = [*COMMAND_LINE, *RUNNER, *JOBS, *ENGINES, *CONTAINERS]
     beginnings: list[str] = [*OPEN]
-    names += [SERVER_PREFIX + field.upper() for field in ServerFile.model_fields if field not in FILE_ONLY]
+    names += [SERVER_PREFIX + field.upper() for field in ServerSettings.model_fields if field not in FILE_ONLY]
     names += [f"{SERVER_PREFIX}CONFIG"]
     names += [name for name, _ in _of_model(External, f"{SERVER_PREFIX}EXTERNAL__")]
     beginnings.append(f"{SERVER_PREFIX}EXTERNAL__SETTINGS__")

@@ -16,10 +16,9 @@ from terracrew.server.hub.presence import Presence
 from terracrew.server.hub.runners import takeover
 from terracrew.server.jobs import service
 from terracrew.server.jobs.create import JobRequest, NewJob
-from terracrew.server.settings import ServerSettings
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.transactions import held_open, until_blocked
-from tests.server.application import KEY, Application, attached_app, open_application
+from tests.server.application import Application, attached_app, open_application, settings_for
 from tests.server.hub.hub_clients import Hub, listening, ref_of
 from tests.server.simulated_runner import SimulatedRunner
 
@@ -31,7 +30,7 @@ STARTED = frames.pack(1, 1, events.pack_fact(events.StepStatus(Step.PLAN, "RUNNI
 async def hubs(postgres_url: str, tmp_path: Path, clock: ShiftedClock) -> AsyncIterator[tuple[Hub, Hub]]:
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(open_application(postgres_url, tmp_path / "one", clock=clock))
-        settings = ServerSettings(data_directory=tmp_path / "other", database_url=postgres_url, master_key=KEY)
+        settings = settings_for(tmp_path / "other", postgres_url)
         server = await build(settings, clock)
         second = Application(server, stack.enter_context(attached_app(server)), first.admin)
         stack.push_async_callback(close, second.server)

@@ -25,7 +25,7 @@ from terracrew.server.identity.people import service, sessions, store
 from terracrew.server.principals.model import SYSTEM, Principal, Role
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.settings import ServerSettings
+from terracrew.settings.server import ServerSettings
 from terracrew.testing.deliveries import RUNNING, delivery
 from terracrew.testing.job_rows import JobRows
 from terracrew.testing.rows import insert

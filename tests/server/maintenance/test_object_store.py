@@ -11,7 +11,7 @@ from terracrew.errors import Invalid, Unavailable
 from terracrew.server.db import Database
 from terracrew.server.maintenance import object_store
 from terracrew.server.objects import Objects, open_objects
-from terracrew.server.settings import ServerSettings
+from terracrew.settings.server import ServerSettings
 from tests.server.application import Application
 
 SETTINGS = ServerSettings()

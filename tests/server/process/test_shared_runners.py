@@ -6,32 +6,32 @@ import dataclasses
 import logging
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from terracrew.server.context import Server
 from terracrew.server.process import builtin, shared_runners
 from terracrew.server.runners.shared import declaration
-from terracrew.server.settings import DeclaredRunner
+from terracrew.settings.external.section import ExternalFacts
+from terracrew.settings.shared_runners import BuiltInRunner
 from tests.server.application import Application
 from tests.server.declarations import declare
 
 pytestmark = pytest.mark.feature("R3.declared")
-NEAR = DeclaredRunner(name="near", kind="built-in", allow_multiple_instances=True)
-OTHER = DeclaredRunner(name="other", kind="built-in", max_jobs=2, allow_multiple_instances=True)
+NEAR = {"near": BuiltInRunner()}
+OTHER = {"other": BuiltInRunner(slots=2)}
 
 
-def _started_with(server: Server, *declared: DeclaredRunner, file: str = "/etc/server.toml") -> Server:
-    settings = msgspec.structs.replace(server.settings, file=Path(file), shared_runners=declared)
-    return dataclasses.replace(server, settings=settings)
+def _started_with(server: Server, declared: dict[str, BuiltInRunner], file: str = "/etc/server.toml") -> Server:
+    settings = server.settings.model_copy(update={"shared_runners": declared})
+    return dataclasses.replace(server, settings=settings.read_from(Path(file), ExternalFacts()))
 
 
 def _names(found: list[builtin.LocalRunner]) -> list[tuple[str, bool]]:
-    return [(each.declared.name, each.is_left_behind) for each in found]
+    return [(each.name, each.is_left_behind) for each in found]
 
 
 async def test_a_server_runs_the_built_in_runners_of_its_file(application: Application) -> None:
-    server = _started_with(application.server, NEAR, OTHER)
+    server = _started_with(application.server, NEAR | OTHER)
     assert _names(await shared_runners.declare(server, with_built_in=None)) == [("near", False), ("other", False)]
     assert await shared_runners.declare(server, with_built_in=False) == []
     found = (await application.admin.get("/api/v1/runners/near")).json()
@@ -42,7 +42,7 @@ async def test_a_server_runs_the_built_in_runners_of_its_file(application: Appli
 
 
 async def test_a_retired_runner_that_ran_here_is_run_until_it_is_gone(application: Application) -> None:
-    first = _started_with(application.server, NEAR, OTHER)
+    first = _started_with(application.server, NEAR | OTHER)
     await shared_runners.declare(first, with_built_in=None)
     builtin.directory_of(first.settings.directory, "near").mkdir(parents=True)
     second = _started_with(application.server, OTHER)
@@ -85,11 +85,11 @@ async def test_a_server_whose_declaration_was_replaced_says_so_once(
     with caplog.at_level(logging.WARNING):
         watching = asyncio.create_task(shared_runners.watch(server))
         await asyncio.sleep(0)
-        await declare(server.db, [OTHER], file="/other.toml", host="far")
+        await declare(server.db, declaration.declared_runners(OTHER, 4), file="/other.toml", host="far")
         async with asyncio.timeout(10):
             while "another server has replaced" not in caplog.text:
                 await asyncio.sleep(0.01)
-        await declare(server.db, [OTHER], file="/other.toml", host="far")
+        await declare(server.db, declaration.declared_runners(OTHER, 4), file="/other.toml", host="far")
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watching

@@ -13,9 +13,8 @@ from terracrew.errors import Unavailable
 from terracrew.server import app, main
 from terracrew.server.process import serve
 from terracrew.server.process.waiting import until_answering
-from terracrew.server.settings import ServerSettings
 from tests.machine.postgres_server import PostgresServer
-from tests.server.application import KEY
+from tests.server.application import settings_for
 
 pytestmark = pytest.mark.postgres
 
@@ -73,7 +72,7 @@ async def test_a_server_that_is_started_while_postgresql_is_away_waits_for_it(
 ) -> None:
     """It exited, so a server and a database that started together depended on which of them was the faster one."""
     road = Road(postgres_url)
-    settings = ServerSettings(data_directory=tmp_path, database_url=road.url, master_key=KEY, host="127.0.0.1", port=0)
+    settings = settings_for(tmp_path, road.url, port=0)
     listener = serve.bind(settings)
     building = asyncio.create_task(until_answering(listener, lambda: app.build(settings)))
     await _expect_waiting(listener)
@@ -92,7 +91,7 @@ async def test_a_start_goes_on_when_a_database_that_went_away_in_the_middle_is_b
     """It ended with an error, after the database had answered once."""
     road = Road(postgres_url)
     await road.open()
-    settings = ServerSettings(data_directory=tmp_path, database_url=road.url, master_key=KEY, host="127.0.0.1", port=0)
+    settings = settings_for(tmp_path, road.url, port=0)
     listener = serve.bind(settings)
     server = await until_answering(listener, lambda: app.build(settings))
     road.close()
@@ -108,9 +107,7 @@ async def test_a_start_goes_on_when_a_database_that_went_away_in_the_middle_is_b
 
 
 async def test_a_database_that_does_not_exist_ends_the_start(postgres_server: PostgresServer, tmp_path: Path) -> None:
-    settings = ServerSettings(
-        data_directory=tmp_path, database_url=f"{postgres_server.url}/no_such_database", master_key=KEY, port=0
-    )
+    settings = settings_for(tmp_path, f"{postgres_server.url}/no_such_database", port=0)
     with serve.bind(settings) as listener, pytest.raises(Unavailable, match="no_such_database"):
         await until_answering(listener, lambda: app.build(settings))
 
@@ -126,7 +123,7 @@ async def test_a_server_that_waits_for_the_database_tries_out_its_object_store_o
 
     async with await asyncio.start_server(refuse, "127.0.0.1", 0) as database:
         url = f"postgresql://nobody@127.0.0.1:{database.sockets[0].getsockname()[1]}/nothing"
-        settings = ServerSettings(data_directory=tmp_path, database_url=url, master_key=KEY, host="127.0.0.1", port=0)
+        settings = settings_for(tmp_path, url, port=0)
         running = asyncio.create_task(main._run(settings, None, False, lambda: settings))  # pyright: ignore[reportPrivateUsage]
         async with asyncio.timeout(30):
             changed_at = {await tries.get() for _ in range(3)}

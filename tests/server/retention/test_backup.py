@@ -12,10 +12,10 @@ from terracrew.server.logs.mover import Mover
 from terracrew.server.maintenance import backup
 from terracrew.server.retention import objects, passes
 from terracrew.server.retention.policy import RetentionPolicy
-from terracrew.server.settings import ServerSettings
+from terracrew.settings.server import ServerSettings
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, log
-from tests.server.application import KEY, Application, open_application
+from tests.server.application import KEY, Application, open_application, settings_for
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 
 
@@ -59,7 +59,7 @@ async def test_logs_that_move_or_go_between_the_copy_of_the_database_and_that_of
     target = tmp_path / "backup"
     await asyncio.to_thread(backup.make, server.settings, target)
     assert (await application.admin.get(f"/api/v1/jobs/{first.ref.job_id}/log")).text.startswith("This log was removed")
-    restored = await build(ServerSettings(data_directory=target, master_key=KEY))
+    restored = await build(settings_for(target, master_key=KEY))
     try:
         for attempt, text in ((first, b"moved before\n"), (second, b"in rows\n")):
             found = reads.text(restored.db, restored.objects, attempt.ref.job_id, 1)

@@ -13,8 +13,7 @@ from terracrew.server.app import build, close
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.releases import service as releases
 from terracrew.server.runner_updates import decide, update_jobs
-from terracrew.server.settings import ServerSettings
-from tests.server.application import KEY, Application, attached_app, on_one
+from tests.server.application import Application, attached_app, on_one, settings_for
 from tests.server.hub.hub_clients import Hub, listening
 from tests.server.runner_updates.updating_runners import NEW, OLD, UpdatingRunner, asked, report
 from tests.server.simulated_runner import SimulatedRunner
@@ -180,7 +179,7 @@ async def test_a_runner_that_is_removed_meanwhile_ends_the_job(own: UpdatingRunn
 @pytest.fixture
 async def hubs(hub: Hub, database_url: str, tmp_path: Path) -> AsyncIterator[tuple[Hub, Hub]]:
     async with AsyncExitStack() as stack:
-        settings = ServerSettings(data_directory=tmp_path / "other", database_url=database_url, master_key=KEY)
+        settings = settings_for(tmp_path / "other", database_url)
         server = await build(settings)
         second = Application(server, stack.enter_context(attached_app(server)), hub.crew.app.admin)
         stack.push_async_callback(close, second.server)

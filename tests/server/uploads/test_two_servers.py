@@ -9,9 +9,8 @@ import pytest
 
 from terracrew.protocol.uploads import PART_BYTES
 from terracrew.server.app import build, close
-from terracrew.server.settings import ServerSettings
 from terracrew.testing.deliveries import RUNNING
-from tests.server.application import KEY, Application, attached_app, open_application
+from tests.server.application import Application, attached_app, open_application, settings_for
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 from tests.server.state.stored_states import content
 
@@ -23,12 +22,7 @@ LARGE = content(1, 3 << 20)
 async def crews(postgres_url: str, tmp_path: Path) -> AsyncIterator[tuple[SimulatedRunner, SimulatedRunner]]:
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(open_application(postgres_url, tmp_path / "one"))
-        settings = ServerSettings(
-            data_directory=tmp_path / "other",
-            database_url=postgres_url,
-            master_key=KEY,
-            object_store=first.server.settings.objects,
-        )
+        settings = settings_for(tmp_path / "other", postgres_url, object_store=first.server.settings.objects)
         server = await build(settings)
         second = Application(server, stack.enter_context(attached_app(server)), first.admin)
         stack.push_async_callback(close, second.server)

@@ -123,7 +123,10 @@ def test_each_kind_of_wrong_value_has_words_of_ours(file: Path, name: str, value
     "value", [None, True, 3, 2.5, "", "x", [], ["x"], [None], {}, {"x": "y"}, "[", "\0", float("inf"), 10**400]
 )
 def test_no_value_of_any_setting_gets_words_of_a_library(tmp_path: Path, value: Any) -> None:
-    for settings, load in ((layers.RunnerSettings, layers.merged), (server_layers.ServerFile, server_layers.merged)):
+    for settings, load in (
+        (layers.RunnerSettings, layers.merged),
+        (server_layers.ServerSettings, server_layers.merged),
+    ):
         given = dict.fromkeys(settings.model_fields, value)
         for options in (
             given,

@@ -15,7 +15,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads as deployments
 from terracrew.server.fleet_jobs.handlers import FleetGrant, ServerReporter
 from terracrew.server.fleet_jobs.model import FleetJob
-from terracrew.server.settings import ServerSettings
+from terracrew.settings.server import ServerSettings
 
 
 class ConnectionTestHandler:

@@ -14,7 +14,7 @@ from terracrew import backoff
 from terracrew.errors import Conflict
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.groups import quota_reads
-from terracrew.server.settings import ServerSettings
+from terracrew.settings.server import ServerSettings
 
 MEGABYTE_BYTES = 1_000_000
 PAUSE_SECONDS = 60.0

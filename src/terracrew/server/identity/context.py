@@ -1,5 +1,6 @@
 """The objects that the packages of identity share in a running server. They are made once, when it starts."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from terracrew.server.audit.failures import Failures
@@ -34,7 +35,7 @@ async def open_identity(
     db: Database,
     keys: Keyring,
     url: str,
-    private_issuers: tuple[str, ...] = (),
+    private_issuers: Iterable[str] = (),
     fetcher: Fetches | None = None,
     worker_token_seconds: float = WORKER_TOKEN_SECONDS,
     issuer: str = "",

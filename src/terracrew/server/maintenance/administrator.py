@@ -7,12 +7,11 @@ from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store as people
 from terracrew.server.maintenance import local_token
-from terracrew.server.settings import ServerSettings
+from terracrew.settings.server import ServerSettings
 
 
 def admin_token(settings: ServerSettings) -> str:
     """Return an API token of the administrator: with SQLite the one that the server left in the data directory, if there is one."""
-    settings.check()
     file = settings.directory / local_token.FILE_NAME
     if not settings.is_postgres and file.exists() and (found := file.read_text().strip()):
         return found
@@ -33,7 +32,6 @@ async def _new_token(settings: ServerSettings) -> str:
 
 def admin_link(settings: ServerSettings) -> str:
     """Return a link that logs the administrator in once. With SQLite, no server may be running, because it owns the database."""
-    settings.check()
     return asyncio.run(_new_link(settings))
 
 

@@ -17,7 +17,7 @@ import msgspec
 from terracrew import __version__, durable
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.secrets.keyring import FILE_NAME as MASTER_KEY
-from terracrew.server.settings import ServerSettings
+from terracrew.settings.server import ServerSettings
 
 DATABASE = "terracrew.db"
 OBJECTS = "objects"

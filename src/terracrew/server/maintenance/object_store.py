@@ -22,7 +22,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.objects import ID_NAME, Objects, open_objects
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.retention import usage_reads
-from terracrew.server.settings import ServerSettings
+from terracrew.settings.server import ServerSettings
 
 NAME = "object_store"
 COMMAND = "terracrew server … adopt-object-store"
@@ -125,7 +125,6 @@ def _refusal(place: str, found: str | None, known: KnownStore, settings: ServerS
 
 def survey(settings: ServerSettings) -> StoreSurvey:
     """Look at the store that these settings name, and at how many objects of the database it has."""
-    settings.check()
     return asyncio.run(_survey(settings))
 
 
@@ -149,7 +148,6 @@ async def look(db: Database, objects: Objects) -> StoreSurvey:
 
 def adopt(settings: ServerSettings) -> KnownStore:
     """Make the store that these settings name the one of the database."""
-    settings.check()
     return asyncio.run(_adopt(settings))
 
 

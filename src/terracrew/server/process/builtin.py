@@ -32,8 +32,9 @@ from terracrew.server.runners.shared import declaring
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.credentials import Secret
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.settings import DeclaredRunner, ServerSettings
 from terracrew.server.supervise import supervise
+from terracrew.settings.server import ServerSettings
+from terracrew.settings.shared_runners import BuiltInRunner
 
 SLOTS = max(4, os.cpu_count() or 4)
 RECORD_WAIT_SECONDS = 30.0
@@ -45,39 +46,41 @@ log = get_logger("terracrew.runners")
 class LocalRunner(NamedTuple):
     """A built-in runner that this server runs."""
 
-    declared: DeclaredRunner
+    name: str
+    max_jobs: int
+    settings: BuiltInRunner = BuiltInRunner()
     is_left_behind: bool = False
     """Whether no declaration has it any more: it only looks after its last attempts."""
 
 
 async def run(server: Server, runners: list[LocalRunner], stop: Stop, reload: SettingsReload) -> None:
     """Run the built-in runners until `stop`; their executors continue. A reload may hide further files and variables from their jobs."""
-    updates = {each.declared.name: ConfigUpdates() for each in runners}
+    updates = {each.name: ConfigUpdates() for each in runners}
     configs: dict[str, RunnerConfig] = {}
 
     def hide(settings: ServerSettings) -> None:
         for name, config in configs.items():
             private = msgspec.structs.replace(config.isolation, private_paths=_private(settings))
-            variables = list(settings.secret_variables)
+            variables = list(settings.external_facts.secret_variables)
             configs[name] = msgspec.structs.replace(config, isolation=private, secret_variables=variables)
             updates[name].publish(configs[name])
 
     reload.on_hidden = hide
     async with asyncio.TaskGroup() as tasks:
         for each in runners:
-            loop = partial(_run, server, each, stop, updates[each.declared.name], configs)
-            tasks.create_task(supervise(f"runner {each.declared.name}", loop, until=stop.exit, ready=server.db.ready))
+            loop = partial(_run, server, each, stop, updates[each.name], configs)
+            tasks.create_task(supervise(f"runner {each.name}", loop, until=stop.exit, ready=server.db.ready))
 
 
 async def _run(
     server: Server, local: LocalRunner, stop: Stop, updates: ConfigUpdates, configs: dict[str, RunnerConfig]
 ) -> None:
     """Run a runner until its record is gone. It speaks the hub's protocol over loopback, like every other runner."""
-    name = local.declared.name
+    name = local.name
     found = await _record(server, local, stop)
     if found is None:
         return
-    config = _config(server.settings, local.declared, server.db.kind, *found)
+    config = _config(server.settings, local, server.db.kind, *found)
     if name in configs:  # it runs again, and a reload may have hidden further files before
         hidden = configs[name]
         config = msgspec.structs.replace(config, isolation=hidden.isolation, secret_variables=hidden.secret_variables)
@@ -90,7 +93,7 @@ async def _run(
 
 async def _record(server: Server, local: LocalRunner, stop: Stop) -> tuple[Runner, Secret] | None:
     """Return the record and its token, as soon as there is one. Returns None when the server stops."""
-    name = local.declared.name
+    name = local.name
     stopping = asyncio.create_task(stop.exit.wait())
     try:
         with server.db.listen("runners") as wakeups:
@@ -114,10 +117,8 @@ async def _read(tx: Tx, keys: Keyring, name: str) -> tuple[Runner, Secret] | Non
     return None if found is None else (found, token(await secret(tx, keys), name))
 
 
-def _config(
-    settings: ServerSettings, declared: DeclaredRunner, database: str, record: Runner, token: Secret
-) -> RunnerConfig:
-    directory = directory_of(settings.directory, declared.name)
+def _config(settings: ServerSettings, local: LocalRunner, database: str, record: Runner, token: Secret) -> RunnerConfig:
+    directory, own = directory_of(settings.directory, local.name), local.settings
     return RunnerConfig(
         server_url=f"http://127.0.0.1:{settings.port}",
         runner_id=record.id,
@@ -126,30 +127,26 @@ def _config(
         client_secret=token.text,
         working_directory=str(directory),
         temp_directory=str(directory / ".temp"),
-        capacity=declared.max_jobs or SLOTS,
-        engine_paths=[str(path) for path in declared.engine_paths],
-        source_roots=[str(root.expanduser()) for root in settings.local_roots],
+        capacity=local.max_jobs,
+        engine_paths=own.additional_binary_paths,
+        source_roots=[str(root) for root in settings.local_roots],
         isolation=IsolationSettings(
-            declared.isolation or settings.runner_isolation,
-            _texts(settings.runner_read_paths + declared.read_paths),
-            _texts(settings.runner_write_paths + declared.write_paths),
+            own.isolation or settings.runner_isolation,
+            settings.runner_read_paths + own.read_paths,
+            settings.runner_write_paths + own.write_paths,
             _private(settings),
         ),
         claims_engine_users=settings.runner_user == engine_users.AUTO,
         discovery_host=urlsplit(settings.public_url).netloc.rpartition("@")[2],
         is_built_in=True,
         installation=Installation("server"),
-        environment_patterns=list(settings.runner_environment),
-        secret_variables=list(settings.secret_variables),
+        environment_patterns=settings.runner_environment or [],
+        secret_variables=list(settings.external_facts.secret_variables),
     )
 
 
 def _private(settings: ServerSettings) -> list[str]:
     return [str(path.expanduser().absolute()) for path in settings.private_paths]
-
-
-def _texts(paths: tuple[Path, ...]) -> list[str]:
-    return [str(path.expanduser()) for path in paths]
 
 
 def directory_of(data_directory: Path, name: str) -> Path:

@@ -4,20 +4,16 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-import msgspec
-
 from terracrew.errors import TerracrewError
 from terracrew.logging import get_logger
 from terracrew.server.context import Server
-from terracrew.server.settings import ServerSettings
+from terracrew.settings.external.section import ExternalFacts
+from terracrew.settings.server import ServerSettings
 
 RETRY_SECONDS = 60.0
 """How long a server waits after a reading failed that keeps the token for a vault alive."""
-_HIDDEN = ("secret_files", "secret_variables")
-"""What jobs of built-in runners do not get. What was hidden before may still hold a secret, so it stays hidden."""
-_APPLIED = (*_HIDDEN, "reread_seconds")
-_NOT_COMPARED = ("port", *_APPLIED)
-"""The port is replaced by the one that the kernel chose, if it is 0."""
+_NOT_COMPARED = ("port", "external")
+"""The port is replaced by the one that the kernel chose, if it is 0; external settings are compared by their values."""
 log = get_logger("terracrew.settings")
 
 
@@ -37,7 +33,7 @@ class SettingsReload:
         """Read again when asked, and when the token for a vault must be renewed."""
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._retry_seconds or self._current.reread_seconds):
+                async with asyncio.timeout(self._retry_seconds or self._current.external_facts.reread_seconds):
                     await self._is_requested.wait()
             is_asked = self._is_requested.is_set()
             self._is_requested.clear()
@@ -47,19 +43,22 @@ class SettingsReload:
         try:
             found = await asyncio.to_thread(self._reread)
         except TerracrewError as error:
-            self._retry_seconds = RETRY_SECONDS if self._current.reread_seconds else None
+            self._retry_seconds = RETRY_SECONDS if self._current.external_facts.reread_seconds else None
             log.error(
                 "the settings were read again and are not used; the old ones stay in effect", reason=error.message
             )
             return
         self._retry_seconds = None
-        restart = [name for name in ServerSettings.__struct_fields__ if self._needs_restart(name, found)]
-        is_changed = any(getattr(found, name) != getattr(self._current, name) for name in _HIDDEN)
+        restart = [name for name in ServerSettings.model_fields if self._needs_restart(name, found)]
+        is_changed = _hidden(found) != _hidden(self._current)
         self._current = found
         if is_changed:
+            # What was hidden before may still hold a secret, so it stays hidden.
             before = self._server.settings
-            hidden = {name: tuple(dict.fromkeys([*getattr(before, name), *getattr(found, name)])) for name in _HIDDEN}
-            self.on_hidden(msgspec.structs.replace(before, **hidden))
+            files, variables = (
+                tuple(dict.fromkeys([*old, *new])) for old, new in zip(_hidden(before), _hidden(found), strict=True)
+            )
+            self.on_hidden(before.read_from(before.file, ExternalFacts(files, variables)))
         if is_asked or restart:
             log.info("the settings were read again", changed=", ".join(restart) or "nothing")
         if restart:
@@ -67,3 +66,8 @@ class SettingsReload:
 
     def _needs_restart(self, name: str, found: ServerSettings) -> bool:
         return name not in _NOT_COMPARED and getattr(found, name) != getattr(self._started_with, name)
+
+
+def _hidden(settings: ServerSettings) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the files and variables with secrets, which jobs of built-in runners do not get."""
+    return settings.external_facts.private_files, settings.external_facts.secret_variables

@@ -17,11 +17,11 @@ from terracrew.server.addresses import parse_networks
 from terracrew.server.app import make_app
 from terracrew.server.context import Server
 from terracrew.server.http.request import App
-from terracrew.server.settings import ServerSettings
 from terracrew.server.transport.connections import Connections
 from terracrew.server.transport.front import Front
 from terracrew.server.transport.http import LimitedConfig
 from terracrew.server.transport.keepalive import HubWebSocket
+from terracrew.settings.server import ServerSettings
 
 MAX_FRAME_BYTES = 5 * 1024 * 1024
 PING_SECONDS = 20

@@ -3,17 +3,15 @@
 import socket
 from datetime import UTC, datetime
 
-import msgspec
-
 from terracrew.logging import get_logger
 from terracrew.server.context import Server
 from terracrew.server.db.seam import Tx
 from terracrew.server.process import builtin
 from terracrew.server.process.builtin import LocalRunner
 from terracrew.server.runners.shared import declaration, declaring
-from terracrew.server.runners.shared.declaration import Declaration
+from terracrew.server.runners.shared.declaration import Declaration, DeclaredRunner
 from terracrew.server.runners.shared.declaring import Changes
-from terracrew.server.settings import DeclaredRunner
+from terracrew.settings.shared_runners import BuiltInRunner
 
 WATCH_SECONDS = 60.0
 log = get_logger("terracrew.runners")
@@ -29,10 +27,13 @@ async def declare(server: Server, *, with_built_in: bool | None) -> list[LocalRu
         found = [await _default(server)] if with_built_in else []
         await server.db.read(_note_undeclared)
     else:
-        declared = [_with_slots(each) for each in settings.shared_runners]
-        changes = await server.db.write(lambda tx: _declare(tx, server, declared))
+        changes = await server.db.write(lambda tx: _declare(tx, server, _declared(server)))
         _log(changes, str(settings.file))
-        found = [LocalRunner(each) for each in declared if each.kind == "built-in"]
+        found = [
+            LocalRunner(name, each.slots or builtin.SLOTS, each)
+            for name, each in sorted(settings.shared_runners.items())
+            if isinstance(each, BuiltInRunner)
+        ]
     return [] if with_built_in is False else [*found, *await server.db.read(lambda tx: _left_behind(tx, server, found))]
 
 
@@ -72,7 +73,7 @@ async def _default(server: Server) -> LocalRunner:
         await declaring.ensure_default(tx, builtin.SLOTS, token.sha256)
 
     await server.db.write(work)
-    return LocalRunner(DeclaredRunner(name=declaring.BUILT_IN_NAME, kind="built-in", max_jobs=builtin.SLOTS))
+    return LocalRunner(declaring.BUILT_IN_NAME, builtin.SLOTS)
 
 
 async def _note_undeclared(tx: Tx) -> None:
@@ -88,20 +89,16 @@ async def _note_undeclared(tx: Tx) -> None:
 
 async def _left_behind(tx: Tx, server: Server, found: list[LocalRunner]) -> list[LocalRunner]:
     """Return the retired runners that ran in this data directory: somebody must look after the attempts that they left."""
-    names = {each.declared.name for each in found}
+    names = {each.name for each in found}
     return [
-        LocalRunner(DeclaredRunner(name=each.name, kind="built-in", max_jobs=each.max_jobs), is_left_behind=True)
+        LocalRunner(each.name, each.max_jobs or builtin.SLOTS, is_left_behind=True)
         for each in await declaring.retired(tx)
         if each.name not in names and builtin.directory_of(server.settings.directory, each.name).is_dir()
     ]
 
 
 def _declared(server: Server) -> list[DeclaredRunner]:
-    return [_with_slots(each) for each in server.settings.shared_runners or ()]
-
-
-def _with_slots(declared: DeclaredRunner) -> DeclaredRunner:
-    return declared if declared.max_jobs is not None else msgspec.structs.replace(declared, max_jobs=builtin.SLOTS)
+    return declaration.declared_runners(server.settings.shared_runners or {}, builtin.SLOTS)
 
 
 def _log(changes: Changes, file: str) -> None:

@@ -8,7 +8,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.objects import Objects
 from terracrew.server.retention import deletion, objects, orphans, passes, policy, store
 from terracrew.server.retention.policy import Tally
-from terracrew.server.settings import ServerSettings
+from terracrew.settings.server import ServerSettings
 
 PASS_SECONDS = 3600.0
 SWEEP_SECONDS = 24 * 3600.0

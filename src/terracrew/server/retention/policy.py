@@ -2,7 +2,7 @@
 
 import msgspec
 
-from terracrew.server.settings import ServerSettings
+from terracrew.settings.server import ServerSettings
 
 DAY_SECONDS = 86400.0
 

@@ -12,8 +12,8 @@ from terracrew.server.db.seam import Database
 from terracrew.server.objects import Objects
 from terracrew.server.retention import policy, usage
 from terracrew.server.retention.usage import Preview, Usage
-from terracrew.server.settings import ServerSettings
 from terracrew.server.supervise import Tasks
+from terracrew.settings.server import ServerSettings
 
 T = TypeVar("T")
 FRESH_SECONDS = 30.0

@@ -6,9 +6,9 @@ from typing import Any
 from terracrew.client.problems import MEDIA_TYPE
 from terracrew.logging import get_logger
 from terracrew.server.addresses import UNKNOWN, parse_networks
-from terracrew.server.settings import ServerSettings
 from terracrew.server.transport import forwarded, refusals
 from terracrew.server.transport.hosts import AllowedHosts
+from terracrew.settings.server import ServerSettings
 
 PROBE_PATHS = frozenset({"/healthz", "/readyz"})
 """Paths that are answered for every `Host`, because a load balancer's probe may use any address. Their answers reveal nothing."""

@@ -1,7 +1,7 @@
 """Makes the highest layer of settings: the values that references of the other layers point to."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
@@ -9,7 +9,7 @@ from terracrew.client import address
 from terracrew.settings import environment, names, trees
 from terracrew.settings.external import references
 from terracrew.settings.external.references import Reference
-from terracrew.settings.external.section import FILES, External
+from terracrew.settings.external.section import FILES, External, ExternalFacts
 from terracrew.settings.layer import Layer
 from terracrew.settings.trees import Path, Tree
 
@@ -18,18 +18,7 @@ _REFERENCES = (SECTION, "settings")
 _WORDS_FOR_ITSELF = "the settings of external settings cannot be external"
 
 
-class Facts(NamedTuple):
-    """What a process must know about its external settings beside their values."""
-
-    private_files: tuple[str, ...] = ()
-    """The files with secrets that the settings name. No job may read them."""
-    secret_variables: tuple[str, ...] = ()
-    """The variables that references name. No job gets them."""
-    reread_seconds: float | None = None
-    """After how long everything must be read again, so that a token does not expire."""
-
-
-def above(model: type[BaseModel], layers: Sequence[Layer]) -> tuple[list[Layer], Facts]:
+def above(model: type[BaseModel], layers: Sequence[Layer]) -> tuple[list[Layer], ExternalFacts]:
     """Return the layers, from high to low, with that of the external settings above them."""
     layers = [_flat(layer) for layer in layers]
     values: Tree = {}
@@ -37,17 +26,17 @@ def above(model: type[BaseModel], layers: Sequence[Layer]) -> tuple[list[Layer],
         values = trees.merge(values, layer.values)
     given: Any = values.get(SECTION)
     if not isinstance(given, dict) or not given:
-        return layers, Facts()
+        return layers, ExternalFacts()
     try:
         section = External.model_validate(given)
     except ValidationError:
         # The model of all settings has the same section, so that every mistake in it is reported there.
-        return [_unread(model, cast("Tree", given)), *layers], Facts()
+        return [_unread(model, cast("Tree", given)), *layers], ExternalFacts()
     made, facts = _read(model, section, layers)
     return [made, *layers], facts
 
 
-def _read(model: type[BaseModel], section: External, layers: Sequence[Layer]) -> tuple[Layer, Facts]:
+def _read(model: type[BaseModel], section: External, layers: Sequence[Layer]) -> tuple[Layer, ExternalFacts]:
     from terracrew.settings.external import reading  # only who has references pays for it
 
     wanted = {names.path_of(model, name): references.parse(text) for name, text in section.settings.items()}
@@ -79,7 +68,7 @@ def _read(model: type[BaseModel], section: External, layers: Sequence[Layer]) ->
             trees.put(values, path, value)
     shown = {path: f"{each}, by {places[path]}" for path, each in wanted.items()}
     layer = Layer("external settings", values, shown, problems, unread, is_external=True)
-    return layer, Facts(_files(section, wanted.values()), _variables(wanted.values()), found.reread_seconds)
+    return layer, ExternalFacts(_files(section, wanted.values()), _variables(wanted.values()), found.reread_seconds)
 
 
 def _flat(layer: Layer) -> Layer:

@@ -1,6 +1,6 @@
 """The settings of external settings: which setting is read from where, and how the stores are reached."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field, SecretStr
 
@@ -14,8 +14,6 @@ def _is_reference(text: str) -> str:
     return text
 
 
-FilePath = Directory
-"""The absolute path of a file, with `~` expanded."""
 ReferenceText = Annotated[str, AfterValidator(_is_reference)]
 SECRETS = (("vault", "token"), ("vault", "secret_id"), ("azure", "client_secret"))
 """The secrets of this section."""
@@ -36,7 +34,7 @@ class VaultStore(SettingsSection):
         default=None, description="The address of Vault, such as `https://vault.example.com:8200`."
     )
     allow_plain_http: bool = Field(default=False, description="Allow http:// to a Vault that is not on this machine.")
-    ca_file: FilePath | None = Field(
+    ca_file: Directory | None = Field(
         default=None, description="Certificates (PEM) to check Vault's own with, instead of those of the system."
     )
     namespace: str = Field(default="", description="The namespace, where Vault has namespaces.")
@@ -47,14 +45,14 @@ class VaultStore(SettingsSection):
         description="The path at which the auth method is enabled; by default the name of the method.",
     )
     token: SecretStr | None = Field(default=None, min_length=1, description="With `token`: the token.")
-    token_file: FilePath | None = Field(
+    token_file: Directory | None = Field(
         default=None, description="With `token`: a file with the token, such as the sink of a Vault Agent."
     )
     role: str | None = Field(default=None, min_length=1, description="With `jwt` and `kubernetes`: the role.")
     role_id: str | None = Field(default=None, min_length=1, description="With `approle`: the role id.")
     secret_id: SecretStr | None = Field(default=None, min_length=1, description="With `approle`: the secret id.")
-    secret_id_file: FilePath | None = Field(default=None, description="With `approle`: a file with the secret id.")
-    jwt_file: FilePath | None = Field(
+    secret_id_file: Directory | None = Field(default=None, description="With `approle`: a file with the secret id.")
+    jwt_file: Directory | None = Field(
         default=None,
         description="With `jwt` and `kubernetes`: a file with the token that is presented to Vault. `kubernetes` has the "
         "token of the pod's service account as its default.",
@@ -87,10 +85,10 @@ class AzureStore(SettingsSection):
         default=None, min_length=1, description="The application or the user-assigned identity (or AZURE_CLIENT_ID)."
     )
     client_secret: SecretStr | None = Field(default=None, min_length=1, description="With `client-secret`: the secret.")
-    client_secret_file: FilePath | None = Field(
+    client_secret_file: Directory | None = Field(
         default=None, description="With `client-secret`: a file with the secret."
     )
-    federated_token_file: FilePath | None = Field(
+    federated_token_file: Directory | None = Field(
         default=None,
         description="With `federated`: a file with the token of a workload (or AZURE_FEDERATED_TOKEN_FILE).",
     )
@@ -116,3 +114,14 @@ class External(SettingsSection):
     vault: VaultStore = Field(default_factory=VaultStore)
     aws: AwsStores = Field(default_factory=AwsStores)
     azure: AzureStore = Field(default_factory=AzureStore)
+
+
+class ExternalFacts(NamedTuple):
+    """What a process must know about its external settings beside their values."""
+
+    private_files: tuple[str, ...] = ()
+    """The files with secrets that the settings name. No job may read them."""
+    secret_variables: tuple[str, ...] = ()
+    """The variables that references name. No job gets them."""
+    reread_seconds: float | None = None
+    """After how long everything must be read again, so that a token does not expire."""

@@ -1,6 +1,7 @@
 """Describes the values that a setting may have: `a whole number from 1 to 1000`, `true or false`, `landlock or none`."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -73,7 +74,7 @@ def _words(kind: Any, notes: Sequence[Any]) -> str:
         return "true or false"
     if kind in (int, float):
         return f"a {'whole ' if kind is int else ''}number{_bounds(notes)}"
-    return "text" if kind in (str, SecretStr) else "another value"
+    return "text" if kind in (str, Path, SecretStr) else "another value"
 
 
 def _bounds(notes: Sequence[Any]) -> str:

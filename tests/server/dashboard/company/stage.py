@@ -11,9 +11,8 @@ from terracrew.server.db.seam import Work
 from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service as identity
 from terracrew.server.process.serve import bind, serve
-from terracrew.server.settings import ServerSettings
 from tests.machine.sqlite_template import copy_template
-from tests.server.application import KEY, attached_app
+from tests.server.application import attached_app, settings_for
 from tests.server.dashboard.company import seed
 from tests.server.releases.signed_files import KEY as KEY_OF_RELEASES
 
@@ -40,13 +39,12 @@ class Stage:
         """Serve, the second time on the same port and the same rows."""
         if not self.database_url and not (file := self.folder / "terracrew.db").exists():
             copy_template(file)
-        settings = ServerSettings(
-            data_directory=self.folder,
-            database_url=self.database_url,
-            master_key=KEY if self.database_url else None,
+        settings = settings_for(
+            self.folder,
+            self.database_url,
             port=self.port,
             organization="acme",
-            local_roots=(Path("/srv/sources"),),
+            local_roots=["/srv/sources"],
             release_key=str(KEY_OF_RELEASES.public_key),
         )
         listener = bind(settings)

@@ -10,8 +10,8 @@ from terracrew.errors import Invalid
 from terracrew.server.runners.model import Runner
 from terracrew.server.runners.removal.loop import Removals
 from terracrew.server.runners.shared import declaration, declaring
+from terracrew.server.runners.shared.declaration import DeclaredRunner
 from terracrew.server.secrets import credentials
-from terracrew.server.settings import DeclaredRunner
 from terracrew.testing.deliveries import DONE, delivery
 from terracrew.testing.job_rows import Instance, insert_instance
 from tests.server.application import Application

@@ -11,7 +11,7 @@ from terracrew.cli.printing import output
 from terracrew.errors import Conflict, Unauthenticated
 
 if TYPE_CHECKING:
-    from terracrew.server.settings import ServerSettings
+    from terracrew.settings.server import ServerSettings
 
 
 @click.command("backup")
@@ -58,7 +58,6 @@ def admin_link(ctx: click.Context, as_json: bool) -> None:
     A server on SQLite owns its database: if it is running, it is asked for the link. A new link ends an earlier one.
     """
     settings = ctx.meta[GIVEN_KEY].settings()
-    settings.check()
     running = None if settings.is_postgres else local.of_directory(settings.directory)
     link = _new_link(settings) if running is None else _link_of(running)
     return output.as_json({"link": link}) if as_json else click.echo(link)

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 import click
 from click.shell_completion import CompletionItem
 
-from terracrew.settings.server import PREFIX, WITHOUT_OPTION, ServerFile
+from terracrew.settings.server import PREFIX, WITHOUT_OPTION, ServerSettings
 from terracrew.settings.suggestions import kinds
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,7 +70,7 @@ def settings_options(*names: str) -> Callable[[F], F]:
     """Add an option for each of these settings, or for all."""
 
     def add(command: F) -> F:
-        for name in reversed(names or tuple(ServerFile.model_fields)):
+        for name in reversed(names or tuple(ServerSettings.model_fields)):
             if name not in WITHOUT_OPTION:
                 command = _option(name)(command)
         return command
@@ -79,7 +79,7 @@ def settings_options(*names: str) -> Callable[[F], F]:
 
 
 def _option(name: str) -> Callable[[F], F]:
-    field = ServerFile.model_fields[name]
+    field = ServerSettings.model_fields[name]
     kind = kinds(field.annotation)[0]
     values = get_args(kind) if get_origin(kind) is Literal else ()
     many = get_origin(kind) is list

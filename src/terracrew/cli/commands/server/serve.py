@@ -3,14 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from terracrew.cli.connection import local
 
 if TYPE_CHECKING:
-    from terracrew.server.settings import ServerSettings
     from terracrew.settings.merging import Merged
-    from terracrew.settings.server import ServerFile
+    from terracrew.settings.server import ServerSettings
 
 GIVEN_KEY = "terracrew.server.given"
 
@@ -23,29 +20,28 @@ class Given(NamedTuple):
     runner_environment: tuple[str, ...] = ()
     """What engines of built-in runners get of this environment if no setting says it."""
 
-    def merged(self) -> "Merged[ServerFile]":
+    def merged(self) -> "Merged[ServerSettings]":
         from terracrew.settings import server_layers
 
         return server_layers.merged(self.file, self._set())
 
     def settings(self) -> "ServerSettings":
-        from terracrew.cli.commands.server.conversion import server_settings
-
-        found = self.merged()
-        made = server_settings(found.settings, self.file, found.external)
-        if found.settings.runner_environment is not None or self._is_environment_of_server(found.settings):
-            return made
-        return msgspec.structs.replace(made, runner_environment=self.runner_environment)
+        found = self.merged().settings
+        if found.runner_environment is not None or self._is_environment_of_server(found):
+            return found
+        return found.model_copy(update={"runner_environment": list(self.runner_environment)})
 
     def show_environment(self, *, as_json: bool) -> None:
         """Print which variables of this shell engines of built-in runners would get."""
         from terracrew.cli.printing import engine_environment
 
         found = self.settings()
-        engine_environment.show_beside_server(found.runner_environment, found.secret_variables, as_json=as_json)
+        engine_environment.show_beside_server(
+            found.runner_environment or [], found.external_facts.secret_variables, as_json=as_json
+        )
 
     @staticmethod
-    def _is_environment_of_server(settings: "ServerFile") -> bool:
+    def _is_environment_of_server(settings: "ServerSettings") -> bool:
         """Return whether the server itself may use variables of clouds, which no job gets then unless a setting names them."""
         return bool(settings.object_store or settings.external.settings)
 
@@ -58,7 +54,6 @@ def serve(given: Given, *, with_builtin_runner: bool | None, is_held: bool) -> N
     from terracrew.server.main import run
 
     settings = given.settings()
-    settings.check()
     host = "127.0.0.1" if settings.host in ("", "0.0.0.0", "::") else settings.host  # noqa: S104  (compared, not bound)
     with local.announced(f"http://{f'[{host}]' if ':' in host else host}:{settings.port}", settings.directory):
         run(settings, with_builtin_runner=with_builtin_runner, is_held=is_held, reread=given.settings)

@@ -10,9 +10,9 @@ from terracrew.server.objects import Objects
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.settings import ServerSettings
 from terracrew.server.state.diff_process import DiffProcess
 from terracrew.server.uploads.service import Staging
+from terracrew.settings.server import ServerSettings
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,31 @@
-"""Which declaration of shared runners is in effect: one for all servers of a database."""
+"""The shared runners that a settings file declares, and which declaration is in effect: one for all servers of a database."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Literal
 
 import msgspec
 
 from terracrew.server.db import stored_values
 from terracrew.server.db.seam import Tx
-from terracrew.server.settings import DeclaredRunner
+from terracrew.settings.shared_runners import BuiltInRunner, RemoteRunner
 
 _VALUE = "shared_runners"
+
+
+class DeclaredRunner(msgspec.Struct, frozen=True, kw_only=True):
+    """A shared runner that a settings file declares: what matters to all servers. Paths on one server's machine do not."""
+
+    name: str
+    kind: Literal["built-in", "remote"]
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    max_jobs: int
+    """How many jobs each instance has at most."""
+    allow_multiple_instances: bool = False
+    worker_token_sha256: str | None = None
+    """Of a remote runner; a built-in one has a token that the servers make."""
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,20 +40,27 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def digest(declared: Sequence[DeclaredRunner]) -> str:
-    """Return a hash of what matters to all servers. Paths on one server's machine do not."""
-    shared = [
-        (
-            each.name,
-            each.kind,
-            each.description,
-            each.tags,
-            each.max_jobs,
-            each.allow_multiple_instances,
-            each.worker_token_sha256,
-        )
-        for each in sorted(declared, key=lambda each: each.name)
-    ]
+    """Return a hash that is equal for equal declarations."""
+    shared = [msgspec.structs.astuple(each) for each in sorted(declared, key=lambda each: each.name)]
     return hashlib.sha256(msgspec.json.encode(shared)).hexdigest()
+
+
+def declared_runners(found: Mapping[str, BuiltInRunner | RemoteRunner], slots: int) -> list[DeclaredRunner]:
+    """Return what the settings declare, sorted by name. A built-in runner that does not say how many jobs it runs has `slots`."""
+    return [_declared(name, each, slots) for name, each in sorted(found.items())]
+
+
+def _declared(name: str, found: BuiltInRunner | RemoteRunner, slots: int) -> DeclaredRunner:
+    is_remote = isinstance(found, RemoteRunner)
+    return DeclaredRunner(
+        name=name,
+        kind=found.kind,
+        description=found.description,
+        tags=tuple(sorted(set(found.tags))),
+        max_jobs=found.max_jobs if is_remote else found.slots or slots,
+        allow_multiple_instances=found.allow_multiple_instances if is_remote else True,
+        worker_token_sha256=found.token_sha256 if is_remote else None,
+    )
 
 
 async def current(tx: Tx) -> Declaration | None:

@@ -16,8 +16,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.runners import service, store
 from terracrew.server.runners.model import Runner
-from terracrew.server.runners.shared.declaration import Declaration, hold, replace
-from terracrew.server.settings import DeclaredRunner
+from terracrew.server.runners.shared.declaration import Declaration, DeclaredRunner, hold, replace
 
 BUILT_IN_NAME = "built-in"
 """The runner of a server that runs one although its settings declare none."""
