@@ -54,8 +54,7 @@ def adopt(
     variables: tuple[str, ...],
     environment: tuple[str, ...],
     no_plan: bool,
-    as_json: bool,
-) -> int:
+) -> output.Result:
     """Make a module of FOLDER, which OpenTofu or Terraform has run until now: with its source, its state and its values.
 
     A `backend` or `cloud` block is left out of the copy that is uploaded. Files such as terraform.tfvars are part of it. Then the
@@ -86,13 +85,13 @@ def adopt(
     }
     module = api.post("/modules", body)
     brought = _bring(api, module["path"], state, files)
-    if not as_json:
+    is_json = output.wants_json()
+    if not is_json:
         click.echo(f"created module {module['path']} with the state of {folder} (serial {brought['serial']})")
         _remark(changed, variables)
-    job = None if no_plan else plan_check.run(api, module["path"], is_silent=as_json)
-    if as_json:
-        output.as_json({"module": module, "state": brought, "job": job})
-    return 0 if job is None or plan_check.has_no_changes(job) else 1
+    job = None if no_plan else plan_check.run(api, module["path"], is_silent=is_json)
+    value = {"module": module, "state": brought, "job": job}
+    return output.Result(value, lambda: None, 0 if job is None or plan_check.has_no_changes(job) else 1)
 
 
 def _read(var_files: tuple[Path, ...]) -> dict[str, str]:

@@ -33,4 +33,4 @@ def api(target: Target, method: str, path: str, data: str | None) -> None:
         answer = client.patch(place, body)
     else:
         answer = client.delete(place, body)
-    output.as_json(answer)
+    output.print_json(answer)

@@ -24,25 +24,22 @@ def config() -> None:
 @config.command("show")
 @output.json_option
 @pass_target
-def show_config(target: Target, as_json: bool) -> None:
+def show_config(target: Target) -> output.Result:
     """Show the address and the token in use, and where each comes from. Only the start of the token is printed."""
     found, stored = target.resolve(), profiles.load()
     token = f"{found.token[:8]}…" if found.token else ""
-    if as_json:
-        return output.as_json(
-            {
-                "url": found.url,
-                "url_from": found.url_from,
-                "token": token,
-                "token_from": found.token_from,
-                "organization": found.organization,
-                "organization_from": found.organization_from,
-                "profile": stored.current,
-                "profiles": {name: {"url": each.url} for name, each in stored.profiles.items()},
-                "path": str(profiles.path()),
-            }
-        )
-    return output.facts(
+    return output.details(
+        {
+            "url": found.url,
+            "url_from": found.url_from,
+            "token": token,
+            "token_from": found.token_from,
+            "organization": found.organization,
+            "organization_from": found.organization_from,
+            "profile": stored.current,
+            "profiles": {name: {"url": each.url} for name, each in stored.profiles.items()},
+            "path": str(profiles.path()),
+        },
         [
             ("url", f"{found.url}  ({found.url_from})"),
             ("token", f"{token}  ({found.token_from})" if token else "none"),
@@ -50,7 +47,7 @@ def show_config(target: Target, as_json: bool) -> None:
             ("profile", stored.current),
             ("profiles", list(stored.profiles)),
             ("file", profiles.path()),
-        ]
+        ],
     )
 
 
@@ -59,7 +56,7 @@ def show_config(target: Target, as_json: bool) -> None:
 @click.argument("value", required=False)
 @output.json_option
 @pass_target
-def set_value(target: Target, key: str, value: str | None, as_json: bool) -> None:
+def set_value(target: Target, key: str, value: str | None) -> output.Result:
     """Store url, token or organization in the profile, or choose the profile. A token is read from standard input or a prompt."""
     stored = profiles.load()
     if key == "token":
@@ -82,16 +79,14 @@ def set_value(target: Target, key: str, value: str | None, as_json: bool) -> Non
             value = checked(value)
         changed = stored.with_profile(msgspec.structs.replace(profile, **{key: value}))
     profiles.save(changed)
-    if as_json:
-        return output.as_json({"path": str(profiles.path()), "key": key})
-    return click.echo(f"stored {key} in {profiles.path()}")
+    return output.message({"path": str(profiles.path()), "key": key}, f"stored {key} in {profiles.path()}")
 
 
 @config.command("path")
 @output.json_option
-def path(as_json: bool) -> None:
+def path() -> output.Result:
     """Print the path of the configuration file."""
-    return output.as_json({"path": str(profiles.path())}) if as_json else click.echo(profiles.path())
+    return output.message({"path": str(profiles.path())}, profiles.path())
 
 
 def read_token() -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from terracrew.cli.lazy import LazyGroup
-from terracrew.cli.printing import terminal
+from terracrew.cli.printing import output, terminal
 from terracrew.escapes import plain
 
 if TYPE_CHECKING:
@@ -26,28 +26,28 @@ def engine() -> None:
 _paths = click.option(
     "--path", "paths", multiple=True, metavar="DIR", help="Search this directory before PATH. Can be repeated."
 )
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @engine.command("list")
 @_paths
-@_json
-def list_engines(paths: Sequence[str], as_json: bool) -> None:
+@output.json_option
+def list_engines(paths: Sequence[str]) -> output.Result:
     """List the engines on this machine. Jobs use the first one of each name."""
     from terracrew.toolchains import discovery, specs
 
     found = discovery.find_all(paths)
-    if as_json:
-        return _print_json(found)
     rows = [("ENGINE", "VERSION", "PATH")]
     for spec in specs.ENGINES.values():
         mine = [(one.name, one.version, one.path) for one in found if one.name == spec.name]
         rows += mine or [(spec.name, "—", f"not installed; terracrew engine install {spec.name}")]
     # Not a Rich table: that would cut off the path, the one thing worth copying.
     wide = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    for name, version, path in rows:
-        click.secho(f"{name:{wide[0]}}  {version:{wide[1]}}  {path}", dim=version in ("VERSION", "—"))
-    return None
+
+    def show() -> None:
+        for name, version, path in rows:
+            click.secho(f"{name:{wide[0]}}  {version:{wide[1]}}  {path}", dim=version in ("VERSION", "—"))
+
+    return output.Result(found, show)
 
 
 @engine.command("install")
@@ -57,8 +57,8 @@ def list_engines(paths: Sequence[str], as_json: bool) -> None:
 )
 @click.option("--force-build", is_flag=True, help="Build it from source, even if it is installed.")
 @_paths
-@_json
-def install_engine(name: str, version: str | None, force_build: bool, paths: Sequence[str], as_json: bool) -> None:
+@output.json_option
+def install_engine(name: str, version: str | None, force_build: bool, paths: Sequence[str]) -> output.Result:
     """Install the engine NAME (tofu, terraform, pulumi) unless it is installed.
 
     A released binary is verified by its checksum. If no release can be downloaded, the engine is built from source.
@@ -67,8 +67,7 @@ def install_engine(name: str, version: str | None, force_build: bool, paths: Seq
 
     with showing_progress() as report:
         found = install.install(name, version, report=report, force_build=force_build, extra_paths=paths)
-    if as_json:
-        _print_json(found)
+    return output.Result(found, lambda: None)
 
 
 @contextmanager
@@ -130,9 +129,3 @@ def _amount(now: "InstallProgress") -> str:
     if now.stage == "build":
         return f"{now.done} of {now.total} packages"
     return f"{now.done} modules" if now.stage == "modules" and now.done else ""
-
-
-def _print_json(value: object) -> None:
-    import msgspec
-
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())

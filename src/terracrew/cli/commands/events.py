@@ -12,8 +12,9 @@ TOPICS = ("access", "jobs", "runners", "tree")
 @click.command()
 @output.json_option
 @pass_target
-def events(target: Target, as_json: bool) -> None:
+def events(target: Target) -> None:
     """Print a line for each change of a job, a runner, the tree or access, with its id if known, until Ctrl-C."""
+    as_json = output.wants_json()
     if not as_json:
         output.note("waiting for changes; press Ctrl-C to stop")
     api = target.api()
@@ -21,6 +22,6 @@ def events(target: Target, as_json: bool) -> None:
     for event in api.events("/events"):
         if event.name in TOPICS:
             if as_json:
-                output.as_json({"topic": event.name, "id": event.data})
+                output.print_json({"topic": event.name, "id": event.data})
             else:
                 click.echo(f"{event.name}  {event.data}")

@@ -45,12 +45,10 @@ def fleet_job() -> None:
 @output.json_option
 @pass_target
 def list_fleet_jobs(
-    target: Target, job_type: str | None, status: str | None, target_id: str | None, limit: int, as_json: bool
-) -> None:
+    target: Target, job_type: str | None, status: str | None, target_id: str | None, limit: int
+) -> output.Result:
     """List jobs of the fleet, newest first."""
     items = target.api().get("/fleet-jobs", type=job_type, status=status, target=target_id, limit=limit)["items"]
-    if as_json:
-        return output.as_json(items)
     rows = [
         (
             f"#{each['number']}",
@@ -64,34 +62,37 @@ def list_fleet_jobs(
         for each in items
     ]
     columns = ("JOB", "TYPE", "STATUS", "OF", "CREATED", "TOOK", "WHY")
-    return output.table(columns, rows, empty="no jobs of the fleet: `terracrew runner deploy NAME --identity PATH`")
+    return output.listing(
+        items, columns, rows, empty="no jobs of the fleet: `terracrew runner deploy NAME --identity PATH`"
+    )
 
 
 @fleet_job.command("show", epilog=output.examples("terracrew fleet-job show 12"))
 @_job
 @output.json_option
 @pass_target
-def show(target: Target, job_id: str, as_json: bool) -> None:
+def show(target: Target, job_id: str) -> output.Result:
     """Show the job JOB, its steps and what each of them made."""
     from terracrew.client.http import segment
 
     found = target.api().get(f"/fleet-jobs/{segment(job_id)}")
-    if as_json:
-        return output.as_json(found)
-    output.facts(
-        [
-            ("job", f"#{found['number']} ({found['id']})"),
-            ("type", found["type"]),
-            ("of", found["target_name"]),
-            ("status", found["status"]),
-            ("why", plain(found["error"])),
-            ("created", f"{output.age(found['created_at'])} by {found['created_by_name']}"),
-            ("attempt", found["attempt"] if found["attempt"] > 1 else None),
-        ]
-    )
-    for step in found["steps"]:
-        click.echo(_step(step))
-    return None
+
+    def show() -> None:
+        output.facts(
+            [
+                ("job", f"#{found['number']} ({found['id']})"),
+                ("type", found["type"]),
+                ("of", found["target_name"]),
+                ("status", found["status"]),
+                ("why", plain(found["error"])),
+                ("created", f"{output.age(found['created_at'])} by {found['created_by_name']}"),
+                ("attempt", found["attempt"] if found["attempt"] > 1 else None),
+            ]
+        )
+        for step in found["steps"]:
+            click.echo(_step(step))
+
+    return output.Result(found, show)
 
 
 @fleet_job.command(
@@ -102,14 +103,16 @@ def show(target: Target, job_id: str, as_json: bool) -> None:
 @_timeout
 @output.json_option
 @pass_target
-def logs(target: Target, job_id: str, following: bool, timeout: float | None, as_json: bool) -> int:
+def logs(target: Target, job_id: str, following: bool, timeout: float | None) -> int:
     """Print the log of the job JOB. With --json, each line is an object: {attempt, number, at, text}."""
     from terracrew.client.http import segment
 
-    api = target.api()
+    api, as_json = target.api(), output.wants_json()
     if following:
         with deadline(timeout, f"job {job_id}"):
-            return _ended(follow(api, job_id, as_json=as_json))
+            found = follow(api, job_id, as_json=as_json)
+        _print_end(found)
+        return EXIT_CODES[found["status"]]
     api.download(f"/fleet-jobs/{segment(job_id)}/log", sys.stdout.buffer, format="events" if as_json else "text")
     return 0
 
@@ -119,29 +122,26 @@ def logs(target: Target, job_id: str, following: bool, timeout: float | None, as
 @_timeout
 @output.json_option
 @pass_target
-def wait(target: Target, job_id: str, timeout: float | None, as_json: bool) -> int:
+def wait(target: Target, job_id: str, timeout: float | None) -> output.Result:
     """Wait until the job JOB has ended, and exit with its exit code."""
     with deadline(timeout, f"job {job_id}"):
         found = follow(target.api(), job_id, is_silent=True)
-    if as_json:
-        output.as_json(found)
-    return _ended(found)
+    _print_end(found)
+    return output.Result(found, lambda: None, EXIT_CODES[found["status"]])
 
 
 @fleet_job.command("cancel", epilog=output.examples("terracrew fleet-job cancel 12"))
 @_job
 @output.json_option
 @pass_target
-def cancel(target: Target, job_id: str, as_json: bool) -> None:
+def cancel(target: Target, job_id: str) -> output.Result:
     """Cancel the job JOB. One that runs first removes what it has made."""
     from terracrew.client.http import segment
 
     found = target.api().post(f"/fleet-jobs/{segment(job_id)}/cancel", {})
-    if as_json:
-        return output.as_json(found)
     is_ended = found["status"] == "CANCELED"
     words = "canceled" if is_ended else "is being canceled: it removes what it has made, and ends after that"
-    return click.echo(f"job {found['number']} {words}")
+    return output.message(found, f"job {found['number']} {words}")
 
 
 def follow(api: "Api", job_id: str, *, as_json: bool = False, is_silent: bool = False) -> dict[str, Any]:
@@ -158,11 +158,10 @@ def follow(api: "Api", job_id: str, *, as_json: bool = False, is_silent: bool = 
     return api.get(f"/fleet-jobs/{segment(job_id)}")
 
 
-def _ended(job: dict[str, Any]) -> int:
+def _print_end(job: dict[str, Any]) -> None:
     colour = "green" if job["status"] == "SUCCEEDED" else "red"
     words = f"job {job['number']} {job['status']}" + (f": {plain(job['error'])}" if job["error"] else "")
     click.echo(click.style(words, fg=colour), err=True)
-    return EXIT_CODES[job["status"]]
 
 
 def _step(step: dict[str, Any]) -> str:

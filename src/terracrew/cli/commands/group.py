@@ -32,40 +32,42 @@ def group() -> None:
 @click.argument("parent", default="", shell_complete=name_completion.groups)
 @output.json_option
 @pass_target
-def list_groups(target: Target, parent: str, as_json: bool) -> None:
+def list_groups(target: Target, parent: str) -> output.Result:
     """List the groups of the organization, or those below PARENT."""
     items = list(target.api().list("/groups", parent=parent or None))
-    if as_json:
-        return output.as_json(items)
     rows = [(item["path"], item["description"], output.age(item["created_at"])) for item in items if item["path"]]
-    return output.table(("PATH", "DESCRIPTION", "CREATED"), rows, empty="no groups yet: `terracrew group create NAME`")
+    return output.listing(
+        items, ("PATH", "DESCRIPTION", "CREATED"), rows, empty="no groups yet: `terracrew group create NAME`"
+    )
 
 
 @group.command("show")
 @click.argument("path", shell_complete=name_completion.groups)
 @output.json_option
 @pass_target
-def show_group(target: Target, path: str, as_json: bool) -> None:
+def show_group(target: Target, path: str) -> output.Result:
     """Show the group PATH, or the organization, which is `/`."""
     from terracrew.client.http import segment
 
     found = target.api().get(f"/groups/{segment(path)}")
-    if as_json:
-        return output.as_json(found)
-    known = ("path", "id", "description")
-    rest = [
-        (name.replace("_", " "), value)
-        for name, value in found.items()
-        if name not in (*known, "name", "created_at", "organization_id", "parent_id", "depth", *_DESCRIBED)
-    ]
-    rest += [
-        ("approval rule that applies", each) for each in approval_words.described(found.get("approval_rules") or [])
-    ]
-    rest.append(("limits", ", ".join(limit_words.described(found.get("limits") or {}))))
-    rest.append(("dispatcher", ", ".join(dispatcher_words.described(found.get("dispatcher") or {}))))
-    rest.append(("cloud logins", cloud_options.described(found.get("cloud") or {})))
-    found["path"] = found["path"] or "/ (the organization)"
-    return output.facts([*((name, found[name]) for name in known), *rest, ("created", output.age(found["created_at"]))])
+
+    def show() -> None:
+        known = ("path", "id", "description")
+        rest = [
+            (name.replace("_", " "), value)
+            for name, value in found.items()
+            if name not in (*known, "name", "created_at", "organization_id", "parent_id", "depth", *_DESCRIBED)
+        ]
+        rest += [
+            ("approval rule that applies", each) for each in approval_words.described(found.get("approval_rules") or [])
+        ]
+        rest.append(("limits", ", ".join(limit_words.described(found.get("limits") or {}))))
+        rest.append(("dispatcher", ", ".join(dispatcher_words.described(found.get("dispatcher") or {}))))
+        rest.append(("cloud logins", cloud_options.described(found.get("cloud") or {})))
+        found["path"] = found["path"] or "/ (the organization)"
+        output.facts([*((name, found[name]) for name in known), *rest, ("created", output.age(found["created_at"]))])
+
+    return output.Result(found, show)
 
 
 @group.command(
@@ -85,15 +87,13 @@ def show_group(target: Target, path: str, as_json: bool) -> None:
 @click.option("--parents", "-p", is_flag=True, help="Also create missing parent groups.")
 @output.json_option
 @pass_target
-def create(target: Target, path: str, description: str, parents: bool, as_json: bool) -> None:
+def create(target: Target, path: str, description: str, parents: bool) -> output.Result:
     """Create the group PATH (`a/b/c`)."""
     query = "?parents=true" if parents else ""
     body = {"path": path, "description": description} | approval_options.given() | placement_options.given()
     body |= limit_options.given() | cloud_options.given() | dispatcher_options.given()
     made = target.api().post(f"/groups{query}", body)
-    if as_json:
-        return output.as_json(made)
-    return click.echo(f"created group {made['path']}")
+    return output.message(made, f"created group {made['path']}")
 
 
 @group.command(
@@ -119,7 +119,7 @@ def create(target: Target, path: str, description: str, parents: bool, as_json: 
 @dispatcher_options.dispatcher
 @output.json_option
 @pass_target
-def update(target: Target, path: str, description: str | None, interrupted: str | None, as_json: bool) -> None:
+def update(target: Target, path: str, description: str | None, interrupted: str | None) -> output.Result:
     """Change the group PATH, or the organization, which is `/`. Options that are not given change nothing."""
     from terracrew.client.http import segment
 
@@ -132,24 +132,20 @@ def update(target: Target, path: str, description: str | None, interrupted: str 
     if not changes:
         raise Invalid("no option was given that changes the group: see `terracrew group update --help`")
     made = target.api().patch(f"/groups/{segment(path)}", changes)
-    if as_json:
-        return output.as_json(made)
     what = f"group {made['path']}" if made["path"] else "the organization"
-    return click.echo(f"updated {what}: {', '.join(changes)}")
+    return output.message(made, f"updated {what}: {', '.join(changes)}")
 
 
 @group.command("delete")
 @click.argument("path", shell_complete=name_completion.groups)
 @output.json_option
 @pass_target
-def delete(target: Target, path: str, as_json: bool) -> None:
+def delete(target: Target, path: str) -> output.Result:
     """Delete the group PATH, which must be empty."""
     from terracrew.client.http import segment
 
     target.api().delete(f"/groups/{segment(path)}")
-    if as_json:
-        return output.as_json({"deleted": path})
-    return click.echo(f"deleted group {path}")
+    return output.message({"deleted": path}, f"deleted group {path}")
 
 
 for _command in (

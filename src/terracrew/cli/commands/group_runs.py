@@ -44,11 +44,11 @@ _timeout = click.option(
 @_timeout
 @output.json_option
 @pass_target
-def plan(target: Target, path: str, is_resumed: bool, detach: bool, timeout: float | None, as_json: bool) -> int:
+def plan(target: Target, path: str, is_resumed: bool, detach: bool, timeout: float | None) -> output.Result:
     """Plan all modules in the group PATH and below it, with the outputs that exist now, and change nothing."""
     api = target.api()
     run = _resumed(api, path, "PLAN") if is_resumed else api.post(_place(path), {"type": "PLAN"})
-    return _until_end(api, path, run, detach=detach, timeout=timeout, as_json=as_json)
+    return _until_end(api, path, run, detach=detach, timeout=timeout)
 
 
 @click.command(
@@ -72,17 +72,17 @@ def plan(target: Target, path: str, is_resumed: bool, detach: bool, timeout: flo
 @output.json_option
 @pass_target
 def apply(
-    target: Target, path: str, is_resumed: bool, is_planned: bool, detach: bool, timeout: float | None, as_json: bool
-) -> int:
+    target: Target, path: str, is_resumed: bool, is_planned: bool, detach: bool, timeout: float | None
+) -> output.Result:
     """Apply all modules in the group PATH and below it, each after those whose outputs it uses.
 
     What depends on a module that failed is not run. The server continues the run if this command is interrupted.
     """
     api = target.api()
     if is_planned:
-        return _apply_planned(api, path, as_json=as_json)
+        return _apply_planned(api, path)
     run = _resumed(api, path, "APPLY") if is_resumed else api.post(_place(path), {"type": "APPLY"})
-    return _until_end(api, path, run, detach=detach, timeout=timeout, as_json=as_json)
+    return _until_end(api, path, run, detach=detach, timeout=timeout)
 
 
 @click.command("destroy")
@@ -94,30 +94,28 @@ def apply(
 @output.json_option
 @pass_target
 def destroy(
-    target: Target, path: str, is_resumed: bool, yes: bool, detach: bool, timeout: float | None, as_json: bool
-) -> int:
+    target: Target, path: str, is_resumed: bool, yes: bool, detach: bool, timeout: float | None
+) -> output.Result:
     """Destroy everything that the modules in the group PATH and below it manage, each before those whose outputs it uses."""
     api = target.api()
     _confirm(api, path, yes)
     run = _resumed(api, path, "DESTROY") if is_resumed else api.post(_place(path), {"type": "DESTROY"})
-    return _until_end(api, path, run, detach=detach, timeout=timeout, as_json=as_json)
+    return _until_end(api, path, run, detach=detach, timeout=timeout)
 
 
 @click.command("runs")
 @_path
 @output.json_option
 @pass_target
-def list_runs(target: Target, path: str, as_json: bool) -> None:
+def list_runs(target: Target, path: str) -> output.Result:
     """List the runs of the group PATH, the newest first."""
     items = list(target.api().list(_place(path)))
-    if as_json:
-        return output.as_json(items)
     rows = [
         (each["id"], each["type"], each["status"], each["started_by_name"], output.age(each["created_at"]))
         for each in items
     ]
     empty = f"no runs yet: `terracrew group apply {path}`"
-    return output.table(("RUN", "TYPE", "STATUS", "STARTED BY", "CREATED"), rows, empty=empty)
+    return output.listing(items, ("RUN", "TYPE", "STATUS", "STARTED BY", "CREATED"), rows, empty=empty)
 
 
 @click.command("progress")
@@ -127,39 +125,32 @@ def list_runs(target: Target, path: str, as_json: bool) -> None:
 @_timeout
 @output.json_option
 @pass_target
-def progress(
-    target: Target, path: str, run_id: str | None, following: bool, timeout: float | None, as_json: bool
-) -> int:
+def progress(target: Target, path: str, run_id: str | None, following: bool, timeout: float | None) -> output.Result:
     """Show how far the newest run of the group PATH is: each module with its job, and why it waits."""
     from terracrew.client.http import segment
 
     api = target.api()
     run = api.get(f"{_place(path)}/{segment(run_id or _newest(api, path)['id'])}")
     if following:
-        return _until_end(api, path, run, detach=False, timeout=timeout, as_json=as_json)
-    if as_json:
-        output.as_json(run)
-    else:
-        _print(run)
-    return 0
+        return _until_end(api, path, run, detach=False, timeout=timeout)
+    return output.Result(run, lambda: _print(run))
 
 
 @click.command("stop")
 @_path
 @output.json_option
 @pass_target
-def stop(target: Target, path: str, as_json: bool) -> None:
+def stop(target: Target, path: str) -> output.Result:
     """Stop the run of the group PATH: no more jobs are queued, and those that have started end by themselves."""
     api = target.api()
     run = api.post(f"{_place(path)}/{_newest(api, path)['id']}/stop")
-    if as_json:
-        return output.as_json(run)
-    click.echo(f"stopped the run of {path}")
-    return output.note(f"resume it: terracrew group {run['type'].lower()} {path} --resume")
+    return output.message(
+        run, f"stopped the run of {path}", f"resume it: terracrew group {run['type'].lower()} {path} --resume"
+    )
 
 
-def _apply_planned(api: "Api", path: str, *, as_json: bool) -> int:
-    """Apply the plans of the newest run of a group, and print the job of each. Returns 10 if a plan was left out."""
+def _apply_planned(api: "Api", path: str) -> output.Result:
+    """Apply the plans of the newest run of a group, and show the job of each. The exit code is 10 if a plan was left out."""
     newest = _newest(api, path)
     if newest["type"] != "PLAN":
         raise Invalid(
@@ -167,14 +158,9 @@ def _apply_planned(api: "Api", path: str, *, as_json: bool) -> int:
             hint=f"terracrew group plan {path}",
         )
     items: list[dict[str, Any]] = api.post(f"{_place(path)}/{newest['id']}/apply")["items"]
-    if as_json:
-        output.as_json(items)
-    else:
-        rows = [
-            (each["path"], f"#{each['job_number']}" if each["job_number"] else "", each["problem"]) for each in items
-        ]
-        output.table(("MODULE", "JOB", ""), rows, empty="")
-    return EXIT_CODES["FAILED"] if any(each["problem"] for each in items) else 0
+    rows = [(each["path"], f"#{each['job_number']}" if each["job_number"] else "", each["problem"]) for each in items]
+    exit_code = EXIT_CODES["FAILED"] if any(each["problem"] for each in items) else 0
+    return output.Result(items, lambda: output.table(("MODULE", "JOB", ""), rows, empty=""), exit_code)
 
 
 def _place(path: str) -> str:
@@ -219,31 +205,27 @@ def _confirm(api: "Api", path: str, yes: bool) -> None:
     )
 
 
-def _until_end(
-    api: "Api", path: str, run: dict[str, Any], *, detach: bool, timeout: float | None, as_json: bool
-) -> int:
-    """Print what happens in a run until it ends, and return the exit code."""
-    if not detach:
-        outages.wait_out(api)
-        notes = _Notes(is_silent=as_json)
-        with deadline(timeout, f"the run of {path}"):
-            while run["status"] == "RUNNING":
-                notes.print_changed(run)
-                time.sleep(POLL_SECONDS)
-                run = api.get(f"{_place(path)}/{run['id']}")
-        notes.print_changed(run)
-    if as_json:
-        output.as_json(run)
-    elif detach:
-        click.echo(run["id"])
-        output.note(f"it continues on the server: terracrew group progress {path} --follow")
-    else:
-        _print(run)
-        if run["status"] != "SUCCEEDED":
-            output.note(f"continue it: terracrew group {run['type'].lower()} {path} --resume")
-        if run["type"] == "PLAN" and any(each["is_plan_applicable"] for each in run["modules"]):
-            output.note(f"to apply these plans: terracrew group apply {path} --planned")
-    return 0 if detach else EXIT_CODES[run["status"]]
+def _until_end(api: "Api", path: str, run: dict[str, Any], *, detach: bool, timeout: float | None) -> output.Result:
+    """Print what happens in a run until it ends, and return it with the exit code."""
+    if detach:
+        return output.message(run, run["id"], f"it continues on the server: terracrew group progress {path} --follow")
+    outages.wait_out(api)
+    notes = _Notes(is_silent=output.wants_json())
+    with deadline(timeout, f"the run of {path}"):
+        while run["status"] == "RUNNING":
+            notes.print_changed(run)
+            time.sleep(POLL_SECONDS)
+            run = api.get(f"{_place(path)}/{run['id']}")
+    notes.print_changed(run)
+    return output.Result(run, lambda: _print_end(path, run), EXIT_CODES[run["status"]])
+
+
+def _print_end(path: str, run: dict[str, Any]) -> None:
+    _print(run)
+    if run["status"] != "SUCCEEDED":
+        output.note(f"continue it: terracrew group {run['type'].lower()} {path} --resume")
+    if run["type"] == "PLAN" and any(each["is_plan_applicable"] for each in run["modules"]):
+        output.note(f"to apply these plans: terracrew group apply {path} --planned")
 
 
 class _Notes:

@@ -32,14 +32,12 @@ def inputs() -> None:
 @click.option("--own", is_flag=True, help="Only those that are set at PLACE itself.")
 @output.json_option
 @pass_target
-def list_inputs(target: Target, place: str, own: bool, as_json: bool) -> None:
+def list_inputs(target: Target, place: str, own: bool) -> output.Result:
     """List the inputs that apply to PLACE, with where each is set, by whom and when."""
     items = list(target.api().list("/inputs", place=place, inherited="false" if own else None))
-    if as_json:
-        return output.as_json(items)
     rows = [(name_of(each), shown(each), origin(each), who(each)) for each in items]
     empty = f"no inputs: `terracrew input set {place} NAME VALUE`"
-    return output.table(("NAME", "VALUE", "FROM", "SET"), rows, empty=empty)
+    return output.listing(items, ("NAME", "VALUE", "FROM", "SET"), rows, empty=empty)
 
 
 @inputs.command(
@@ -95,8 +93,7 @@ def set_input(
     reference: str | None,
     definition: str | None,
     is_text: bool,
-    as_json: bool,
-) -> None:
+) -> output.Result:
     """Set the input NAME at PLACE, as NAME VALUE or NAME=VALUE.
 
     A VALUE that is valid JSON is a list, a number and so on; any other is a text.
@@ -122,8 +119,8 @@ def set_input(
         kind = _target(is_environment, is_file)
         if definition is not None:
             body = {"place": place, "name": name, "target": kind, "definition": definition}
-            return _said(target.api().post("/inputs", body), f"the {definition.replace('_', ' ')} of the job", as_json)
-        return _set_output(target, place, name, kind, reference or "", as_json)
+            return _said(target.api().post("/inputs", body), f"the {definition.replace('_', ' ')} of the job")
+        return _set_output(target, place, name, kind, reference or "")
     from terracrew import typed_values
 
     given = source.read() if source is not None else _read(name, is_hidden=is_secret) if value is None else value
@@ -135,27 +132,27 @@ def set_input(
     else:
         body["value"] = given if is_environment or is_file or is_text else typed_values.read(given)
     made = target.api().post("/inputs", body)
-    if as_json:
-        return output.as_json(made)
-    if made.get("warning"):
-        output.note(f"warning: {made['warning']}")
-    noun = "secret" if is_secret else _NOUNS[body["target"]]
-    return click.echo(f"set {noun} {name} of {origin(made)}, version {made['version']}")
+
+    def show() -> None:
+        if made.get("warning"):
+            output.note(f"warning: {made['warning']}")
+        noun = "secret" if is_secret else _NOUNS[body["target"]]
+        click.echo(f"set {noun} {name} of {origin(made)}, version {made['version']}")
+
+    return output.Result(made, show)
 
 
-def _set_output(target: Target, place: str, name: str, kind: str, reference: str, as_json: bool) -> None:
+def _set_output(target: Target, place: str, name: str, kind: str, reference: str) -> output.Result:
     module, _, output_name = reference.partition(":")
     if not module or not output_name:
         raise Invalid(f"--output {reference}: expected MODULE:OUTPUT, for example platform/network:vpc_id")
     body = {"place": place, "name": name, "target": kind, "output": {"module": module, "output": output_name}}
     made = target.api().post("/inputs", body)
-    return _said(made, f"the output {output_name} of {made['source_module']}", as_json)
+    return _said(made, f"the output {output_name} of {made['source_module']}")
 
 
-def _said(made: dict[str, Any], what: str, as_json: bool) -> None:
-    if as_json:
-        return output.as_json(made)
-    return click.echo(f"set {made['name']} of {origin(made)} to {what}")
+def _said(made: dict[str, Any], what: str) -> output.Result:
+    return output.message(made, f"set {made['name']} of {origin(made)} to {what}")
 
 
 @inputs.command("remove")
@@ -165,15 +162,13 @@ def _said(made: dict[str, Any], what: str, as_json: bool) -> None:
 @_file
 @output.json_option
 @pass_target
-def remove(target: Target, place: str, name: str, is_environment: bool, is_file: bool, as_json: bool) -> None:
+def remove(target: Target, place: str, name: str, is_environment: bool, is_file: bool) -> output.Result:
     """Remove the input NAME from PLACE. If a place above has one of that name, it applies from then on."""
     from urllib.parse import urlencode
 
     query = {"place": place, "name": name, "target": _target(is_environment, is_file)}
     target.api().delete(f"/inputs?{urlencode(query)}")
-    if as_json:
-        return output.as_json({"removed": name, "place": place})
-    return click.echo(f"removed {name} from {place}")
+    return output.message({"removed": name, "place": place}, f"removed {name} from {place}")
 
 
 def shown(each: dict[str, Any]) -> str:

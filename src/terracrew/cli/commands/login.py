@@ -23,7 +23,7 @@ from terracrew.errors import Invalid, NotFound
 @click.option("--token-stdin", is_flag=True, help="Read the token from standard input without asking.")
 @output.json_option
 @pass_target
-def login(target: Target, link: bool, token_stdin: bool, as_json: bool) -> None:
+def login(target: Target, link: bool, token_stdin: bool) -> output.Result:
     """Store the address of a server and a token for it.
 
     Create the token with `terracrew token create NAME` where you are logged in, or with `terracrew server admin-token`
@@ -33,11 +33,8 @@ def login(target: Target, link: bool, token_stdin: bool, as_json: bool) -> None:
 
     if link:
         made = target.api().post("/me/link")
-        if as_json:
-            return output.as_json(made)
-        if made.get("replaces_earlier_link"):
-            output.note("earlier login links, such as the one of the first start, no longer work: use this one")
-        return click.echo(made["link"])
+        earlier = "earlier login links, such as the one of the first start, no longer work: use this one"
+        return output.message(made, made["link"], before=earlier if made.get("replaces_earlier_link") else "")
     url = target.resolve().url
     if not token_stdin:
         output.note(f"paste a token for {url}")
@@ -49,15 +46,13 @@ def login(target: Target, link: bool, token_stdin: bool, as_json: bool) -> None:
     name = target.profile or stored.current
     profile = stored.profiles.get(name, profiles.Profile(name))
     profiles.save(stored.with_profile(msgspec.structs.replace(profile, url=url, token=token)))
-    if as_json:
-        return output.as_json({"url": url, "profile": name, "name": me["name"]})
-    return click.echo(f"logged in to {url} as {me['name']}")
+    return output.message({"url": url, "profile": name, "name": me["name"]}, f"logged in to {url} as {me['name']}")
 
 
 @click.command()
 @output.json_option
 @pass_target
-def logout(target: Target, as_json: bool) -> None:
+def logout(target: Target) -> output.Result:
     """Delete the token that `terracrew login` stored. The token itself stays valid: `terracrew token revoke` ends it."""
     stored = profiles.load()
     name = target.profile or stored.current
@@ -68,6 +63,4 @@ def logout(target: Target, as_json: bool) -> None:
             hint="`terracrew whoami` shows where the token in use comes from",
         )
     profiles.save(stored.with_profile(msgspec.structs.replace(profile, token="")))
-    if as_json:
-        return output.as_json({"profile": name, "url": profile.url})
-    return click.echo(f"deleted the stored token for {profile.url}")
+    return output.message({"profile": name, "url": profile.url}, f"deleted the stored token for {profile.url}")

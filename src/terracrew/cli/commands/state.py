@@ -27,33 +27,34 @@ def state() -> None:
 @click.option("--quarantined", is_flag=True, help="Only states that wait for a decision.")
 @output.json_option
 @pass_target
-def list_states(target: Target, module: str, quarantined: bool, as_json: bool) -> None:
+def list_states(target: Target, module: str, quarantined: bool) -> output.Result:
     """List the states of MODULE, newest first."""
     from terracrew.client.http import segment
 
     found = target.api().list(f"/modules/{segment(module)}/states")
     items = [item for item in found if not quarantined or item["status"] == "quarantined"]
-    if as_json:
-        return output.as_json(items)
-    # A state in quarantine has no version and is named by its id; all others are named by their versions.
-    rows = [
-        (
-            i["version"] or i["id"],
-            i["status"],
-            i["serial"],
-            i.get("size"),
-            i["origin"] if i.get("brought_by") else f"attempt {i['attempt']}",
-            output.age(i["created_at"]),
-        )
-        for i in items
-    ]
-    columns = ("STATE", "STATUS", "SERIAL", "BYTES", "WRITTEN BY", "ARRIVED")
-    empty = f"{module} has no state in quarantine" if quarantined else f"{module} has no state yet"
-    output.table(columns, rows, empty=empty)
-    for item in items:
-        if item.get("problem") and item["status"] == "quarantined":
-            output.note(f"{item['id']} cannot be adopted: {output.text(item['problem'])}")
-    return None
+
+    def show() -> None:
+        # A state in quarantine has no version and is named by its id; all others are named by their versions.
+        rows = [
+            (
+                i["version"] or i["id"],
+                i["status"],
+                i["serial"],
+                i.get("size"),
+                i["origin"] if i.get("brought_by") else f"attempt {i['attempt']}",
+                output.age(i["created_at"]),
+            )
+            for i in items
+        ]
+        columns = ("STATE", "STATUS", "SERIAL", "BYTES", "WRITTEN BY", "ARRIVED")
+        empty = f"{module} has no state in quarantine" if quarantined else f"{module} has no state yet"
+        output.table(columns, rows, empty=empty)
+        for item in items:
+            if item.get("problem") and item["status"] == "quarantined":
+                output.note(f"{item['id']} cannot be adopted: {output.text(item['problem'])}")
+
+    return output.Result(items, show)
 
 
 @state.command("show")
@@ -91,8 +92,8 @@ def show_state(target: Target, named: str, module: str | None) -> None:
 @output.json_option
 @pass_target
 def diff_states(
-    target: Target, named: str, other: str | None, module: str | None, search: str, limit: int, as_json: bool
-) -> None:
+    target: Target, named: str, other: str | None, module: str | None, search: str, limit: int
+) -> output.Result:
     """Show what changed in the state STATE (an id, or a version with --module) since WITH, or since the version before.
 
     Sensitive values are hidden. The audit log records that both states were read.
@@ -104,9 +105,7 @@ def diff_states(
     before = None if other is None else references.state(api, other, module)
     path = f"/states/{segment(references.state(api, named, module))}/diff"
     found = api.get(path, **{"with": before, "q": search or None, "limit": limit})
-    if as_json:
-        return output.as_json(found)
-    return diff.show_states(found)
+    return output.Result(found, lambda: diff.show_states(found))
 
 
 @state.command(
@@ -121,7 +120,7 @@ def diff_states(
 @click.option("--force", is_flag=True, help="Also if it does not continue the state that MODULE has.")
 @output.json_option
 @pass_target
-def import_state(target: Target, module: str, file: BinaryIO, force: bool, as_json: bool) -> None:
+def import_state(target: Target, module: str, file: BinaryIO, force: bool) -> output.Result:
     """Make FILE, a state of OpenTofu or Terraform, the current state of MODULE. `-` reads standard input.
 
     `tofu state pull` prints the state of a configuration, whatever its backend is. Nothing else is changed: the next plan of
@@ -130,12 +129,14 @@ def import_state(target: Target, module: str, file: BinaryIO, force: bool, as_js
     next one.
     """
     made = state_files.upload(target.api(), module, file.read(), force=force)
-    if as_json:
-        return output.as_json(made)
-    click.echo(f"imported the state with serial {made['serial']} as version {made['version']} of {module}")
-    if made["version"] > 1:
-        output.note(_CHANGES_WAIT)
-    return output.note(f"`terracrew job run {module} --follow` plans from it. It should find nothing to change.")
+
+    def show() -> None:
+        click.echo(f"imported the state with serial {made['serial']} as version {made['version']} of {module}")
+        if made["version"] > 1:
+            output.note(_CHANGES_WAIT)
+        output.note(f"`terracrew job run {module} --follow` plans from it. It should find nothing to change.")
+
+    return output.Result(made, show)
 
 
 @state.command(
@@ -151,7 +152,7 @@ def import_state(target: Target, module: str, file: BinaryIO, force: bool, as_js
 @click.option("--no-plan", is_flag=True, help="Do not plan afterwards.")
 @output.json_option
 @pass_target
-def rollback(target: Target, module: str, version: int, yes: bool, no_plan: bool, as_json: bool) -> None:
+def rollback(target: Target, module: str, version: int, yes: bool, no_plan: bool) -> output.Result:
     """Make the content of VERSION the current state of MODULE again, as a new version, and plan.
 
     It first shows what differs from the current state. Resources are not touched: what was created since is no longer in the
@@ -172,13 +173,14 @@ def rollback(target: Target, module: str, version: int, yes: bool, no_plan: bool
             output.note(f"What differs from the current state cannot be shown: {error.message}")
         output.ask(f"Restore version {version} of the state of {module}?", "The state stays as it is.")
     made = api.post(f"/states/{segment(state_id)}/restore")
-    if as_json:
-        return output.as_json(made)
-    click.echo(f"restored version {version} as version {made['version']} of {module}, with serial {made['serial']}")
-    output.note(_CHANGES_WAIT)
-    if not no_plan:
-        plan_check.run(api, module, is_silent=False)
-    return None
+
+    def show() -> None:
+        click.echo(f"restored version {version} as version {made['version']} of {module}, with serial {made['serial']}")
+        output.note(_CHANGES_WAIT)
+        if not no_plan:
+            plan_check.run(api, module, is_silent=False)
+
+    return output.Result(made, show)
 
 
 @state.command("adopt")
@@ -186,9 +188,9 @@ def rollback(target: Target, module: str, version: int, yes: bool, no_plan: bool
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def adopt(target: Target, state_id: str, yes: bool, as_json: bool) -> None:
+def adopt(target: Target, state_id: str, yes: bool) -> output.Result:
     """Make the quarantined state STATE the current state of its module."""
-    _decide(target, state_id, "adopt", "It becomes the current state, and the next job plans from it.", yes, as_json)
+    return _decide(target, state_id, "adopt", "It becomes the current state, and the next job plans from it.", yes)
 
 
 @state.command("discard")
@@ -196,20 +198,18 @@ def adopt(target: Target, state_id: str, yes: bool, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def discard(target: Target, state_id: str, yes: bool, as_json: bool) -> None:
+def discard(target: Target, state_id: str, yes: bool) -> output.Result:
     """Discard the quarantined state STATE. It can still be read."""
-    _decide(
-        target, state_id, "discard", "Resources that are only in this state are then no longer managed.", yes, as_json
+    return _decide(
+        target, state_id, "discard", "Resources that are only in this state are then no longer managed.", yes
     )
 
 
-def _decide(target: Target, state_id: str, act: str, consequence: str, yes: bool, as_json: bool) -> None:
+def _decide(target: Target, state_id: str, act: str, consequence: str, yes: bool) -> output.Result:
     from terracrew.client.http import segment
 
     if not yes:
         output.note(consequence)
         output.ask(f"{act.capitalize()} {state_id}?", "The state stays in quarantine.")
     after = target.api().post(f"/states/{segment(state_id)}/{act}")
-    if as_json:
-        return output.as_json(after)
-    return click.echo(f"{state_id} with serial {after['serial']} is {after['status']}")
+    return output.message(after, f"{state_id} with serial {after['serial']} is {after['status']}")

@@ -33,12 +33,10 @@ def step() -> None:
 @click.option("--own", is_flag=True, help="Only what PLACE itself adds, without the groups above it.")
 @output.json_option
 @pass_target
-def list_steps(target: Target, place: str, own: bool, as_json: bool) -> None:
+def list_steps(target: Target, place: str, own: bool) -> output.Result:
     """List what is added to the steps of jobs in PLACE."""
     api = target.api()
     items = _added(api, _path(api, place), is_inherited=not own)
-    if as_json:
-        return output.as_json(items)
     rows = [
         (
             item["step"],
@@ -50,8 +48,8 @@ def list_steps(target: Target, place: str, own: bool, as_json: bool) -> None:
         for item in items
         for what, content in _contents(item)
     ]
-    return output.table(
-        ("STEP", "OF", "WHAT", "CONTENT", "SET BY"), rows, empty=f"nothing is added to the steps of {place}"
+    return output.listing(
+        items, ("STEP", "OF", "WHAT", "CONTENT", "SET BY"), rows, empty=f"nothing is added to the steps of {place}"
     )
 
 
@@ -78,7 +76,7 @@ def list_steps(target: Target, place: str, own: bool, as_json: bool) -> None:
 @click.option("--no-flags", is_flag=True, help="Add no flags any more.")
 @output.json_option
 @pass_target
-def set_step(target: Target, place: str, name: str, as_json: bool, **given: Any) -> None:
+def set_step(target: Target, place: str, name: str, **given: Any) -> output.Result:
     """Change what PLACE adds to STEP. Options that are not given change nothing.
 
     A script begins with a line such as `#!/bin/sh`. If a hook fails, the job fails. The variable TERRACREW_STEP_STATUS tells a
@@ -96,10 +94,8 @@ def set_step(target: Target, place: str, name: str, as_json: bool, **given: Any)
     if body == {key: wanted[key] for key in body if key in wanted}:
         raise Invalid("no option was given that changes anything: see `terracrew step set --help`")
     made = api.replace(f"{path}/steps/{name}", body)
-    if as_json:
-        return output.as_json(made)
     added = ", ".join(what for what, _ in _contents(made)) or "nothing"
-    return click.echo(f"{place} adds to {name}: {added}")
+    return output.message(made, f"{place} adds to {name}: {added}")
 
 
 @step.command("clear")
@@ -107,13 +103,11 @@ def set_step(target: Target, place: str, name: str, as_json: bool, **given: Any)
 @_step
 @output.json_option
 @pass_target
-def clear_step(target: Target, place: str, name: str, as_json: bool) -> None:
+def clear_step(target: Target, place: str, name: str) -> output.Result:
     """Remove everything that PLACE itself adds to STEP."""
     api = target.api()
     api.delete(f"{_path(api, place)}/steps/{name}")
-    if as_json:
-        return output.as_json({"cleared": name, "place": place})
-    return click.echo(f"{place} adds nothing to {name} any more")
+    return output.message({"cleared": name, "place": place}, f"{place} adds nothing to {name} any more")
 
 
 def _path(api: "Api", place: str) -> str:

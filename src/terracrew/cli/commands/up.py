@@ -31,5 +31,6 @@ def up(file: Path | None, is_held: bool, shows_environment: bool, **options: Any
 
     given = Given(file, options, CLOUD_VARIABLES)
     if shows_environment:
-        return given.show_environment(as_json=False)
+        given.environment_of_engines().show()
+        return None
     return serve(given, with_builtin_runner=True, is_held=is_held)

@@ -11,16 +11,15 @@ from terracrew.cli.printing import output
 @click.command()
 @output.json_option
 @pass_target
-def whoami(target: Target, as_json: bool) -> None:
+def whoami(target: Target) -> output.Result:
     """Show the user and the server of this command line."""
     me = target.api().get("/me")
     found = target.resolve()
-    if as_json:
-        return output.as_json({**me, "url": found.url})
     organizations = me.get("organizations", [])
     names = {each["id"]: each["name"] for each in organizations}
     roles = [_role(each, names if len(names) > 1 else {}) for each in me["roles"]]
-    return output.facts(
+    return output.details(
+        {**me, "url": found.url},
         [
             ("name", me["name"]),
             ("kind", me["kind"].replace("_", " ")),
@@ -29,7 +28,7 @@ def whoami(target: Target, as_json: bool) -> None:
             ("organizations", list(names.values()) if len(names) > 1 else ""),
             ("server", f"{found.url}  ({found.url_from})"),
             ("token", f"from {found.token_from}"),
-        ]
+        ],
     )
 
 

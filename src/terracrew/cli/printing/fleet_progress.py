@@ -17,21 +17,25 @@ TERMINAL = frozenset({"SUCCEEDED", "FAILED", "CANCELED"})
 _MARKS = {"done": ("✓", "green"), "failed": ("✗", "red")}
 
 
-def follow(api: "Api", job_id: str, *, timeout: float | None = None, is_shown: bool = True) -> dict[str, Any]:
+def follow(api: "Api", job_id: str, *, timeout: float | None = None) -> output.Result:
     """Wait until a job has ended, and return it with its steps. Steps are printed to standard error as they end."""
     outages.wait_out(api)
     printed: set[tuple[int, str]] = set()
     with deadline(timeout, "the job"):
-        while True:
-            job: dict[str, Any] = api.get(f"/fleet-jobs/{job_id}")
-            if is_shown:
-                _print_new(job, printed)
-            if job["status"] in TERMINAL:
-                return job
+        while (job := _read(api, job_id, printed))["status"] not in TERMINAL:
             time.sleep(POLL_SECONDS)
+    return output.Result(job, lambda: _print_end(job), 0 if job["status"] == "SUCCEEDED" else 1)
 
 
-def print_end(job: dict[str, Any]) -> None:
+def _read(api: "Api", job_id: str, printed: set[tuple[int, str]]) -> dict[str, Any]:
+    """Return the job as it is now, and print the steps of it that have ended since the last time."""
+    job: dict[str, Any] = api.get(f"/fleet-jobs/{job_id}")
+    if not output.wants_json():
+        _print_new(job, printed)
+    return job
+
+
+def _print_end(job: dict[str, Any]) -> None:
     """Print how a job has ended, in one line."""
     failed = sum(step["status"] == "failed" for step in job["steps"])
     passed = sum(step["status"] == "done" for step in job["steps"])

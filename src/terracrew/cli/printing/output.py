@@ -1,9 +1,11 @@
-"""Prints results: JSON for programs, plain aligned columns in a pipe, coloured ones on a terminal."""
+"""Prints the result of a command: JSON for programs, plain aligned columns in a pipe, coloured ones on a terminal."""
 
+import functools
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +14,6 @@ import msgspec
 
 from terracrew import plan_words
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 wide_option = click.option("--wide", is_flag=True, help="Print all columns, on lines that may be long.")
 
 _COLOURS = {
@@ -40,8 +41,78 @@ def examples(*lines: str) -> str:
     return "\n".join(("\b", "Examples:", *(f"  {each}" for each in lines)))
 
 
-def as_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command returns: the value that `--json` prints, what people see instead, and the exit code."""
+
+    value: Any
+    show: Callable[[], object]
+    exit_code: int = 0
+
+
+def message(value: Any, text: str, *notes: str, before: str = "") -> Result:
+    """Return a result that is shown as one line. Remarks go to standard error, `before` it and after it."""
+
+    def show() -> None:
+        if before:
+            note(before)
+        if text:
+            click.echo(text)
+        for each in notes:
+            note(each)
+
+    return Result(value, show)
+
+
+def listing(
+    value: Any,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    empty: str,
+    wide: bool = False,
+    notes: Sequence[str] = (),
+) -> Result:
+    """Return a result that is shown as a table, with remarks below it on standard error."""
+
+    def show() -> None:
+        table(columns, rows, empty=empty, wide=wide)
+        for each in notes:
+            note(each)
+
+    return Result(value, show)
+
+
+def details(value: Any, pairs: Iterable[tuple[str, Any]]) -> Result:
+    """Return a result that is shown as the properties of one thing."""
+    return Result(value, lambda: facts(pairs))
+
+
+def json_option(command: Callable[..., Result | int | None]) -> Callable[..., int]:
+    """Add --json to a command, and print the result that it returns. A command that prints by itself returns its exit code."""
+
+    @functools.wraps(command)
+    def run(*args: Any, as_json: bool, **given: Any) -> int:
+        result = command(*args, **given)
+        if not isinstance(result, Result):
+            return result or 0
+        if as_json:
+            print_json(result.value)
+        else:
+            result.show()
+        return result.exit_code
+
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(run)
+
+
+def wants_json() -> bool:
+    """Return whether the command that runs was called with --json. It then prints no progress."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.params.get("as_json"))
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str, wide: bool = False) -> None:

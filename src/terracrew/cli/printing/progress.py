@@ -6,9 +6,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from terracrew.cli.printing import terminal
+from terracrew.cli.printing import output, terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -21,9 +19,7 @@ Report = Callable[[str, int, int], None]
 @contextmanager
 def of_bytes() -> Generator[Report]:
     """Yield a function that reports the progress of a transfer. It shows nothing with --json, or without a terminal."""
-    context = click.get_current_context(silent=True)
-    wants_json = context is not None and bool(context.params.get("as_json"))
-    if wants_json or not sys.stderr.isatty():
+    if output.wants_json() or not sys.stderr.isatty():
         yield _show_nothing
         return
     bar = _DelayedBar()

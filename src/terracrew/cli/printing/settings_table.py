@@ -12,15 +12,12 @@ if TYPE_CHECKING:
     from terracrew.settings.merging import Merged
 
 
-def show_effective(merged: "Merged[Any]", *, as_json: bool) -> None:
-    """Print merged settings as a table or as JSON, each with the layer that it came from."""
+def show_effective(merged: "Merged[Any]") -> output.Result:
+    """Return merged settings as the result of a command, each with the layer that it came from."""
     from terracrew.settings.effective import effective
 
     found = effective(merged)
-    if as_json:
-        output.as_json(found)
-    else:
-        _show(found)
+    return output.Result(found, lambda: _show(found))
 
 
 def _show(settings: "Sequence[Setting]") -> None:

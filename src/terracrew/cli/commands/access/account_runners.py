@@ -14,11 +14,11 @@ from terracrew.errors import Conflict
 @click.argument("runner", shell_complete=name_completion.runners)
 @output.json_option
 @pass_target
-def assign(target: Target, account: str, runner: str, as_json: bool) -> None:
+def assign(target: Target, account: str, runner: str) -> output.Result:
     """Let the processes of RUNNER authenticate with ACCOUNT, which must belong to its group or to a group above it."""
     api = target.api()
     made = api.patch(api_path(runner), {"service_account": references.service_account(api, account)})
-    return output.as_json(made) if as_json else click.echo(f"{made['path']} authenticates with {account}")
+    return output.message(made, f"{made['path']} authenticates with {account}")
 
 
 @click.command("unassign")
@@ -27,7 +27,7 @@ def assign(target: Target, account: str, runner: str, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def unassign(target: Target, account: str, runner: str, yes: bool, as_json: bool) -> None:
+def unassign(target: Target, account: str, runner: str, yes: bool) -> output.Result:
     """Take ACCOUNT away from RUNNER. Connections that were opened with it end within seconds."""
     api = target.api()
     found = api.get(api_path(runner))
@@ -42,4 +42,4 @@ def unassign(target: Target, account: str, runner: str, yes: bool, as_json: bool
             "Nothing changed.",
         )
     made = api.patch(api_path(runner), {"service_account": None})
-    return output.as_json(made) if as_json else click.echo(f"{made['path']} no longer authenticates with {account}")
+    return output.message(made, f"{made['path']} no longer authenticates with {account}")

@@ -20,17 +20,17 @@ def trust() -> None:
 @click.argument("account", shell_complete=name_completion.service_accounts)
 @output.json_option
 @pass_target
-def list_policies(target: Target, account: str, as_json: bool) -> None:
+def list_policies(target: Target, account: str) -> output.Result:
     """List the trust policies of ACCOUNT."""
     api = target.api()
     items = api.get(f"/service-accounts/{references.service_account(api, account)}/trust-policies")["items"]
-    if as_json:
-        return output.as_json(items)
     rows = [(i["id"], i["issuer"], i["audience"], _claims(i), _use(i), output.age(i["last_used_at"])) for i in items]
     empty = (
         f"{account} trusts no issuer: `terracrew service-account trust add {account} --issuer URL --claim NAME=VALUE`"
     )
-    return output.table(("ID", "ISSUER", "AUDIENCE", "CLAIMS", "A TOKEN IS USED", "LAST USED"), rows, empty=empty)
+    return output.listing(
+        items, ("ID", "ISSUER", "AUDIENCE", "CLAIMS", "A TOKEN IS USED", "LAST USED"), rows, empty=empty
+    )
 
 
 @trust.command(
@@ -68,8 +68,7 @@ def add(
     claims: tuple[str, ...],
     is_reusable: bool,
     expires_in_days: int | None,
-    as_json: bool,
-) -> None:
+) -> output.Result:
     """Let tokens of an issuer stand for ACCOUNT if their audience and claims match. An account has up to ten policies."""
     wanted: dict[str, str] = {}
     for claim in claims:
@@ -84,18 +83,20 @@ def add(
         body["expires_in_days"] = expires_in_days
     api = target.api()
     made = api.post(f"/service-accounts/{references.service_account(api, account)}/trust-policies", body)
-    if as_json:
-        return output.as_json(made)
-    click.echo(f"{account} trusts {made['issuer']} ({made['id']})")
-    if not made["claims"]:
+
+    def show() -> None:
+        click.echo(f"{account} trusts {made['issuer']} ({made['id']})")
+        if not made["claims"]:
+            output.note(
+                f"every token of {made['issuer']} for the audience {made['audience']} now acts as {account}: make sure that only "
+                "your own programs can ask for one, or add a policy with --claim instead"
+            )
         output.note(
-            f"every token of {made['issuer']} for the audience {made['audience']} now acts as {account}: make sure that only "
-            "your own programs can ask for one, or add a policy with --claim instead"
+            f"programs send client_id={made['organization_id']}:{made['service_account_id']} and a token for the audience "
+            f"{made['audience']} to /connect/token: see docs/federation.md"
         )
-    return output.note(
-        f"programs send client_id={made['organization_id']}:{made['service_account_id']} and a token for the audience "
-        f"{made['audience']} to /connect/token: see docs/federation.md"
-    )
+
+    return output.Result(made, show)
 
 
 @trust.command("remove")
@@ -103,13 +104,13 @@ def add(
 @click.argument("policy_id", metavar="ID")
 @output.json_option
 @pass_target
-def remove(target: Target, account: str, policy_id: str, as_json: bool) -> None:
+def remove(target: Target, account: str, policy_id: str) -> output.Result:
     """Remove the trust policy ID of ACCOUNT. Tokens that were obtained by it become invalid within seconds."""
     from terracrew.client.http import segment
 
     api = target.api()
     api.delete(f"/service-accounts/{references.service_account(api, account)}/trust-policies/{segment(policy_id)}")
-    return output.as_json({"removed": policy_id}) if as_json else click.echo(f"removed {policy_id}")
+    return output.message({"removed": policy_id}, f"removed {policy_id}")
 
 
 def _claims(policy: dict[str, Any]) -> str:

@@ -46,7 +46,7 @@ _WIDE_COLUMNS: dict[str, _Cell] = {
 PROGRESS_BYTES = 1 << 20
 
 
-def _filters(command: Callable[..., None]) -> Callable[..., None]:
+def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that choose entries."""
     for add in reversed(_FILTERS):
         command = add(command)
@@ -72,7 +72,7 @@ def audit() -> None:
 @output.wide_option
 @output.json_option
 @pass_target
-def list_entries(target_server: Target, limit: int, wide: bool, as_json: bool, **filters: str | None) -> None:
+def list_entries(target_server: Target, limit: int, wide: bool, **filters: str | None) -> output.Result:
     """List the changes, newest first.
 
     --wide also shows the exact time, the address that the change came from, the name of the action (for --action) and
@@ -80,15 +80,19 @@ def list_entries(target_server: Target, limit: int, wide: bool, as_json: bool, *
     """
     api = target_server.api()
     items = list(islice(api.list("/audit", **filters), limit))
-    if as_json:
-        return output.as_json(items)
-    empty = "nothing that matches has been changed" if any(filters.values()) else "nothing has been changed yet"
-    columns = _COLUMNS | (_WIDE_COLUMNS if wide else {})
-    if items and (names := _organizations(target_server, api, filters)):
-        first: dict[str, _Cell] = {"ORGANIZATION": lambda entry: names.get(entry.get("organization_id"), "(removed)")}
-        columns = first | columns
-    rows = [[cell(entry) for cell in columns.values()] for entry in items]
-    return output.table(tuple(columns), rows, empty=empty, wide=wide)
+
+    def show() -> None:
+        empty = "nothing that matches has been changed" if any(filters.values()) else "nothing has been changed yet"
+        columns = _COLUMNS | (_WIDE_COLUMNS if wide else {})
+        if items and (names := _organizations(target_server, api, filters)):
+            first: dict[str, _Cell] = {
+                "ORGANIZATION": lambda entry: names.get(entry.get("organization_id"), "(removed)")
+            }
+            columns = first | columns
+        rows = [[cell(entry) for cell in columns.values()] for entry in items]
+        output.table(tuple(columns), rows, empty=empty, wide=wide)
+
+    return output.Result(items, show)
 
 
 def _organizations(target: Target, api: "Api", filters: Mapping[str, str | None]) -> dict[str | None, str]:

@@ -35,25 +35,26 @@ VERBS = (
 @click.argument("path", default="", shell_complete=name_completion.places)
 @output.json_option
 @pass_target
-def explain(target: Target, who: str, verb: str, path: str, as_json: bool) -> None:
+def explain(target: Target, who: str, verb: str, path: str) -> output.Result:
     """Explain whether WHO may VERB at PATH, a group or module, or at the organization without PATH.
 
     WHO is `me`, a user, or a service account by id or `group/name`. VERB is `tree`, `job`, `state`, `runner` or `access` with
     `.read` or, except for `job`, `.write`; or `job.run`, `job.cancel`, `job.approve`, `audit.read`, `server.admin`.
     """
     found = target.api().get("/access/explain", principal=who, verb=verb, path=path)
-    if as_json:
-        return output.as_json(found)
-    click.echo(f"{'Yes' if found['is_allowed'] else 'No'}: {found['sentence']}")
-    for depth, step in enumerate(found["steps"]):
-        click.echo(f"{'  ' * (depth + 1)}{_step(step)}")
-    for limit in found["limits"]:
-        click.echo(f"Limit: {limit}")
-    if found["sufficient_roles"]:
-        click.echo(f"Roles that would allow it: {', '.join(found['sufficient_roles'])}")
-        granters = [*found["can_be_granted_by"], "administrators of the server"]
-        click.echo(f"They can be granted by: {', '.join(granters)}")
-    return None
+
+    def show() -> None:
+        click.echo(f"{'Yes' if found['is_allowed'] else 'No'}: {found['sentence']}")
+        for depth, step in enumerate(found["steps"]):
+            click.echo(f"{'  ' * (depth + 1)}{_step(step)}")
+        for limit in found["limits"]:
+            click.echo(f"Limit: {limit}")
+        if found["sufficient_roles"]:
+            click.echo(f"Roles that would allow it: {', '.join(found['sufficient_roles'])}")
+            granters = [*found["can_be_granted_by"], "administrators of the server"]
+            click.echo(f"They can be granted by: {', '.join(granters)}")
+
+    return output.Result(found, show)
 
 
 def _step(step: dict[str, Any]) -> str:

@@ -23,29 +23,25 @@ def organization() -> None:
 @organization.command("list")
 @output.json_option
 @pass_target
-def list_organizations(target: Target, as_json: bool) -> None:
+def list_organizations(target: Target) -> output.Result:
     """List the organizations in which you may work. A star marks the one that commands are about."""
     api = target.api()
     items: list[dict[str, Any]] = list(api.list("/organizations"))
-    if as_json:
-        return output.as_json(items)
     current = api.get("/me")["organization_id"]
     rows = [(f"{i['name']}{' *' if i['id'] == current else ''}", i["id"], output.age(i["created_at"])) for i in items]
-    return output.table(("NAME", "ID", "CREATED"), rows, empty="no organizations")
+    return output.listing(items, ("NAME", "ID", "CREATED"), rows, empty="no organizations")
 
 
 @organization.command("show")
 @click.argument("name", shell_complete=name_completion.organizations)
 @output.json_option
 @pass_target
-def show(target: Target, name: str, as_json: bool) -> None:
+def show(target: Target, name: str) -> output.Result:
     """Show the organization NAME; its owners and administrators also see how much it has."""
     found = target.api().get(f"/organizations/{segment(name)}")
-    if as_json:
-        return output.as_json(found)
     contents = [(kind.replace("_", " "), str(count)) for kind, count in found["contents"].items()]
-    return output.facts(
-        [("name", found["name"]), ("id", found["id"]), *contents, ("created", output.age(found["created_at"]))]
+    return output.details(
+        found, [("name", found["name"]), ("id", found["id"]), *contents, ("created", output.age(found["created_at"]))]
     )
 
 
@@ -54,13 +50,14 @@ def show(target: Target, name: str, as_json: bool) -> None:
 @click.option("--owner", metavar="USER", shell_complete=name_completion.users, help="A user who becomes its owner.")
 @output.json_option
 @pass_target
-def create(target: Target, name: str, owner: str | None, as_json: bool) -> None:
+def create(target: Target, name: str, owner: str | None) -> output.Result:
     """Create the organization NAME. Only administrators may."""
     made = target.api().post("/organizations", {"name": name} | ({"owner": owner} if owner else {}))
-    if as_json:
-        return output.as_json(made)
-    click.echo(f"created organization {made['name']} ({made['id']})")
-    return output.note(f"next: terracrew --organization {name} user create NAME")
+    return output.message(
+        made,
+        f"created organization {made['name']} ({made['id']})",
+        f"next: terracrew --organization {name} user create NAME",
+    )
 
 
 @organization.command("update")
@@ -68,10 +65,10 @@ def create(target: Target, name: str, owner: str | None, as_json: bool) -> None:
 @click.option("--name", "new_name", required=True, metavar="NAME", help="A new name.")
 @output.json_option
 @pass_target
-def update(target: Target, name: str, new_name: str, as_json: bool) -> None:
+def update(target: Target, name: str, new_name: str) -> output.Result:
     """Rename the organization NAME. Client ids that begin with its name have to be changed; those with its id need not."""
     made = target.api().patch(f"/organizations/{segment(name)}", {"name": new_name})
-    return output.as_json(made) if as_json else click.echo(f"renamed organization {name} to {made['name']}")
+    return output.message(made, f"renamed organization {name} to {made['name']}")
 
 
 @organization.command("delete")
@@ -79,9 +76,9 @@ def update(target: Target, name: str, new_name: str, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def delete(target: Target, name: str, yes: bool, as_json: bool) -> None:
+def delete(target: Target, name: str, yes: bool) -> output.Result:
     """Delete the organization NAME, which must be empty."""
     if not yes:
         output.ask(f"Delete the organization {name}?", "Not deleted.")
     target.api().delete(f"/organizations/{segment(name)}")
-    return output.as_json({"deleted": name}) if as_json else click.echo(f"deleted organization {name}")
+    return output.message({"deleted": name}, f"deleted organization {name}")

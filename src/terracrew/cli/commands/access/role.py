@@ -15,7 +15,7 @@ from terracrew.errors import Invalid, NotFound
 ROLES = ("viewer", "operator", "approver", "owner")
 
 
-def _arguments_of_a_grant(command: Callable[..., None]) -> Callable[..., None]:
+def _arguments_of_a_grant(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the arguments that name a role, who has it, and where it is granted."""
     for add in (
         click.option(
@@ -75,17 +75,13 @@ def role() -> None:
 @click.option("--own", "is_own", is_flag=True, help="With --group or --module: leave out what applies from above.")
 @output.json_option
 @pass_target
-def list_roles(
-    target: Target, group: str | None, module: str | None, who: str | None, is_own: bool, as_json: bool
-) -> None:
+def list_roles(target: Target, group: str | None, module: str | None, who: str | None, is_own: bool) -> output.Result:
     """List who has which role where, and who granted it."""
     if group is not None and module is not None:
         raise Invalid("give either --group or --module, not both")
     path = group if group is not None else module
     query = {"principal": who} if path is None else {"principal": who, "path": path, "inherited": not is_own}
     items = list(target.api().list("/roles", **query))
-    if as_json:
-        return output.as_json(items)
     rows = [
         (
             i["principal_name"] or i["principal_id"],
@@ -98,7 +94,7 @@ def list_roles(
         for i in items
     ]
     columns = ("WHO", "ROLE", "WHERE", "GRANTED BY", "WHEN", "EXPIRES")
-    return output.table(columns, rows, empty="no roles: `terracrew role grant`")
+    return output.listing(items, columns, rows, empty="no roles: `terracrew role grant`")
 
 
 @role.command(
@@ -120,8 +116,7 @@ def grant(
     group: str | None,
     module: str | None,
     expires_in_days: int | None,
-    as_json: bool,
-) -> None:
+) -> output.Result:
     """Give WHO (a user, or a service account by id or `group/name`) the role ROLE.
 
     A role in a group also applies to everything below the group.
@@ -129,17 +124,15 @@ def grant(
     kind, path = _checked_place(group, module)
     wanted = {"principal": who, "role": role, "kind": kind, "path": path}
     made = target.api().post("/roles", wanted | ({"expires_in_days": expires_in_days} if expires_in_days else {}))
-    if as_json:
-        return output.as_json(made)
     until = f" for {expires_in_days} days" if expires_in_days else ""
-    return click.echo(f"{who} is {role} of {_place(made)}{until}")
+    return output.message(made, f"{who} is {role} of {_place(made)}{until}")
 
 
 @role.command("revoke")
 @_arguments_of_a_grant
 @output.json_option
 @pass_target
-def revoke(target: Target, who: str, role: str, group: str | None, module: str | None, as_json: bool) -> None:
+def revoke(target: Target, who: str, role: str, group: str | None, module: str | None) -> output.Result:
     """Take the role ROLE away from WHO, with immediate effect."""
     kind, path = _checked_place(group, module)
     api = target.api()
@@ -149,9 +142,9 @@ def revoke(target: Target, who: str, role: str, group: str | None, module: str |
             break
     else:
         raise NotFound(f"{who} is not {role} of {path or 'the organization'}", hint="`terracrew role list` lists them")
-    if as_json:
-        return output.as_json({"revoked": role, "who": who, "path": path})
-    return click.echo(f"{who} is no longer {role} of {path or 'the organization'}")
+    return output.message(
+        {"revoked": role, "who": who, "path": path}, f"{who} is no longer {role} of {path or 'the organization'}"
+    )
 
 
 def _place(binding: dict[str, Any]) -> str:

@@ -21,28 +21,25 @@ def service_account() -> None:
 @click.argument("group", default="", shell_complete=name_completion.groups)
 @output.json_option
 @pass_target
-def list_accounts(target: Target, group: str, as_json: bool) -> None:
+def list_accounts(target: Target, group: str) -> output.Result:
     """List the service accounts of GROUP and below it, or of the organization."""
     items = list(target.api().list("/service-accounts", group=group or None))
-    if as_json:
-        return output.as_json(items)
     rows = [(i["name"], i["group"] or "(organization)", _status(i), output.age(i["created_at"])) for i in items]
     empty = "no service accounts: `terracrew service-account create NAME`"
-    return output.table(("NAME", "GROUP", "STATUS", "CREATED"), rows, empty=empty)
+    return output.listing(items, ("NAME", "GROUP", "STATUS", "CREATED"), rows, empty=empty)
 
 
 @service_account.command("show")
 @click.argument("account", shell_complete=name_completion.service_accounts)
 @output.json_option
 @pass_target
-def show(target: Target, account: str, as_json: bool) -> None:
+def show(target: Target, account: str) -> output.Result:
     """Show ACCOUNT with its roles and the runners that use it."""
     api = target.api()
     found = api.get(f"/service-accounts/{references.service_account(api, account)}")
-    if as_json:
-        return output.as_json(found)
     roles = [f"{each['role']} of {each['path'] or 'the organization'}" for each in found["roles"]]
-    return output.facts(
+    return output.details(
+        found,
         [
             ("name", found["name"]),
             ("id", found["id"]),
@@ -51,7 +48,7 @@ def show(target: Target, account: str, as_json: bool) -> None:
             ("roles", roles or "none"),
             ("runners", [each["path"] for each in found["runners"]] or "none"),
             ("created", output.age(found["created_at"])),
-        ]
+        ],
     )
 
 
@@ -66,7 +63,7 @@ def show(target: Target, account: str, as_json: bool) -> None:
 )
 @output.json_option
 @pass_target
-def update(target: Target, account: str, new_name: str | None, is_disabled: bool | None, as_json: bool) -> None:
+def update(target: Target, account: str, new_name: str | None, is_disabled: bool | None) -> output.Result:
     """Rename, disable or enable ACCOUNT. Runners that use a disabled account get no jobs."""
     given = {"name": new_name, "is_disabled": is_disabled}
     changes = {field: value for field, value in given.items() if value is not None}
@@ -74,9 +71,7 @@ def update(target: Target, account: str, new_name: str | None, is_disabled: bool
         raise Invalid("no option was given that changes it: see `terracrew service-account update --help`")
     api = target.api()
     made = api.patch(f"/service-accounts/{references.service_account(api, account)}", changes)
-    if as_json:
-        return output.as_json(made)
-    return click.echo(f"service account {made['name']} is {_status(made)}")
+    return output.message(made, f"service account {made['name']} is {_status(made)}")
 
 
 @service_account.command(
@@ -97,18 +92,20 @@ def update(target: Target, account: str, new_name: str | None, is_disabled: bool
 )
 @output.json_option
 @pass_target
-def create(target: Target, name: str, group: str, as_json: bool) -> None:
+def create(target: Target, name: str, group: str) -> output.Result:
     """Create the service account NAME. It has no role and no secret yet."""
     made = target.api().post("/service-accounts", {"name": name, "group": group})
-    if as_json:
-        return output.as_json(made)
-    click.echo(f"created service account {made['name']} ({made['id']})")
-    # The role is suggested for the account's own group: without --group it would apply to the whole organization.
-    # An account of the organization has no path, and a user may have the same name.
-    named = f"{made['group']}/{made['name']}" if made.get("group") else made["id"]
-    output.note(f"next: terracrew role grant {named} operator{f' --group {group}' if group else ''}")
-    output.note(f"and:  terracrew service-account add-secret {named}")
-    return output.note(f"or, without a secret:  terracrew service-account trust add {named} --issuer URL --claim sub=…")
+
+    def show() -> None:
+        click.echo(f"created service account {made['name']} ({made['id']})")
+        # The role is suggested for the account's own group: without --group it would apply to the whole organization.
+        # An account of the organization has no path, and a user may have the same name.
+        named = f"{made['group']}/{made['name']}" if made.get("group") else made["id"]
+        output.note(f"next: terracrew role grant {named} operator{f' --group {group}' if group else ''}")
+        output.note(f"and:  terracrew service-account add-secret {named}")
+        output.note(f"or, without a secret:  terracrew service-account trust add {named} --issuer URL --claim sub=…")
+
+    return output.Result(made, show)
 
 
 @service_account.command("delete")
@@ -116,30 +113,28 @@ def create(target: Target, name: str, group: str, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def delete(target: Target, account: str, yes: bool, as_json: bool) -> None:
+def delete(target: Target, account: str, yes: bool) -> output.Result:
     """Delete ACCOUNT with its secrets and roles."""
     if not yes:
         output.ask(f"Delete the service account {account} with its secrets and roles?", "Not deleted.")
     api = target.api()
     api.delete(f"/service-accounts/{references.service_account(api, account)}")
-    return output.as_json({"deleted": account}) if as_json else click.echo(f"deleted service account {account}")
+    return output.message({"deleted": account}, f"deleted service account {account}")
 
 
 @service_account.command("secrets")
 @click.argument("account", shell_complete=name_completion.service_accounts)
 @output.json_option
 @pass_target
-def secrets(target: Target, account: str, as_json: bool) -> None:
+def secrets(target: Target, account: str) -> output.Result:
     """List the secrets of ACCOUNT, without their values."""
     api = target.api()
     items = api.get(f"/service-accounts/{references.service_account(api, account)}/secrets")["items"]
-    if as_json:
-        return output.as_json(items)
     rows = [
         (i["id"], output.age(i["created_at"]), output.age(i["last_used_at"]), output.age(i["expires_at"]))
         for i in items
     ]
-    return output.table(("ID", "CREATED", "LAST USED", "EXPIRES"), rows, empty=f"{account} has no secrets")
+    return output.listing(items, ("ID", "CREATED", "LAST USED", "EXPIRES"), rows, empty=f"{account} has no secrets")
 
 
 @service_account.command("add-secret")
@@ -147,18 +142,20 @@ def secrets(target: Target, account: str, as_json: bool) -> None:
 @click.option("--expires-in-days", type=numbers.Whole(1, 3650), metavar="N", help="Expires after N days.")
 @output.json_option
 @pass_target
-def add_secret(target: Target, account: str, expires_in_days: int | None, as_json: bool) -> None:
+def add_secret(target: Target, account: str, expires_in_days: int | None) -> output.Result:
     """Add a secret to ACCOUNT and print the client id and the secret. The secret is shown only once."""
     api = target.api()
     body = {"expires_in_days": expires_in_days} if expires_in_days else {}
     made = api.post(f"/service-accounts/{references.service_account(api, account)}/secrets", body)
-    if as_json:
-        return output.as_json(made)
-    output.note(
-        "store the secret now, it is not shown again; programs exchange both values for a token at /connect/token"
-    )
-    click.echo(f"client_id={made['client_id']}")
-    return click.echo(f"client_secret={made['client_secret']}")
+
+    def show() -> None:
+        output.note(
+            "store the secret now, it is not shown again; programs exchange both values for a token at /connect/token"
+        )
+        click.echo(f"client_id={made['client_id']}")
+        click.echo(f"client_secret={made['client_secret']}")
+
+    return output.Result(made, show)
 
 
 @service_account.command("revoke-secret")
@@ -166,13 +163,13 @@ def add_secret(target: Target, account: str, expires_in_days: int | None, as_jso
 @click.argument("secret_id", metavar="ID")
 @output.json_option
 @pass_target
-def revoke_secret(target: Target, account: str, secret_id: str, as_json: bool) -> None:
+def revoke_secret(target: Target, account: str, secret_id: str) -> output.Result:
     """Revoke the secret ID of ACCOUNT. Tokens that were obtained with it become invalid within seconds."""
     from terracrew.client.http import segment
 
     api = target.api()
     api.delete(f"/service-accounts/{references.service_account(api, account)}/secrets/{segment(secret_id)}")
-    return output.as_json({"revoked": secret_id}) if as_json else click.echo(f"revoked {secret_id}")
+    return output.message({"revoked": secret_id}, f"revoked {secret_id}")
 
 
 service_account.add_command(account_runners.assign)

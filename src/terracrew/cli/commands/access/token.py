@@ -27,7 +27,7 @@ def token() -> None:
 @click.option("--no-end", is_flag=True, help="Never expires. Whoever finds it can use it until somebody revokes it.")
 @output.json_option
 @pass_target
-def create(target: Target, name: str, expires_in_days: int | None, no_end: bool, as_json: bool) -> None:
+def create(target: Target, name: str, expires_in_days: int | None, no_end: bool) -> output.Result:
     """Create a token called NAME. It is printed once, and it is the only line on standard output."""
     if no_end and expires_in_days:
         raise click.UsageError("--no-end and --expires-in-days exclude each other")
@@ -35,32 +35,29 @@ def create(target: Target, name: str, expires_in_days: int | None, no_end: bool,
     if no_end or expires_in_days:
         body["expires_in_days"] = expires_in_days
     made = target.api().post("/tokens", body)
-    if as_json:
-        return output.as_json(made)
     ends = f"it ends {output.moment(made['expires_at'])}" if made.get("expires_at") else "it never ends by itself"
-    output.note(
-        f"store the token {made['name']} now, it is not shown again; {ends}, and `terracrew token revoke {made['name']}` revokes it"
+    return output.message(
+        made,
+        made["token"],
+        before=f"store the token {made['name']} now, it is not shown again; {ends}, and `terracrew token revoke {made['name']}` revokes it",
     )
-    return click.echo(made["token"])
 
 
 @token.command("list")
 @click.option("--user", metavar="NAME", shell_complete=name_completion.users, help="List the tokens of another user.")
 @output.json_option
 @pass_target
-def list_tokens(target: Target, user: str | None, as_json: bool) -> None:
+def list_tokens(target: Target, user: str | None) -> output.Result:
     """List your tokens, without their values."""
     from terracrew.client.http import segment
 
     items = list(target.api().list(f"/users/{segment(user)}/tokens" if user else "/tokens"))
-    if as_json:
-        return output.as_json(items)
     rows = [
         (i["name"], output.age(i["created_at"]), output.age(i.get("last_used_at")), output.age(i.get("expires_at")))
         for i in items
     ]
-    return output.table(
-        ("NAME", "CREATED", "LAST USED", "EXPIRES"), rows, empty="no tokens: `terracrew token create NAME`"
+    return output.listing(
+        items, ("NAME", "CREATED", "LAST USED", "EXPIRES"), rows, empty="no tokens: `terracrew token create NAME`"
     )
 
 
@@ -69,7 +66,7 @@ def list_tokens(target: Target, user: str | None, as_json: bool) -> None:
 @click.option("--user", metavar="NAME", shell_complete=name_completion.users, help="Revoke a token of another user.")
 @output.json_option
 @pass_target
-def revoke(target: Target, token: str, user: str | None, as_json: bool) -> None:
+def revoke(target: Target, token: str, user: str | None) -> output.Result:
     """Revoke the token with this name or id. It becomes invalid at once."""
     from terracrew.client.http import segment
 
@@ -78,6 +75,4 @@ def revoke(target: Target, token: str, user: str | None, as_json: bool) -> None:
         api.delete(f"/users/{segment(user)}/tokens/{segment(references.token_of(api, user, token))}")
     else:
         api.delete(f"/tokens/{segment(references.token(api, token))}")
-    if as_json:
-        return output.as_json({"revoked": token})
-    return click.echo(f"revoked {token}")
+    return output.message({"revoked": token}, f"revoked {token}")

@@ -22,29 +22,26 @@ def user() -> None:
 @click.option("--search", metavar="TEXT", help="Only users whose names contain TEXT.")
 @output.json_option
 @pass_target
-def list_users(target: Target, search: str | None, as_json: bool) -> None:
+def list_users(target: Target, search: str | None) -> output.Result:
     """List the users."""
     items = list(target.api().list("/users", search=search))
-    if as_json:
-        return output.as_json(items)
     rows = [
         (i["name"], _status(i), i["is_system_admin"], output.age(i["last_login_at"]), output.age(i["created_at"]))
         for i in items
     ]
-    return output.table(("NAME", "STATUS", "ADMINISTRATOR", "LAST LOGIN", "CREATED"), rows, empty="no users")
+    return output.listing(items, ("NAME", "STATUS", "ADMINISTRATOR", "LAST LOGIN", "CREATED"), rows, empty="no users")
 
 
 @user.command("show")
 @click.argument("name", default="me", shell_complete=name_completion.users)
 @output.json_option
 @pass_target
-def show(target: Target, name: str, as_json: bool) -> None:
+def show(target: Target, name: str) -> output.Result:
     """Show the user NAME, or yourself without NAME."""
     found = target.api().get(f"/users/{segment(name)}")
-    if as_json:
-        return output.as_json(found)
     roles = [f"{each['role']} of {each['path'] or 'the organization'}" for each in found["roles"]]
-    return output.facts(
+    return output.details(
+        found,
         [
             ("name", found["name"]),
             ("id", found["id"]),
@@ -55,7 +52,7 @@ def show(target: Target, name: str, as_json: bool) -> None:
             ("API tokens", found["tokens"]),
             ("last login", output.age(found["last_login_at"])),
             ("created", output.age(found["created_at"])),
-        ]
+        ],
     )
 
 
@@ -75,20 +72,23 @@ def show(target: Target, name: str, as_json: bool) -> None:
 )
 @output.json_option
 @pass_target
-def create(target: Target, name: str, is_system_admin: bool, as_json: bool) -> None:
+def create(target: Target, name: str, is_system_admin: bool) -> output.Result:
     """Create the user NAME and print a link with which they log in once and set a password."""
     made = target.api().post("/users", {"name": name, "is_system_admin": is_system_admin})
-    if as_json:
-        return output.as_json(made)
-    if made["link"]:
-        output.note(f"created {name}; this link works once:")
-        click.echo(made["link"])
-    else:
-        output.note(
-            f"created {name} without a login link, which is a login and not for an API token: log in to the dashboard and reset "
-            f"{name} there, or run `terracrew user reset {name}` on the server's machine"
-        )
-    return None if is_system_admin else output.note(f"give a role: terracrew role grant {name} operator --group PATH")
+
+    def show() -> None:
+        if made["link"]:
+            output.note(f"created {name}; this link works once:")
+            click.echo(made["link"])
+        else:
+            output.note(
+                f"created {name} without a login link, which is a login and not for an API token: log in to the dashboard and reset "
+                f"{name} there, or run `terracrew user reset {name}` on the server's machine"
+            )
+        if not is_system_admin:
+            output.note(f"give a role: terracrew role grant {name} operator --group PATH")
+
+    return output.Result(made, show)
 
 
 @user.command("update")
@@ -97,16 +97,14 @@ def create(target: Target, name: str, is_system_admin: bool, as_json: bool) -> N
 @click.option("--admin/--no-admin", "is_system_admin", default=None, help="Whether the user is an administrator.")
 @output.json_option
 @pass_target
-def update(target: Target, name: str, new_name: str | None, is_system_admin: bool | None, as_json: bool) -> None:
+def update(target: Target, name: str, new_name: str | None, is_system_admin: bool | None) -> output.Result:
     """Rename the user NAME, or decide whether they are an administrator of the server."""
     given = {"name": new_name, "is_system_admin": is_system_admin}
     changes = {field: value for field, value in given.items() if value is not None}
     if not changes:
         raise Invalid("no option was given that changes the user: see `terracrew user update --help`")
     made = target.api().patch(f"/users/{segment(name)}", changes)
-    if as_json:
-        return output.as_json(made)
-    return click.echo(f"updated user {made['name']}: {', '.join(changes)}")
+    return output.message(made, f"updated user {made['name']}: {', '.join(changes)}")
 
 
 @user.command("disable")
@@ -114,20 +112,20 @@ def update(target: Target, name: str, new_name: str | None, is_system_admin: boo
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def disable(target: Target, name: str, yes: bool, as_json: bool) -> None:
+def disable(target: Target, name: str, yes: bool) -> output.Result:
     """Disable the user NAME. Their sessions and tokens end at once."""
     if not yes:
         output.ask(f"Disable {name}? Their sessions and tokens end at once.", "Not disabled.")
-    _set_disabled(target, name, True, as_json)
+    return _set_disabled(target, name, True)
 
 
 @user.command("enable")
 @click.argument("name", shell_complete=name_completion.users)
 @output.json_option
 @pass_target
-def enable(target: Target, name: str, as_json: bool) -> None:
+def enable(target: Target, name: str) -> output.Result:
     """Enable the user NAME again."""
-    _set_disabled(target, name, False, as_json)
+    return _set_disabled(target, name, False)
 
 
 @user.command("reset")
@@ -135,7 +133,7 @@ def enable(target: Target, name: str, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def reset(target: Target, name: str, yes: bool, as_json: bool) -> None:
+def reset(target: Target, name: str, yes: bool) -> output.Result:
     """Print a link with which the user NAME sets a new password.
 
     Their password, their sessions and their API tokens end at once. A user who has lost their invitation gets a new one.
@@ -143,10 +141,9 @@ def reset(target: Target, name: str, yes: bool, as_json: bool) -> None:
     if not yes:
         output.ask(f"Reset {name}? Their password, sessions and API tokens end at once.", "Not reset.")
     made = target.api().post(f"/users/{segment(name)}/reset")
-    if as_json:
-        return output.as_json(made)
-    output.note(f"reset {made['user']['name']}; this link works once, within a day:")
-    return click.echo(made["link"])
+    return output.message(
+        made, made["link"], before=f"reset {made['user']['name']}; this link works once, within a day:"
+    )
 
 
 @user.command("delete")
@@ -154,25 +151,23 @@ def reset(target: Target, name: str, yes: bool, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def delete(target: Target, name: str, yes: bool, as_json: bool) -> None:
+def delete(target: Target, name: str, yes: bool) -> output.Result:
     """Delete the user NAME with their sessions, tokens and roles. The audit log keeps what they did."""
     if not yes:
         output.ask(f"Delete {name} with their sessions, tokens and roles?", "Not deleted.")
     target.api().delete(f"/users/{segment(name)}")
-    return output.as_json({"deleted": name}) if as_json else click.echo(f"deleted user {name}")
+    return output.message({"deleted": name}, f"deleted user {name}")
 
 
 @user.command("sessions")
 @click.argument("name", default="me", shell_complete=name_completion.users)
 @output.json_option
 @pass_target
-def sessions(target: Target, name: str, as_json: bool) -> None:
+def sessions(target: Target, name: str) -> output.Result:
     """List the dashboard sessions of the user NAME, or your own without NAME."""
     items = list(target.api().list(f"/users/{segment(name)}/sessions"))
-    if as_json:
-        return output.as_json(items)
     rows = [(i["id"], i["address"], output.age(i["created_at"]), output.age(i["seen_at"])) for i in items]
-    return output.table(("ID", "ADDRESS", "STARTED", "LAST USED"), rows, empty="no sessions")
+    return output.listing(items, ("ID", "ADDRESS", "STARTED", "LAST USED"), rows, empty="no sessions")
 
 
 @user.command("end-sessions")
@@ -180,7 +175,7 @@ def sessions(target: Target, name: str, as_json: bool) -> None:
 @click.option("--session", metavar="ID", help="End only this session; `terracrew user sessions NAME` lists them.")
 @output.json_option
 @pass_target
-def end_sessions(target: Target, name: str, session: str | None, as_json: bool) -> None:
+def end_sessions(target: Target, name: str, session: str | None) -> output.Result:
     """End all dashboard sessions of the user NAME. Their API tokens stay valid."""
     place = f"/users/{segment(name)}/sessions"
     if session:
@@ -188,15 +183,13 @@ def end_sessions(target: Target, name: str, session: str | None, as_json: bool) 
         ended = 1
     else:
         ended = target.api().delete(place)["ended"]
-    if as_json:
-        return output.as_json({"ended": ended})
-    return click.echo(f"ended {ended} session{'' if ended == 1 else 's'} of {name}")
+    return output.message({"ended": ended}, f"ended {ended} session{'' if ended == 1 else 's'} of {name}")
 
 
 @user.command("password")
 @output.json_option
 @pass_target
-def password(target: Target, as_json: bool) -> None:
+def password(target: Target) -> output.Result:
     """Change your password. All your sessions and API tokens end, including the token of this command line.
 
     Without a terminal, the current and the new password are read from standard input, each on its own line.
@@ -208,20 +201,18 @@ def password(target: Target, as_json: bool) -> None:
     else:
         current, new = (sys.stdin.readline().rstrip("\n") for _ in range(2))
     made = target.api().post("/me/password", {"current_password": current or None, "new_password": new})
-    if as_json:
-        return output.as_json(made)
-    click.echo("changed your password")
-    ended = f"ended {made['sessions_ended']} sessions and {made['tokens_revoked']} API tokens"
-    return output.note(
-        f"{ended}: log in with the new password, and create new tokens for scripts and `terracrew login`"
-    )
+
+    def show() -> None:
+        click.echo("changed your password")
+        ended = f"ended {made['sessions_ended']} sessions and {made['tokens_revoked']} API tokens"
+        output.note(f"{ended}: log in with the new password, and create new tokens for scripts and `terracrew login`")
+
+    return output.Result(made, show)
 
 
-def _set_disabled(target: Target, name: str, is_disabled: bool, as_json: bool) -> None:
+def _set_disabled(target: Target, name: str, is_disabled: bool) -> output.Result:
     made = target.api().patch(f"/users/{segment(name)}", {"is_disabled": is_disabled})
-    if as_json:
-        return output.as_json(made)
-    return click.echo(f"{made['name']} is {_status(made)}")
+    return output.message(made, f"{made['name']} is {_status(made)}")
 
 
 def _status(found: dict[str, Any]) -> str:

@@ -26,7 +26,7 @@ _identity = click.argument("identity", shell_complete=name_completion.cloud_iden
 )
 @output.json_option
 @pass_target
-def test(target: Target, identity: str, detach: bool, timeout: float | None, as_json: bool) -> int:
+def test(target: Target, identity: str, detach: bool, timeout: float | None) -> output.Result:
     """Test IDENTITY: sign in, check each permission, quotas and networks. Nothing is changed in the account.
 
     The exit code is 1 if a check has failed. Each failed check says how to mend it.
@@ -34,17 +34,8 @@ def test(target: Target, identity: str, detach: bool, timeout: float | None, as_
     api = target.api()
     job: dict[str, Any] = api.post(f"{api_path(identity)}/test", {})
     if detach:
-        if as_json:
-            output.as_json(job)
-        else:
-            click.echo(f"{job['type']} #{job['number']} of {job['target_name']} is {job['status']}")
-        return 0
-    ended = fleet_progress.follow(api, job["id"], timeout=timeout, is_shown=not as_json)
-    if as_json:
-        output.as_json(ended)
-    else:
-        fleet_progress.print_end(ended)
-    return 0 if ended["status"] == "SUCCEEDED" else 1
+        return output.message(job, f"{job['type']} #{job['number']} of {job['target_name']} is {job['status']}")
+    return fleet_progress.follow(api, job["id"], timeout=timeout)
 
 
 @click.command(
@@ -58,25 +49,26 @@ def test(target: Target, identity: str, detach: bool, timeout: float | None, as_
 @click.option("--only", metavar="NAME", help="Print this text alone: trust, permissions, opentofu; objects, flags.")
 @output.json_option
 @pass_target
-def show_policies(target: Target, identity: str, only: str | None, as_json: bool) -> None:
+def show_policies(target: Target, identity: str, only: str | None) -> output.Result:
     """Print what to paste into the account of IDENTITY: who may use its role, and the least that it must be allowed."""
     found = target.api().get(f"{api_path(identity)}/policies")
     documents: list[dict[str, Any]] = found["documents"]
-    if as_json:
-        return output.as_json(found)
     if only is not None:
         chosen = next((each for each in documents if each["name"] == only), None)
         if chosen is None:
             names = ", ".join(each["name"] for each in documents)
             raise click.UsageError(f"--only {only}: this identity has {names}")
-        return click.echo(chosen["text"].rstrip("\n"))
-    for each in documents:
-        if each["name"] != "opentofu":
-            output.note(f"{each['title']}: {each['about']}")
-            click.echo(each["text"].rstrip("\n") + "\n")
-    if any(each["name"] == "opentofu" for each in documents):
-        output.note(f"For OpenTofu: `terracrew cloud-identity policies {identity} --only opentofu`")
-    return None
+        return output.message(found, chosen["text"].rstrip("\n"))
+
+    def show() -> None:
+        for each in documents:
+            if each["name"] != "opentofu":
+                output.note(f"{each['title']}: {each['about']}")
+                click.echo(each["text"].rstrip("\n") + "\n")
+        if any(each["name"] == "opentofu" for each in documents):
+            output.note(f"For OpenTofu: `terracrew cloud-identity policies {identity} --only opentofu`")
+
+    return output.Result(found, show)
 
 
 @click.command("report", epilog=output.examples("terracrew cloud-identity report aws-prod"))
@@ -84,26 +76,25 @@ def show_policies(target: Target, identity: str, only: str | None, as_json: bool
 @click.option("--last", "is_last", is_flag=True, help="Show what the last look found, without asking the cloud.")
 @output.json_option
 @pass_target
-def look(target: Target, identity: str, is_last: bool, as_json: bool) -> None:
+def look(target: Target, identity: str, is_last: bool) -> output.Result:
     """List what of ours is in the account of IDENTITY, why, who owns it, and what it costs a month."""
     api, path = target.api(), f"{api_path(identity)}/report"
     found = api.get(path) if is_last else api.post(path, {})
-    if as_json:
-        return output.as_json(found)
     if found["looked_at"] is None:
-        return output.note(f"nobody has looked yet: `terracrew cloud-identity report {identity}`")
+        note = f"nobody has looked yet: `terracrew cloud-identity report {identity}`"
+        return output.Result(found, lambda: output.note(note))
+    resources: list[dict[str, Any]] = found["resources"]
     rows = [
         (_owner(each), each["kind"], each["name"], _made_by(each), _dollars(each["dollars_a_month"]), each["why"])
-        for each in found["resources"]
+        for each in resources
     ]
-    output.table(("OWNER", "KIND", "NAME", "MADE BY", "A MONTH", "WHY"), rows, empty="nothing of ours is there")
-    for each in found["resources"]:
-        if each["owner"] != "runner":
-            output.note(f"{each['kind']} {each['name']}: {each['owner_words']}")
+    notes = [f"{each['kind']} {each['name']}: {each['owner_words']}" for each in resources if each["owner"] != "runner"]
     unpriced = f", and {found['unpriced']} without a known price" if found["unpriced"] else ""
-    return output.note(
+    notes.append(
         f"{_dollars(found['dollars_a_month'])} a month by list prices{unpriced}; looked {output.age(found['looked_at'])}"
     )
+    columns = ("OWNER", "KIND", "NAME", "MADE BY", "A MONTH", "WHY")
+    return output.listing(found, columns, rows, empty="nothing of ours is there", notes=notes)
 
 
 def _owner(resource: dict[str, Any]) -> str:

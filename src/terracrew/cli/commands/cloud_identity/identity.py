@@ -57,17 +57,15 @@ def _settings(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @output.json_option
 @pass_target
-def list_identities(target: Target, usable_in: str | None, as_json: bool) -> None:
+def list_identities(target: Target, usable_in: str | None) -> output.Result:
     """List cloud identities, with the runners that are deployed with them and how their last test ended."""
     items = list(target.api().list("/cloud-identities", usable_in=usable_in))
-    if as_json:
-        return output.as_json(items)
     rows = [
         (each["path"], each["location"], each["way"], _last_test(each), [found["path"] for found in each["runners"]])
         for each in items
     ]
     empty = "no cloud identities: `terracrew cloud-identity create NAME --role-arn ARN --region REGION`"
-    return output.table(("IDENTITY", "WHERE", "WAY", "LAST TEST", "RUNNERS"), rows, empty=empty)
+    return output.listing(items, ("IDENTITY", "WHERE", "WAY", "LAST TEST", "RUNNERS"), rows, empty=empty)
 
 
 @cloud_identity.command(
@@ -91,16 +89,15 @@ def list_identities(target: Target, usable_in: str | None, as_json: bool) -> Non
 @_settings
 @output.json_option
 @pass_target
-def create(target: Target, name: str, group: str, kind: str | None, as_json: bool, **given: Any) -> None:
+def create(target: Target, name: str, group: str, kind: str | None, **given: Any) -> output.Result:
     """Create a cloud identity called NAME. `policies` then prints what the account needs, and `test` tries it."""
     body = {"name": name, "group": group} | ({"kind": kind} if kind else {}) | _chosen(given)
     made = target.api().post("/cloud-identities", body)
-    if as_json:
-        return output.as_json(made)
-    click.echo(f"created the cloud identity {made['path']} for {made['location']}")
-    return output.note(
+    return output.message(
+        made,
+        f"created the cloud identity {made['path']} for {made['location']}",
         f"Next: `terracrew cloud-identity policies {made['path']}` prints what to paste into the account, and\n"
-        f"`terracrew cloud-identity test {made['path']}` tries it."
+        f"`terracrew cloud-identity test {made['path']}` tries it.",
     )
 
 
@@ -108,12 +105,11 @@ def create(target: Target, name: str, group: str, kind: str | None, as_json: boo
 @click.argument("identity", shell_complete=name_completion.cloud_identities)
 @output.json_option
 @pass_target
-def show(target: Target, identity: str, as_json: bool) -> None:
+def show(target: Target, identity: str) -> output.Result:
     """Show IDENTITY with the runners that are deployed with it."""
     found = target.api().get(api_path(identity))
-    if as_json:
-        return output.as_json(found)
-    return output.facts(
+    return output.details(
+        found,
         [
             ("identity", found["path"]),
             ("id", found["id"]),
@@ -128,7 +124,7 @@ def show(target: Target, identity: str, as_json: bool) -> None:
             ("last test", _last_test(found)),
             ("runners", [each["path"] for each in found["runners"]] or "none"),
             ("created", output.age(found["created_at"])),
-        ]
+        ],
     )
 
 
@@ -140,15 +136,13 @@ def show(target: Target, identity: str, as_json: bool) -> None:
 @_settings
 @output.json_option
 @pass_target
-def update(target: Target, identity: str, new_name: str | None, as_json: bool, **given: Any) -> None:
+def update(target: Target, identity: str, new_name: str | None, **given: Any) -> output.Result:
     """Change IDENTITY. While runners are deployed with it, its account and region stay."""
     changes = _chosen(given) | ({"name": new_name} if new_name else {})
     if not changes:
         raise Invalid("no option was given that changes it: see `terracrew cloud-identity update --help`")
     made = target.api().patch(api_path(identity), changes)
-    if as_json:
-        return output.as_json(made)
-    return click.echo(f"changed the cloud identity {made['path']} for {made['location']}")
+    return output.message(made, f"changed the cloud identity {made['path']} for {made['location']}")
 
 
 @cloud_identity.command("delete")
@@ -156,14 +150,14 @@ def update(target: Target, identity: str, new_name: str | None, as_json: bool, *
 @click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 @output.json_option
 @pass_target
-def delete(target: Target, identity: str, yes: bool, as_json: bool) -> None:
+def delete(target: Target, identity: str, yes: bool) -> output.Result:
     """Delete IDENTITY, if no runner is deployed with it. One that is created again has another subject."""
     api = target.api()
     if not yes:
         found = api.get(api_path(identity))
         output.ask(f"{found['path']} is deleted. The policies of {found['location']} stay there.", "Not deleted.")
     api.delete(api_path(identity))
-    return output.as_json({"deleted": identity}) if as_json else click.echo(f"deleted {identity}")
+    return output.message({"deleted": identity}, f"deleted {identity}")
 
 
 for _command in (test, show_policies, look):

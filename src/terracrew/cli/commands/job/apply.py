@@ -37,8 +37,7 @@ def apply(
     stop_at_approval: bool,
     timeout: float | None,
     color: bool | None,
-    as_json: bool,
-) -> int:
+) -> output.Result:
     """Show the plan of the PLAN job JOB, and apply exactly this plan, by a new job.
 
     It is refused if the state, the source or an input of the module has changed since the plan was made. If something changes
@@ -62,7 +61,6 @@ def apply(
         waiting=waiting,
         timeout=timeout,
         color=color,
-        as_json=as_json,
         stop_at_approval=stop_at_approval,
     )
 

@@ -34,7 +34,7 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 @_yes
 @output.json_option
 @pass_target
-def approve(target: Target, job_id: str, plan: int | None, comment: str, yes: bool, as_json: bool) -> None:
+def approve(target: Target, job_id: str, plan: int | None, comment: str, yes: bool) -> output.Result:
     """Show the plan of the job JOB and approve it. The job continues when as many people as it needs have approved it."""
     api = target.api()
     found = _waiting(api, job_id, plan)
@@ -53,14 +53,14 @@ def approve(target: Target, job_id: str, plan: int | None, comment: str, yes: bo
     seen += [{"job_id": each["hold_id"], "attempt": 0} for each in found.get("holds") or () if each["is_in_doubt"]]
     body = {"plan": kept, "doubts": seen} | ({"comment": comment} if comment else {})
     after = api.post(f"/jobs/{found['id']}/approve", body)
-    if as_json:
-        return output.as_json(after)
     if after["status"] == "AWAITING_APPROVAL":
         counted, needed = render.approval_count(after)
         more = approval_words.missing(needed - counted)
-        return click.echo(f"approved: {counted} of {needed} approvals; job {after['number']} still waits: {more}")
-    made_by = f"attempt {kept}" if kept else f"job {found['plan_job_number']}"
-    return click.echo(f"approved: job {after['number']} continues with the plan of {made_by}")
+        words = f"{counted} of {needed} approvals; job {after['number']} still waits: {more}"
+    else:
+        made_by = f"attempt {kept}" if kept else f"job {found['plan_job_number']}"
+        words = f"job {after['number']} continues with the plan of {made_by}"
+    return output.message(after, f"approved: {words}")
 
 
 @click.command(
@@ -77,7 +77,7 @@ def approve(target: Target, job_id: str, plan: int | None, comment: str, yes: bo
 @_yes
 @output.json_option
 @pass_target
-def decline(target: Target, job_id: str, reason: str, plan: int | None, yes: bool, as_json: bool) -> None:
+def decline(target: Target, job_id: str, reason: str, plan: int | None, yes: bool) -> output.Result:
     """Show the plan of the job JOB and end the job without applying it."""
     api = target.api()
     found = _waiting(api, job_id, plan)
@@ -87,9 +87,7 @@ def decline(target: Target, job_id: str, reason: str, plan: int | None, yes: boo
             reason = click.prompt("Why (shown on the job)", default="", show_default=False, err=True)
         output.ask(f"Decline the plan of job {found['number']} in {found['module_path']}?", "Not declined.")
     after = api.post(f"/jobs/{found['id']}/decline", {"plan": found["kept_plan"]["attempt"], "reason": reason})
-    if as_json:
-        return output.as_json(after)
-    return click.echo(f"declined: {status_line.describe(after)}")
+    return output.message(after, f"declined: {status_line.describe(after)}")
 
 
 @click.command("replan")
@@ -104,8 +102,8 @@ def decline(target: Target, job_id: str, reason: str, plan: int | None, yes: boo
 @output.json_option
 @pass_target
 def replan(
-    target: Target, job_id: str, plan: int | None, lost_job: str | None, left_out: tuple[str, ...], as_json: bool
-) -> None:
+    target: Target, job_id: str, plan: int | None, lost_job: str | None, left_out: tuple[str, ...]
+) -> output.Result:
     """Let the job JOB replace the plan that it waits with by a new one.
 
     Use it when the state has changed since, or after you have imported or removed what a change that was cut short left behind.
@@ -116,9 +114,7 @@ def replan(
     after = api.post(f"/jobs/{found['id']}/replan", body)
     for each in found["doubts"]:
         attempt_facts.warn(each)
-    if as_json:
-        return output.as_json(after)
-    return click.echo(f"replanning: {status_line.describe(after)}")
+    return output.message(after, f"replanning: {status_line.describe(after)}")
 
 
 def _waiting(api: "Api", job_id: str, plan: int | None) -> dict[str, Any]:

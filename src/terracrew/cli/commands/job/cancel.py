@@ -51,8 +51,7 @@ def cancel(
     status: str | None,
     yes: bool,
     mode: str,
-    as_json: bool,
-) -> None:
+) -> output.Result:
     """Ask the job JOB to end, or with --all every job that matches."""
     from terracrew.client.http import segment
 
@@ -60,16 +59,17 @@ def cancel(
     if every == (job_id is not None) or (any(filters.values()) and not every):
         raise Invalid("name a job, or give --all with or without --module, --group and --status")
     if job_id is None:
-        return _cancel_all(target.api(), filters, mode, yes, as_json)
+        return _cancel_all(target.api(), filters, mode, yes)
     found = target.api().post(f"/jobs/{segment(job_id)}/cancel", {"mode": mode})
-    if as_json:
-        return output.as_json(found)
-    return click.echo(
-        status_line.describe(found) if found["status"] in status_line.EXIT_CODES else f"Canceling job {found['number']}"
+    return output.message(
+        found,
+        status_line.describe(found)
+        if found["status"] in status_line.EXIT_CODES
+        else f"Canceling job {found['number']}",
     )
 
 
-def _cancel_all(api: "Api", filters: dict[str, str | None], mode: str, yes: bool, as_json: bool) -> None:
+def _cancel_all(api: "Api", filters: dict[str, str | None], mode: str, yes: bool) -> output.Result:
     """Cancel the jobs that match now. Jobs that are queued after the question was asked are not canceled."""
     body: dict[str, Any] = {name: value for name, value in filters.items() if value is not None}
     counted = api.post("/jobs/cancel", body | {"count_only": True})
@@ -82,13 +82,11 @@ def _cancel_all(api: "Api", filters: dict[str, str | None], mode: str, yes: bool
         done = api.post("/jobs/cancel", body | {"mode": mode, "up_to": counted["up_to"], "after": after})
         ended, asked, seen = ended + done["ended"], asked + done["asked"], seen + done["matching"]
         after = done["next"]
-        if after is not None and not as_json:
+        if after is not None and not output.wants_json():
             output.note(f"{seen} of {matching}")
-    if as_json:
-        return output.as_json({"matching": matching, "ended": ended, "asked": asked})
-    if not matching:
-        return click.echo("no job matches")
-    return click.echo(f"canceled {ended} jobs" + (f"; requested the cancellation of {asked} more" if asked else ""))
+    words = f"canceled {ended} jobs" + (f"; requested the cancellation of {asked} more" if asked else "")
+    value = {"matching": matching, "ended": ended, "asked": asked}
+    return output.message(value, words if matching else "no job matches")
 
 
 def _words(count: int, filters: dict[str, str | None]) -> str:

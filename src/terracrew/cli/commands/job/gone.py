@@ -26,7 +26,7 @@ Nothing in {module} changes before somebody has approved a plan that was made af
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def gone(target: Target, job_id: str, attempt: int | None, yes: bool, as_json: bool) -> None:
+def gone(target: Target, job_id: str, attempt: int | None, yes: bool) -> output.Result:
     """Confirm that an attempt of JOB that was lost in the middle of a change is gone.
 
     The attempt is fenced and its job is queued again. Nothing in its module changes before somebody has approved a plan.
@@ -34,10 +34,10 @@ def gone(target: Target, job_id: str, attempt: int | None, yes: bool, as_json: b
     from terracrew.client.http import segment
 
     api = target.api()
-    give_up(api, api.get(f"/jobs/{segment(job_id)}"), attempt, yes, as_json)
+    return give_up(api, api.get(f"/jobs/{segment(job_id)}"), attempt, yes)
 
 
-def give_up(api: "Api", job: dict[str, Any], attempt: int | None, yes: bool, as_json: bool) -> None:
+def give_up(api: "Api", job: dict[str, Any], attempt: int | None, yes: bool) -> output.Result:
     """Show what is known about the attempt and what giving it up risks, ask, and give it up."""
     number = attempt or job["attempt"]
     known = api.get(f"/jobs/{job['id']}/attempts/{number}")
@@ -57,6 +57,4 @@ def give_up(api: "Api", job: dict[str, Any], attempt: int | None, yes: bool, as_
             "Nothing was given up: the job still waits.",
         )
     after = api.post(f"/jobs/{job['id']}/attempts/{number}/gone")
-    if as_json:
-        return output.as_json(after)
-    return click.echo(f"attempt {number} was given up: {status_line.describe(after)}")
+    return output.message(after, f"attempt {number} was given up: {status_line.describe(after)}")

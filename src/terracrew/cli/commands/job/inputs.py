@@ -13,13 +13,11 @@ from terracrew.cli.printing import output
 @click.option("--attempt", type=click.IntRange(min=1), help="An earlier attempt than the last one.")
 @output.json_option
 @pass_target
-def job_inputs(target: Target, job_id: str, attempt: int | None, as_json: bool) -> None:
+def job_inputs(target: Target, job_id: str, attempt: int | None) -> output.Result:
     """Show which inputs the job JOB was given, where each came from, and whether it has changed since."""
     from terracrew.client.http import segment
 
     found = target.api().get(f"/jobs/{segment(job_id)}/inputs", attempt=attempt)
-    if as_json:
-        return output.as_json(found)
     rows = [
         (
             inputs.name_of(each),
@@ -32,4 +30,4 @@ def job_inputs(target: Target, job_id: str, attempt: int | None, as_json: bool) 
         for each in found["items"]
     ]
     empty = f"job {job_id} was given no inputs, or has not started"
-    return output.table(("NAME", "KIND", "FROM", "VERSION", "SET", "NOW"), rows, empty=empty)
+    return output.listing(found, ("NAME", "KIND", "FROM", "VERSION", "SET", "NOW"), rows, empty=empty)

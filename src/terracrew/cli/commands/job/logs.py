@@ -55,7 +55,6 @@ def logs(
     stop_at_approval: bool,
     timeout: float | None,
     color: bool | None,
-    as_json: bool,
 ) -> int:
     """Print the log of all attempts of the job JOB, and what happened between them.
 
@@ -64,6 +63,7 @@ def logs(
     from terracrew.client.http import segment
 
     api = target.api()
+    as_json = output.wants_json()
     if tail is not None:
         if following or as_json:
             raise Invalid("--tail prints the last lines as they are now: leave out --follow and --json")
@@ -75,7 +75,8 @@ def logs(
     if following:
         with deadline(timeout, f"job {job_id}"), streams.log_output(color) as write:
             found = follow.follow(api, job_id, write=write, attempt=attempt, stop_at_approval=stop_at_approval)
-        return status_line.ended(found, as_json=False)
+        status_line.print_end(found)
+        return status_line.exit_code(found)
     place = f"/jobs/{segment(job_id)}/log"
     if as_json:
         with streams.document_output() as stream:

@@ -17,7 +17,7 @@ from terracrew.cli.printing import output
 )
 @output.json_option
 @pass_target
-def lost_resources(target: Target, job_id: str, is_blocks: bool, as_json: bool) -> None:
+def lost_resources(target: Target, job_id: str, is_blocks: bool) -> output.Result:
     """Show what the job JOB created, changed or destroyed before it was cut short, and no state records.
 
     The list comes from the log of the job, compared with the module's current state. If the log is not complete, a warning says from
@@ -29,12 +29,11 @@ def lost_resources(target: Target, job_id: str, is_blocks: bool, as_json: bool) 
     pages = list(api.pages(f"/jobs/{segment(job_id)}/lost-resources"))
     items: list[dict[str, Any]] = [each for page in pages for each in page["items"]]
     gaps: list[dict[str, Any]] = pages[-1]["gaps"]
-    if as_json:
-        return output.as_json({"items": items, "is_complete": pages[-1]["is_complete"], "gaps": gaps})
-    blocks = [each["import_block"] for each in items if each["import_block"]]
+    value = {"items": items, "is_complete": pages[-1]["is_complete"], "gaps": gaps}
+    blocks = "\n".join(each["import_block"] for each in items if each["import_block"])
+    notes = [f"warning: {each['explanation']}" for each in gaps]
     if is_blocks:
-        click.echo("\n".join(blocks), nl=False)
-        return _warn(gaps)
+        return output.message(value, blocks.removesuffix("\n"), *notes)
     rows = [
         (
             each["address"],
@@ -45,19 +44,11 @@ def lost_resources(target: Target, job_id: str, is_blocks: bool, as_json: bool) 
         )
         for each in items
     ]
-    nothing = f"job {job_id} has lost nothing" if pages[-1]["is_complete"] else "the log reports nothing"
-    output.table(("ADDRESS", "ACTION", "ID", "WHEN", "REMEDY"), rows, empty=nothing)
-    _warn(gaps)
-    for remedy in sorted({each["remedy"] for each in items}):
-        found = sorted({each["explanation"] for each in items if each["remedy"] == remedy})
-        for explanation in found:
-            output.note(f"{remedy}: {explanation}")
-    if blocks:
+    notes += [
+        f"{remedy}: {explained}" for remedy, explained in sorted({(i["remedy"], i["explanation"]) for i in items})
+    ]
+    if blocks and not output.wants_json():
         module = api.get(f"/jobs/{segment(job_id)}")["module_path"]
-        output.note(f"to import what can be imported: terracrew job run {module} --apply --import-lost {job_id}")
-    return None
-
-
-def _warn(gaps: list[dict[str, Any]]) -> None:
-    for each in gaps:
-        output.note(f"warning: {each['explanation']}")
+        notes.append(f"to import what can be imported: terracrew job run {module} --apply --import-lost {job_id}")
+    nothing = f"job {job_id} has lost nothing" if value["is_complete"] else "the log reports nothing"
+    return output.listing(value, ("ADDRESS", "ACTION", "ID", "WHEN", "REMEDY"), rows, empty=nothing, notes=notes)

@@ -1,7 +1,7 @@
 """`terracrew job run`, `rerun` and `wait`: queue a job, and wait for its end."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,9 +11,6 @@ from terracrew.cli.commands.job import destroy_confirmation, follow, lost_option
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output, streams
-
-if TYPE_CHECKING:
-    from terracrew.client.http import Api
 
 timeout_option = click.option(
     "--timeout", type=numbers.Number(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
@@ -88,8 +85,7 @@ def run(
     stop_at_approval: bool,
     timeout: float | None,
     color: bool | None,
-    as_json: bool,
-) -> int:
+) -> output.Result:
     """Queue a job for MODULE. With --from or --git, the job uses that source; the module keeps its own one.
 
     For a module whose source is a git repository, --branch, --git-tag, --commit or --version alone choose another revision.
@@ -129,7 +125,6 @@ def run(
         waiting=waiting,
         timeout=timeout,
         color=color,
-        as_json=as_json,
         stop_at_approval=stop_at_approval,
     )
 
@@ -142,24 +137,20 @@ def report_made(
     waiting: bool,
     timeout: float | None,
     color: bool | None,
-    as_json: bool,
     stop_at_approval: bool,
-) -> int:
-    """Print a job that was just created, or wait for its end, and return the exit code."""
-    api = target.api()
+) -> output.Result:
+    """Return a job that was just created, or wait for its end and return it with its exit code."""
+    page = f"{target.api().base_url}/dashboard/jobs/{made['number']}"
     if not following and not waiting:
-        if as_json:
-            output.as_json(made)
-        else:
-            click.echo(made["number"])
-            output.note(f"job {made['number']} is {made['status']}: {_page(api, made)}")
-            output.note(f"its log: terracrew job logs -f {made['number']}")
-        return 0
-    if not as_json:
-        output.note(f"job {made['number']}: {_page(api, made)}")
-    return _until_end(
-        target, made["id"], following and not as_json, timeout, color, as_json, stop_at_approval, made["number"]
-    )
+        return output.message(
+            made,
+            str(made["number"]),
+            f"job {made['number']} is {made['status']}: {page}",
+            f"its log: terracrew job logs -f {made['number']}",
+        )
+    if not output.wants_json():
+        output.note(f"job {made['number']}: {page}")
+    return _until_end(target, made["id"], following, timeout, color, stop_at_approval, made["number"])
 
 
 @click.command("wait")
@@ -168,9 +159,9 @@ def report_made(
 @timeout_option
 @output.json_option
 @pass_target
-def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | None, as_json: bool) -> int:
+def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | None) -> output.Result:
     """Wait until the job JOB ends, print why it waits, and exit with its exit code."""
-    return _until_end(target, job_id, False, timeout, None, as_json, stop_at_approval)
+    return _until_end(target, job_id, False, timeout, None, stop_at_approval)
 
 
 @click.command("rerun")
@@ -179,7 +170,7 @@ def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | N
 @click.option("--yes", is_flag=True, help="For a DESTROY job: do not ask. Required without a terminal.")
 @output.json_option
 @pass_target
-def rerun(target: Target, job_id: str, following: bool, yes: bool, as_json: bool) -> int:
+def rerun(target: Target, job_id: str, following: bool, yes: bool) -> output.Result:
     """Queue a new job with the same request as the job JOB."""
     from terracrew.client.http import segment
 
@@ -189,17 +180,8 @@ def rerun(target: Target, job_id: str, following: bool, yes: bool, as_json: bool
         destroy_confirmation.confirm(api, like["module_path"], yes)
     made = api.post(f"/jobs/{segment(job_id)}/rerun")
     if following:
-        return _until_end(target, made["id"], not as_json, None, None, as_json, number=made["number"])
-    if as_json:
-        output.as_json(made)
-    else:
-        click.echo(made["number"])
-    return 0
-
-
-def _page(api: "Api", job: dict[str, Any]) -> str:
-    """Return the address of the job in the dashboard."""
-    return f"{api.base_url}/dashboard/jobs/{job['number']}"
+        return _until_end(target, made["id"], True, None, None, number=made["number"])
+    return output.message(made, str(made["number"]))
 
 
 def _until_end(
@@ -208,16 +190,15 @@ def _until_end(
     with_log: bool,
     timeout: float | None,
     color: bool | None,
-    as_json: bool,
     stop_at_approval: bool = False,
     number: int | None = None,
-) -> int:
-    """Wait for the end of a job. `number` is what people are told instead of its id."""
+) -> output.Result:
+    """Wait for the end of a job; with --json, without its log. `number` is what people are told instead of its id."""
     name = job_id if number is None else str(number)
     api = target.api()
     try:
         with deadline(timeout, f"job {name}"):
-            if with_log:
+            if with_log and not output.wants_json():
                 with streams.log_output(color) as write:
                     found = follow.follow(api, job_id, write=write, stop_at_approval=stop_at_approval)
             else:
@@ -225,7 +206,10 @@ def _until_end(
     except KeyboardInterrupt:
         output.note(f"\nthe job continues; `terracrew job cancel {name}` ends it")
         raise
-    code = status_line.ended(found, as_json=as_json)
-    if not as_json and (command := status_line.next_command(found)):
-        output.note(f"next: {command}")
-    return code
+
+    def show() -> None:
+        status_line.print_end(found)
+        if command := status_line.next_command(found):
+            output.note(f"next: {command}")
+
+    return output.Result(found, show, status_line.exit_code(found))

@@ -50,14 +50,11 @@ def list_jobs(
     since: str | None,
     until: str | None,
     limit: int,
-    as_json: bool,
-) -> None:
+) -> output.Result:
     """List jobs, newest first."""
     wanted = {"type": job_type, "who": who, "runner": runner, "since": since, "until": until}
     page = target.api().get("/jobs", status=status, module=module, active=active or None, limit=limit, **wanted)
     items = page["items"]
-    if as_json:
-        return output.as_json(items)
     rows = [
         (
             f"#{i['number']}",
@@ -74,12 +71,9 @@ def list_jobs(
     columns = ("JOB", "TYPE", "STATUS", "MODULE", "RUNNER", "CREATED", "TOOK", "WHY")
     empty = "no jobs: `terracrew job run MODULE`"
     if not output.is_narrow():
-        return output.table(columns, rows, empty=empty)
-    output.table(columns[:-1], [row[:-1] for row in rows], empty=empty)
-    for number, *_, why in rows:
-        if why:
-            output.note(f"{number}: {why}")
-    return None
+        return output.listing(items, columns, rows, empty=empty)
+    notes = [f"{number}: {why}" for number, *_, why in rows if why]
+    return output.listing(items, columns[:-1], [row[:-1] for row in rows], empty=empty, notes=notes)
 
 
 @click.command(
@@ -101,7 +95,7 @@ def list_jobs(
 )
 @output.json_option
 @pass_target
-def show_job(target: Target, job_id: str, is_diff: bool, search: str, limit: int, as_json: bool) -> None:
+def show_job(target: Target, job_id: str, is_diff: bool, search: str, limit: int) -> output.Result:
     """Show the job JOB: why it waits, its steps and attempts, its plan, who holds the lock."""
     from terracrew.client.http import segment
 
@@ -111,7 +105,5 @@ def show_job(target: Target, job_id: str, is_diff: bool, search: str, limit: int
     found = api.get(f"/jobs/{segment(job_id)}")
     if is_diff:
         shown = diff.read(api, found["id"], search=search, limit=limit)
-        return output.as_json(shown) if as_json else diff.show(shown, found)
-    if as_json:
-        return output.as_json(found)
-    return render.job(api, found)
+        return output.Result(shown, lambda: diff.show(shown, found))
+    return output.Result(found, lambda: render.job(api, found))

@@ -61,14 +61,10 @@ def suggested_command(job: dict[str, Any]) -> str:
     return _COMMANDS.get(reason.get("code") or "", "").format(**known)
 
 
-def ended(job: dict[str, Any], *, as_json: bool) -> int:
-    """Print how a job ended and return the exit code for it."""
-    if as_json:
-        output.as_json(job)
-    else:
-        colour = "green" if job["status"] == "SUCCEEDED" else "red"
-        click.echo(click.style(describe(job), fg=colour), err=True)
-    return exit_code(job)
+def print_end(job: dict[str, Any]) -> None:
+    """Print how a job ended."""
+    colour = "green" if job["status"] == "SUCCEEDED" else "red"
+    click.echo(click.style(describe(job), fg=colour), err=True)
 
 
 def exit_code(job: dict[str, Any]) -> int:

@@ -17,11 +17,9 @@ from terracrew.cli.printing import output
 )
 @output.json_option
 @pass_target
-def update(target: Target, job_id: str, priority: int, as_json: bool) -> None:
+def update(target: Target, job_id: str, priority: int) -> output.Result:
     """Change the priority of the job JOB, which must be queued or wait for an approval."""
     from terracrew.client.http import segment
 
     made = target.api().patch(f"/jobs/{segment(job_id)}", {"priority": priority})
-    if as_json:
-        return output.as_json(made)
-    return click.echo(f"job {made['number']} has the priority {made['priority']}")
+    return output.message(made, f"job {made['number']} has the priority {made['priority']}")

@@ -13,7 +13,7 @@ from terracrew.cli.printing import output, outputs_printing, streams
 @click.option("--version", "version_id", metavar="N", help="Print this version (or id) instead of the current one.")
 @output.json_option
 @pass_target
-def state(target: Target, path: str, versions: bool, version_id: str | None, as_json: bool) -> None:
+def state(target: Target, path: str, versions: bool, version_id: str | None) -> output.Result | None:
     """Print the current state of the module PATH as its engine wrote it."""
     from terracrew.client.http import segment
 
@@ -22,12 +22,13 @@ def state(target: Target, path: str, versions: bool, version_id: str | None, as_
         found = references.state(api, version_id, path) if version_id else ""
         place = f"/states/{segment(found)}" if found else f"/modules/{segment(path)}/state"
         with streams.document_output() as stream:
-            return api.download(place, stream)
+            api.download(place, stream)
+        return None
     items = list(api.list(f"/modules/{segment(path)}/states"))
-    if as_json:
-        return output.as_json(items)
     rows = [(i["version"] or i["id"], i["status"], i["serial"], i["size"], output.age(i["created_at"])) for i in items]
-    return output.table(("STATE", "STATUS", "SERIAL", "BYTES", "ARRIVED"), rows, empty=f"{path} has no state yet")
+    return output.listing(
+        items, ("STATE", "STATUS", "SERIAL", "BYTES", "ARRIVED"), rows, empty=f"{path} has no state yet"
+    )
 
 
 @click.command("outputs")
@@ -36,7 +37,7 @@ def state(target: Target, path: str, versions: bool, version_id: str | None, as_
 @click.option("--sensitive", is_flag=True, help="Also show sensitive values. This is recorded in the audit log.")
 @output.json_option
 @pass_target
-def outputs(target: Target, path: str, name: str | None, sensitive: bool, as_json: bool) -> None:
+def outputs(target: Target, path: str, name: str | None, sensitive: bool) -> output.Result:
     """Print the outputs of the module PATH, or the one called NAME."""
     from terracrew.client.http import segment
 
@@ -46,21 +47,19 @@ def outputs(target: Target, path: str, name: str | None, sensitive: bool, as_jso
         output.note(
             f"these outputs {origin}; job {found['outdated_by']} has changed the module since ({output.moment(since)})"
         )
-    return outputs_printing.show(found, path, name, sensitive=sensitive, as_json=as_json)
+    return outputs_printing.show(found, path, name, sensitive=sensitive)
 
 
 @click.command("resources")
 @click.argument("path", shell_complete=name_completion.modules)
 @output.json_option
 @pass_target
-def resources(target: Target, path: str, as_json: bool) -> None:
+def resources(target: Target, path: str) -> output.Result:
     """List the resources in the current state of the module PATH."""
     from terracrew.client.http import segment
 
     found = target.api().get(f"/modules/{segment(path)}/resources")
-    if as_json:
-        return output.as_json(found)
     rows = [(each,) for each in found["addresses"]]
-    output.table(("RESOURCE",), rows, empty=f"{path} has no known resources")
     more = (found["count"] or 0) - len(rows)
-    return output.note(f"and {more} more") if more > 0 else None
+    notes = [f"and {more} more"] if more > 0 else []
+    return output.listing(found, ("RESOURCE",), rows, empty=f"{path} has no known resources", notes=notes)

@@ -13,19 +13,21 @@ from terracrew.cli.printing import output
 @click.argument("path", shell_complete=name_completion.modules)
 @output.json_option
 @pass_target
-def dependencies(target: Target, path: str, as_json: bool) -> None:
+def dependencies(target: Target, path: str) -> output.Result:
     """List the outputs of other modules that the module PATH uses, and the modules that use its outputs."""
     from terracrew.client.http import segment
 
     api = target.api()
     place = f"/modules/{segment(path)}/dependencies"
     found = {direction: list(api.list(place, direction=direction)) for direction in ("needs", "used_by")}
-    if as_json:
-        return output.as_json(found)
-    rows = [("needs", *_row(each), _status(each)) for each in found["needs"]]
-    rows += [("used by", *_row(each), _follows(each)) for each in found["used_by"]]
-    empty = f"no dependencies: `terracrew input set {path} NAME --output MODULE:OUTPUT` makes one"
-    return output.table(("", "ID", "MODULE", "OUTPUT", "INPUT", "SET BY", ""), rows, empty=empty)
+
+    def show() -> None:
+        rows = [("needs", *_row(each), _status(each)) for each in found["needs"]]
+        rows += [("used by", *_row(each), _follows(each)) for each in found["used_by"]]
+        empty = f"no dependencies: `terracrew input set {path} NAME --output MODULE:OUTPUT` makes one"
+        output.table(("", "ID", "MODULE", "OUTPUT", "INPUT", "SET BY", ""), rows, empty=empty)
+
+    return output.Result(found, show)
 
 
 @click.command("end-use")
@@ -33,7 +35,7 @@ def dependencies(target: Target, path: str, as_json: bool) -> None:
 @click.argument("dependency")
 @output.json_option
 @pass_target
-def end_use(target: Target, path: str, dependency: str, as_json: bool) -> None:
+def end_use(target: Target, path: str, dependency: str) -> output.Result:
     """End the use of an output of the module PATH by another one. DEPENDENCY is its id in `module dependencies`.
 
     Jobs of the other module wait from then on, until somebody who may read the state of PATH sets the input again.
@@ -41,9 +43,9 @@ def end_use(target: Target, path: str, dependency: str, as_json: bool) -> None:
     from terracrew.client.http import segment
 
     target.api().delete(f"/modules/{segment(path)}/dependencies/{segment(dependency)}")
-    if as_json:
-        return output.as_json({"ended": dependency})
-    return click.echo(f"ended {dependency}: the other module does not get this output of {path} any more")
+    return output.message(
+        {"ended": dependency}, f"ended {dependency}: the other module does not get this output of {path} any more"
+    )
 
 
 def _row(each: dict[str, Any]) -> tuple[str, ...]:

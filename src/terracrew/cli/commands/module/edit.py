@@ -109,8 +109,7 @@ def create(
     triggers: str | None,
     fresh: bool | None,
     parents: bool,
-    as_json: bool,
-) -> None:
+) -> output.Result:
     """Create the module PATH, for example `platform/network/vpc`, from a git repository or a folder."""
     api = target.api()
     body: dict[str, Any] = {
@@ -141,10 +140,7 @@ def create(
             hint="--from ./folder uploads one, --git URL names a repository, --path a folder on the runner",
         )
     made = api.post("/modules", body)
-    if as_json:
-        return output.as_json(made)
-    click.echo(f"created module {made['path']}")
-    return output.note(f"run it: terracrew job run {made['path']} --follow")
+    return output.message(made, f"created module {made['path']}", f"run it: terracrew job run {made['path']} --follow")
 
 
 @click.command(
@@ -209,8 +205,7 @@ def update(
     interrupted: str | None,
     triggers: str | None,
     fresh: bool | None,
-    as_json: bool,
-) -> None:
+) -> output.Result:
     """Change the module PATH. Options that are not given change nothing; --var and --env add to the existing values."""
     from terracrew.client.http import segment
 
@@ -248,9 +243,7 @@ def update(
     if state_file is not None:
         backend.bring_state(api, path, state_file)
     made = api.patch(f"/modules/{segment(path)}", changes)
-    if as_json:
-        return output.as_json(made)
-    return click.echo(f"updated module {made['path']}: {', '.join(changes)}")
+    return output.message(made, f"updated module {made['path']}: {', '.join(changes)}")
 
 
 @click.command(
@@ -264,7 +257,7 @@ def update(
 @click.argument("to")
 @output.json_option
 @pass_target
-def move(target: Target, path: str, to: str, as_json: bool) -> None:
+def move(target: Target, path: str, to: str) -> output.Result:
     """Rename the module PATH, or move it to another group: TO is its new path.
 
     It keeps its jobs, states, inputs and roles. The rules, inputs, hooks and runners of its new groups apply from then on.
@@ -272,9 +265,7 @@ def move(target: Target, path: str, to: str, as_json: bool) -> None:
     from terracrew.client.http import segment
 
     made = target.api().post(f"/modules/{segment(path)}/move", {"path": to})
-    if as_json:
-        return output.as_json(made)
-    return click.echo(f"moved module {path} to {made['path']}")
+    return output.message(made, f"moved module {path} to {made['path']}")
 
 
 @click.command("delete")
@@ -283,7 +274,7 @@ def move(target: Target, path: str, to: str, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def delete(target: Target, path: str, force: bool, yes: bool, as_json: bool) -> None:
+def delete(target: Target, path: str, force: bool, yes: bool) -> output.Result:
     """Delete the module PATH. Its resources continue to exist: run a destroy job first."""
     from terracrew.client.http import segment
 
@@ -292,9 +283,7 @@ def delete(target: Target, path: str, force: bool, yes: bool, as_json: bool) -> 
             output.note(f"{dependency_words.used_by(users)}. Their jobs fail without it, except those that destroy.")
         output.ask(f"Delete {path}{' with its jobs, logs and states' if force else ''}?", "Not deleted.")
     target.api().delete(f"/modules/{segment(path)}{'?force=true' if force else ''}")
-    if as_json:
-        return output.as_json({"deleted": path})
-    return click.echo(f"deleted module {path}")
+    return output.message({"deleted": path}, f"deleted module {path}")
 
 
 def _approval(needs_approval: bool | None, approval_timeout: int | None, interrupted: str | None) -> dict[str, Any]:

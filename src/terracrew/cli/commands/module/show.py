@@ -18,17 +18,15 @@ _REVISIONS = ("branch", "tag", "commit", "version")
 @click.argument("group", default="", shell_complete=name_completion.groups)
 @output.json_option
 @pass_target
-def list_modules(target: Target, group: str, as_json: bool) -> None:
+def list_modules(target: Target, group: str) -> output.Result:
     """List the modules of the organization, or those below GROUP."""
     items = list(target.api().list("/modules", group=group or None, recursive=True))
-    if as_json:
-        return output.as_json(items)
     rows = [
         (item["path"], *_newest_job(item), item.get("state_version") or "", item["engine"], _source(item["source"]))
         for item in items
     ]
     columns = ("PATH", "STATUS", "NEWEST JOB", "STATE", "ENGINE", "SOURCE")
-    return output.table(columns, rows, empty="no modules yet: `terracrew module create`")
+    return output.listing(items, columns, rows, empty="no modules yet: `terracrew module create`")
 
 
 def _newest_job(item: dict[str, Any]) -> tuple[str, str]:
@@ -44,17 +42,16 @@ def _newest_job(item: dict[str, Any]) -> tuple[str, str]:
 @click.argument("path", shell_complete=name_completion.modules)
 @output.json_option
 @pass_target
-def show_module(target: Target, path: str, as_json: bool) -> None:
+def show_module(target: Target, path: str) -> output.Result:
     """Show the module PATH, and what blocks its jobs."""
     from terracrew.client.http import segment
 
     api = target.api()
     found = api.get(f"/modules/{segment(path)}")
-    if as_json:
-        return output.as_json(found)
     doubts, quarantined = _standing(found)
     rules: list[dict[str, Any]] = found.get("approval_rules") or []
-    return output.facts(
+    return output.details(
+        found,
         [
             ("path", found["path"]),
             ("id", found["id"]),
@@ -81,7 +78,7 @@ def show_module(target: Target, path: str, as_json: bool) -> None:
             ("used by", dependency_words.used_by(found["used_by"]) if found.get("used_by") else ""),
             *(("approval rule", each) for each in approval_words.described(rules)),
             ("created", output.age(found["created_at"])),
-        ]
+        ],
     )
 
 

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def unlock(target: Target, path: str, yes: bool, as_json: bool) -> None:
+def unlock(target: Target, path: str, yes: bool) -> output.Result:
     """Free the lock of the module PATH if the attempt that holds it is lost. This is the same as `terracrew job gone`."""
     api = target.api()
     holder = _holder(api, path)
     if holder is None or not holder["lock"]:
-        return output.as_json({"lock": None}) if as_json else click.echo(f"the lock of {path} is free")
+        return output.message({"lock": None}, f"the lock of {path} is free")
     if not holder["lock"].get("lost_at"):
         raise Conflict(
             f"job {holder['number']} holds the lock of {path} and is in contact, so the lock stays",
             hint=f"`terracrew job cancel {holder['number']}` asks it to end",
         )
-    return give_up(api, holder, holder["lock"]["attempt"], yes, as_json)
+    return give_up(api, holder, holder["lock"]["attempt"], yes)
 
 
 def _holder(api: "Api", path: str) -> dict[str, Any] | None:

@@ -32,21 +32,22 @@ from terracrew.escapes import plain
 )
 @output.json_option
 @pass_target
-def show_notes(target: Target, since: str | None, until: str | None, as_json: bool) -> None:
+def show_notes(target: Target, since: str | None, until: str | None) -> output.Result:
     """Print the notes of every version between two, the highest first.
 
     A breaking version is marked, with what to do before an update to it. A withdrawn one is struck through, with the reason.
     """
     items = list(target.api().list("/releases/notes", since=since, until=until))
-    if as_json:
-        return output.as_json(items)
-    if not items:
-        return click.echo("no releases in this range: `terracrew release list` lists all of them", err=True)
-    for index, each in enumerate(items):
-        if index:
-            click.echo()
-        _print(each)
-    return None
+
+    def show() -> None:
+        if not items:
+            click.echo("no releases in this range: `terracrew release list` lists all of them", err=True)
+        for index, each in enumerate(items):
+            if index:
+                click.echo()
+            _print(each)
+
+    return output.Result(items, show)
 
 
 def _print(found: dict[str, Any]) -> None:

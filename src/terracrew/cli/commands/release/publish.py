@@ -61,8 +61,7 @@ def publish(
     released_at: str | None,
     breaking_words: str,
     min_server_version: str,
-    as_json: bool,
-) -> None:
+) -> output.Result:
     """Publish VERSION of Terracrew on this server, as an administrator or with a release token.
 
     The server checks the signature of every artifact with the key in its settings (`release_key`). Nothing is visible before
@@ -82,17 +81,18 @@ def publish(
     api = target.api()
     body["artifacts"] = [_sent(api, version, each, signature) for each, signature in files]
     made = api.post("/releases", body)
-    if as_json:
-        return output.as_json(made)
-    count = len(made["artifacts"])
-    output.facts(
-        [
-            ("published", made["version"]),
-            ("artifacts", [each["name"] for each in made["artifacts"]] if count else "none"),
-            ("latest", "yes" if made["is_latest"] else "no"),
-        ]
-    )
-    return None
+
+    def show() -> None:
+        count = len(made["artifacts"])
+        output.facts(
+            [
+                ("published", made["version"]),
+                ("artifacts", [each["name"] for each in made["artifacts"]] if count else "none"),
+                ("latest", "yes" if made["is_latest"] else "no"),
+            ]
+        )
+
+    return output.Result(made, show)
 
 
 def _notes(file: Path | None, version: str, *, is_whole: bool) -> str:

@@ -33,11 +33,9 @@ release.add_command(rollout)
 @release.command("list")
 @output.json_option
 @pass_target
-def list_releases(target: Target, as_json: bool) -> None:
+def list_releases(target: Target) -> output.Result:
     """List all releases, the highest version first."""
     items = list(target.api().list("/releases"))
-    if as_json:
-        return output.as_json(items)
     rows = [
         (
             each["version"],
@@ -50,58 +48,66 @@ def list_releases(target: Target, as_json: bool) -> None:
         for each in items
     ]
     empty = "no releases: `terracrew release publish VERSION --notes CHANGELOG.md`"
-    return output.table(("VERSION", "STATUS", "RELEASED", "BREAKING", "ARTIFACTS", "PUBLISHED BY"), rows, empty=empty)
+    return output.listing(
+        items, ("VERSION", "STATUS", "RELEASED", "BREAKING", "ARTIFACTS", "PUBLISHED BY"), rows, empty=empty
+    )
 
 
 @release.command("show")
 @click.argument("version", shell_complete=name_completion.releases)
 @output.json_option
 @pass_target
-def show(target: Target, version: str, as_json: bool) -> None:
+def show(target: Target, version: str) -> output.Result:
     """Show a release and its artifacts. `terracrew release notes` prints what is written about it."""
     from terracrew.client.http import segment
 
     found = target.api().get(f"/releases/{segment(version)}")
-    if as_json:
-        return output.as_json(found)
-    output.facts(
-        [
-            ("version", found["version"]),
-            ("status", _status(found)),
-            ("withdrawn", _withdrawn(found)),
-            ("released", found["released_at"][:10]),
-            ("published", f"{output.age(found['published_at'])} by {output.text(found['published_by_name'])}"),
-            ("commit", found["commit_id"]),
-            ("link", found["link"]),
-            ("breaking", "yes" if found["is_breaking"] else ""),
-            ("before an update", found["breaking_words"]),
-            ("least server version", found["min_server_version"]),
-        ]
-    )
-    rows = [
-        (
-            each["name"],
-            each["kind"],
-            f"{each['size_bytes']:,}" if each["size_bytes"] else "",
-            each["reference"] or each["sha256"],
+
+    def show() -> None:
+        output.facts(
+            [
+                ("version", found["version"]),
+                ("status", _status(found)),
+                ("withdrawn", _withdrawn(found)),
+                ("released", found["released_at"][:10]),
+                ("published", f"{output.age(found['published_at'])} by {output.text(found['published_by_name'])}"),
+                ("commit", found["commit_id"]),
+                ("link", found["link"]),
+                ("breaking", "yes" if found["is_breaking"] else ""),
+                ("before an update", found["breaking_words"]),
+                ("least server version", found["min_server_version"]),
+            ]
         )
-        for each in found["artifacts"]
-    ]
-    click.echo()
-    return output.table(("ARTIFACT", "KIND", "BYTES", "SHA-256 OR REFERENCE"), rows, empty="no artifacts", wide=True)
+        rows = [
+            (
+                each["name"],
+                each["kind"],
+                f"{each['size_bytes']:,}" if each["size_bytes"] else "",
+                each["reference"] or each["sha256"],
+            )
+            for each in found["artifacts"]
+        ]
+        click.echo()
+        output.table(("ARTIFACT", "KIND", "BYTES", "SHA-256 OR REFERENCE"), rows, empty="no artifacts", wide=True)
+
+    return output.Result(found, show)
 
 
 @release.command("key")
 @output.json_option
 @pass_target
-def show_key(target: Target, as_json: bool) -> None:
+def show_key(target: Target) -> output.Result:
     """Print the public key with which the server checks releases, as `minisign -P` takes it."""
     found = target.api().get("/releases/key")
-    if as_json:
-        return output.as_json(found)
-    if not found["key"]:
-        raise NotFound("this server has no key of releases", hint="its setting is `release_key`: see docs/releases.md")
-    return click.echo(found["key"])
+
+    def show() -> None:
+        if not found["key"]:
+            raise NotFound(
+                "this server has no key of releases", hint="its setting is `release_key`: see docs/releases.md"
+            )
+        click.echo(found["key"])
+
+    return output.Result(found, show)
 
 
 @release.command("download", epilog=output.examples("terracrew release download latest SHA256SUMS"))
@@ -116,7 +122,7 @@ def show_key(target: Target, as_json: bool) -> None:
 )
 @output.json_option
 @pass_target
-def download(target: Target, version: str, artifact: str, file: Path | None, as_json: bool) -> None:
+def download(target: Target, version: str, artifact: str, file: Path | None) -> output.Result:
     """Download the file ARTIFACT of a release, and its signature beside it. A file that exists is not replaced.
 
     The hash is compared with the one of the release. `minisign -V` verifies the signature.
@@ -144,9 +150,10 @@ def download(target: Target, version: str, artifact: str, file: Path | None, as_
         raise Invalid(f"{artifact} has another hash than the release says: it has {digest}, not {wanted['sha256']}")
     place.write_bytes(content)
     signature.write_text(wanted["signature"])
-    if as_json:
-        return output.as_json({"file": str(place), "signature": str(signature), "sha256": digest})
-    return click.echo(f"{place} has the hash that the release says; its signature is {signature}")
+    return output.message(
+        {"file": str(place), "signature": str(signature), "sha256": digest},
+        f"{place} has the hash that the release says; its signature is {signature}",
+    )
 
 
 @release.command(
@@ -157,7 +164,7 @@ def download(target: Target, version: str, artifact: str, file: Path | None, as_
 @click.option("--yes", "is_confirmed", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def withdraw(target: Target, version: str, reason: str, is_confirmed: bool, as_json: bool) -> None:
+def withdraw(target: Target, version: str, reason: str, is_confirmed: bool) -> output.Result:
     """Withdraw a release: it is no longer the latest one, and runners do not get its files any more.
 
     Runners that have it keep it. It cannot be undone, and the version cannot be published again.
@@ -167,9 +174,7 @@ def withdraw(target: Target, version: str, reason: str, is_confirmed: bool, as_j
     if not is_confirmed:
         output.ask(f"Withdraw the release {version} for good?", "nothing was withdrawn")
     done = target.api().post(f"/releases/{segment(version)}/withdraw", {"reason": reason})
-    if as_json:
-        return output.as_json(done)
-    return click.echo(f"withdrew {done['version']}")
+    return output.message(done, f"withdrew {done['version']}")
 
 
 class _Sink:

@@ -18,11 +18,9 @@ def rollout() -> None:
 @rollout.command("list")
 @output.json_option
 @pass_target
-def list_rollouts(target: Target, as_json: bool) -> None:
+def list_rollouts(target: Target) -> output.Result:
     """List the roll-outs of the organization, the newest first."""
     items = list(target.api().list("/rollouts"))
-    if as_json:
-        return output.as_json(items)
     rows = [
         (
             each["id"],
@@ -35,47 +33,47 @@ def list_rollouts(target: Target, as_json: bool) -> None:
         for each in items
     ]
     columns = ("ID", "VERSION", "STATUS", "PROGRESS", "BY", "STARTED")
-    return output.table(columns, rows, empty="no roll-outs: `terracrew runner update --all` starts one")
+    return output.listing(items, columns, rows, empty="no roll-outs: `terracrew runner update --all` starts one")
 
 
 @rollout.command("show")
 @_rollout_argument
 @output.json_option
 @pass_target
-def show(target: Target, rollout_id: str, as_json: bool) -> None:
+def show(target: Target, rollout_id: str) -> output.Result:
     """Show how far a roll-out is.
 
     Each wave has its runners with their status; for those that are updated by hand there is the command.
     """
     found = target.api().get(_place(rollout_id))
-    return output.as_json(found) if as_json else rollout_view.print_rollout(found)
+    return output.Result(found, lambda: rollout_view.print_rollout(found))
 
 
 @rollout.command("pause")
 @_rollout_argument
 @output.json_option
 @pass_target
-def pause(target: Target, rollout_id: str, as_json: bool) -> None:
+def pause(target: Target, rollout_id: str) -> output.Result:
     """Start no further update until the roll-out is resumed. Updates that run go on."""
-    _changed(target.api().post(f"{_place(rollout_id)}/pause", None), "paused", as_json=as_json)
+    return _changed(target.api().post(f"{_place(rollout_id)}/pause", None), "paused")
 
 
 @rollout.command("resume")
 @_rollout_argument
 @output.json_option
 @pass_target
-def resume(target: Target, rollout_id: str, as_json: bool) -> None:
+def resume(target: Target, rollout_id: str) -> output.Result:
     """Go on with a roll-out that was paused or stopped. Runners that failed are updated again."""
-    _changed(target.api().post(f"{_place(rollout_id)}/resume", None), "resumed", as_json=as_json)
+    return _changed(target.api().post(f"{_place(rollout_id)}/resume", None), "resumed")
 
 
 @rollout.command("stop")
 @_rollout_argument
 @output.json_option
 @pass_target
-def stop(target: Target, rollout_id: str, as_json: bool) -> None:
+def stop(target: Target, rollout_id: str) -> output.Result:
     """End a roll-out. Updates that run go on; runners that wait are not updated."""
-    _changed(target.api().post(f"{_place(rollout_id)}/stop", None), "stopped", as_json=as_json)
+    return _changed(target.api().post(f"{_place(rollout_id)}/stop", None), "stopped")
 
 
 def _place(rollout_id: str) -> str:
@@ -84,7 +82,5 @@ def _place(rollout_id: str) -> str:
     return f"/rollouts/{segment(rollout_id)}"
 
 
-def _changed(found: dict[str, Any], word: str, *, as_json: bool) -> None:
-    if as_json:
-        return output.as_json(found)
-    return click.echo(f"{word} the roll-out of {found['version']}: {rollout_view.summary(found)}")
+def _changed(found: dict[str, Any], word: str) -> output.Result:
+    return output.message(found, f"{word} the roll-out of {found['version']}: {rollout_view.summary(found)}")

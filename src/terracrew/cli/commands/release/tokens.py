@@ -20,27 +20,24 @@ def token() -> None:
 @click.option("--expires-in-days", type=numbers.Whole(min=1), metavar="N", help="Expires after N days; 90 by default.")
 @output.json_option
 @pass_target
-def create(target: Target, name: str, expires_in_days: int | None, as_json: bool) -> None:
+def create(target: Target, name: str, expires_in_days: int | None) -> output.Result:
     """Create a release token called NAME. It is printed once, and it is the only line on standard output."""
     body: dict[str, Any] = {"name": name, "expires_in_days": expires_in_days}
     made = target.api().post("/release-tokens", body)
-    if as_json:
-        return output.as_json(made)
-    output.note(
-        f"store the token {made['name']} now, it is not shown again; it ends {output.moment(made['expires_at'])}, and "
-        f"`terracrew release token revoke {made['name']}` revokes it"
+    return output.message(
+        made,
+        made["token"],
+        before=f"store the token {made['name']} now, it is not shown again; it ends {output.moment(made['expires_at'])}, and "
+        f"`terracrew release token revoke {made['name']}` revokes it",
     )
-    return click.echo(made["token"])
 
 
 @token.command("list")
 @output.json_option
 @pass_target
-def list_tokens(target: Target, as_json: bool) -> None:
+def list_tokens(target: Target) -> output.Result:
     """List the release tokens, without their values."""
     items = list(target.api().list("/release-tokens"))
-    if as_json:
-        return output.as_json(items)
     rows = [
         (
             each["name"],
@@ -52,19 +49,17 @@ def list_tokens(target: Target, as_json: bool) -> None:
         for each in items
     ]
     empty = "no release tokens: `terracrew release token create NAME`"
-    return output.table(("NAME", "CREATED BY", "CREATED", "LAST USED", "EXPIRES"), rows, empty=empty)
+    return output.listing(items, ("NAME", "CREATED BY", "CREATED", "LAST USED", "EXPIRES"), rows, empty=empty)
 
 
 @token.command("revoke")
 @click.argument("token", metavar="NAME", shell_complete=name_completion.release_tokens)
 @output.json_option
 @pass_target
-def revoke(target: Target, token: str, as_json: bool) -> None:
+def revoke(target: Target, token: str) -> output.Result:
     """Revoke the release token with this name or id. It becomes invalid at once."""
     from terracrew.client.http import segment
 
     api = target.api()
     api.delete(f"/release-tokens/{segment(references.release_token(api, token))}")
-    if as_json:
-        return output.as_json({"revoked": token})
-    return click.echo(f"revoked {token}")
+    return output.message({"revoked": token}, f"revoked {token}")

@@ -16,22 +16,25 @@ from terracrew.cli.printing import output
 @click.option("--acknowledge", is_flag=True, help="Acknowledge the alerts that this command shows.")
 @output.json_option
 @pass_target
-def alerts(target: Target, path: str, acknowledge: bool, as_json: bool) -> None:
+def alerts(target: Target, path: str, acknowledge: bool) -> output.Result:
     """Show the alerts about the runner PATH that nobody has acknowledged: takeovers, moves, and uses of earlier tokens."""
     api = target.api()
     found: list[dict[str, Any]] = api.get(f"{api_path(path)}/alerts")["items"]
     if acknowledge and found:
         # What happened after this list was read was not shown, so it is not acknowledged.
         api.post(f"{api_path(path)}/alerts/acknowledge", {"until": found[0]["last_at"]})
-    if as_json:
-        return output.as_json(found)
-    if not found:
-        return click.echo(f"There are no alerts about {path}.")
-    for each in found:
-        click.echo(
-            f"{sentence(each)}, {output.age(each['last_at'])}. {alert_words.WHAT_TO_DO.get(each['kind'], '')}".strip()
-        )
-    return output.note("Acknowledged.") if acknowledge else None
+
+    def show() -> None:
+        if not found:
+            click.echo(f"There are no alerts about {path}.")
+        for each in found:
+            click.echo(
+                f"{sentence(each)}, {output.age(each['last_at'])}. {alert_words.WHAT_TO_DO.get(each['kind'], '')}".strip()
+            )
+        if acknowledge and found:
+            output.note("Acknowledged.")
+
+    return output.Result(found, show)
 
 
 def sentence(alert: dict[str, Any]) -> str:

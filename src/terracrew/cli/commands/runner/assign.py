@@ -12,7 +12,7 @@ from terracrew.cli.printing import output
 from terracrew.errors import Invalid
 
 
-def _place_options(command: Callable[..., None]) -> Callable[..., None]:
+def _place_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for add in (
         click.option("--all", "is_all", is_flag=True, help="All modules of the runner's own group."),
         click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="This module."),
@@ -38,7 +38,7 @@ def _place_options(command: Callable[..., None]) -> Callable[..., None]:
 @_place_options
 @output.json_option
 @pass_target
-def assign(target: Target, path: str, group: str | None, module: str | None, is_all: bool, as_json: bool) -> None:
+def assign(target: Target, path: str, group: str | None, module: str | None, is_all: bool) -> output.Result:
     """Let a group, a module or all modules of its own group use the runner PATH."""
     api, body = target.api(), _place(group, module, is_all)
     made = (
@@ -46,7 +46,7 @@ def assign(target: Target, path: str, group: str | None, module: str | None, is_
         if body is None
         else api.post(f"{api_path(path)}/assignments", body)
     )
-    return output.as_json(made) if as_json else click.echo(f"{path} serves {_words(body)}")
+    return output.message(made, f"{path} serves {_words(body)}")
 
 
 @click.command("unassign")
@@ -54,7 +54,7 @@ def assign(target: Target, path: str, group: str | None, module: str | None, is_
 @_place_options
 @output.json_option
 @pass_target
-def unassign(target: Target, path: str, group: str | None, module: str | None, is_all: bool, as_json: bool) -> None:
+def unassign(target: Target, path: str, group: str | None, module: str | None, is_all: bool) -> output.Result:
     """Take the runner PATH away from a group, a module, or its own group as a whole. Jobs that it has continue."""
     api, body = target.api(), _place(group, module, is_all)
     if body is None:
@@ -62,7 +62,7 @@ def unassign(target: Target, path: str, group: str | None, module: str | None, i
     else:
         api.delete(f"{api_path(path)}/assignments", body)
         made = body
-    return output.as_json(made) if as_json else click.echo(f"{path} no longer serves {_words(body)}")
+    return output.message(made, f"{path} no longer serves {_words(body)}")
 
 
 def _place(group: str | None, module: str | None, is_all: bool) -> dict[str, Any] | None:

@@ -39,7 +39,7 @@ from terracrew.protocol.limits import MAX_LOG_BATCH_EVENTS, MAX_LOG_PERIOD_SECON
 @click.option("--reset", is_flag=True, help="Remove the whole configuration, so that the runner's own settings apply.")
 @output.json_option
 @pass_target
-def configure(target: Target, path: str, levels: tuple[str, ...], reset: bool, as_json: bool, **given: Any) -> None:
+def configure(target: Target, path: str, levels: tuple[str, ...], reset: bool, **given: Any) -> output.Result:
     """Change settings of all instances of the runner PATH without a restart. Options that are not given change nothing.
 
     The batch size and the period apply while nobody watches a log; a watched log is sent line by line.
@@ -50,13 +50,12 @@ def configure(target: Target, path: str, levels: tuple[str, ...], reset: bool, a
     if reset == bool(change):
         raise Invalid("give the settings to change, or --reset alone")
     found: Any = target.api().patch(api_path(path), {"configuration": None if reset else change})
-    if as_json:
-        return output.as_json(found)
     configured = {name: value for name, value in found["configuration"].items() if value}
-    return output.facts(
+    return output.details(
+        found,
         [("path", found["path"]), *configured.items()]
         if configured
-        else [("path", found["path"]), ("configuration", "its own settings")]
+        else [("path", found["path"]), ("configuration", "its own settings")],
     )
 
 

@@ -41,11 +41,9 @@ def of_new_token(found: dict[str, Any]) -> str:
     return text + (" Running jobs continue." if found["jobs"] else "")
 
 
-def note_waiting_modules(api: "Api", runner: str) -> None:
-    """Tell a person at a terminal which modules no other runner serves now."""
-    if sys.stderr.isatty():
-        for text in _left_alone(api, runner):
-            output.note(text)
+def waiting_modules(api: "Api", runner: str) -> list[str]:
+    """Say to a person at a terminal which modules no other runner serves now."""
+    return _left_alone(api, runner) if sys.stderr.isatty() and not output.wants_json() else []
 
 
 def _left_alone(api: "Api", runner: str) -> list[str]:

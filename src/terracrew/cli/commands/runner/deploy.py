@@ -58,7 +58,7 @@ def _cpu(_ctx: click.Context, _param: click.Parameter, value: float | None) -> i
     return None if value is None else round(value * VCPU_UNIT_COUNT)
 
 
-def _settings_options(command: Callable[..., None]) -> Callable[..., None]:
+def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that a deployment can have at first and later."""
     for add in (
         click.option("--log-days", type=numbers.Whole(min=1), help="For how many days the log is kept [30]."),
@@ -136,13 +136,13 @@ def _settings_options(command: Callable[..., None]) -> Callable[..., None]:
 @_wait_option
 @output.json_option
 @pass_target
-def deploy(target: Target, name: str, no_assign: bool, wait: bool, as_json: bool, **given: Any) -> None:
+def deploy(target: Target, name: str, no_assign: bool, wait: bool, **given: Any) -> output.Result:
     """Deploy a runner called NAME in the account of a cloud identity. It sleeps while there are no jobs."""
     kept = ("identity", "group", "description", "tags", "service_account")
     body = {"name": name} | {field: given[field] for field in kept if given[field]}
     body |= {"settings": _chosen(given)} | ({"assign": False} if no_assign else {})
     made = target.api().post("/runners/deploy", body)
-    _follow(target, made, "deploying {path}", wait=wait, as_json=as_json)
+    return _follow(target, made, "deploying {path}", wait=wait)
 
 
 @click.command(
@@ -154,10 +154,10 @@ def deploy(target: Target, name: str, no_assign: bool, wait: bool, as_json: bool
 @_wait_option
 @output.json_option
 @pass_target
-def redeploy(target: Target, path: str, new_token: bool, wait: bool, as_json: bool, **given: Any) -> None:
+def redeploy(target: Target, path: str, new_token: bool, wait: bool, **given: Any) -> output.Result:
     """Deploy the cloud-hosted runner PATH again, with other settings if there are any. Jobs that run finish where they are."""
     made = target.api().post(f"{api_path(path)}/deploy", _chosen(given) | ({"new_token": True} if new_token else {}))
-    _follow(target, made, "deploying {path} again", wait=wait, as_json=as_json)
+    return _follow(target, made, "deploying {path} again", wait=wait)
 
 
 @click.command("destroy")
@@ -167,7 +167,7 @@ def redeploy(target: Target, path: str, new_token: bool, wait: bool, as_json: bo
 @_wait_option
 @output.json_option
 @pass_target
-def destroy(target: Target, path: str, force: bool, yes: bool, wait: bool, as_json: bool) -> None:
+def destroy(target: Target, path: str, force: bool, yes: bool, wait: bool) -> output.Result:
     """Remove the cloud-hosted runner PATH with everything that was made for it in the cloud. It drains first."""
     api = target.api()
     if not yes:
@@ -178,7 +178,7 @@ def destroy(target: Target, path: str, force: bool, yes: bool, wait: bool, as_js
             "Not removed.",
         )
     made = api.post(f"{api_path(path)}/destroy", {"force": force})
-    _follow(target, made, "removing {path}", wait=wait, as_json=as_json)
+    return _follow(target, made, "removing {path}", wait=wait)
 
 
 def _left(at: str) -> str:
@@ -190,50 +190,55 @@ def _left(at: str) -> str:
 @click.argument("path", shell_complete=name_completion.runners)
 @output.json_option
 @pass_target
-def deployment(target: Target, path: str, as_json: bool) -> None:
+def deployment(target: Target, path: str) -> output.Result:
     """Show what is deployed for the cloud-hosted runner PATH, what runs of it, and what its cloud last refused."""
     found: dict[str, Any] = target.api().get(f"{api_path(path)}/deployment")
-    if as_json:
-        return output.as_json(found)
-    chosen = found["settings"]
-    output.facts(
-        [
-            ("runner", found["path"]),
-            ("identity", found["identity"]),
-            ("region", found["region"]),
-            ("status", found["status"]),
-            ("version", found["version"]),
-            ("image", found["image"]),
-            ("size", f"{chosen['cpu_units'] / VCPU_UNIT_COUNT:g} vCPU, {chosen['memory_mb'] / 1024:g} GB"),
-            ("instances", f"{chosen['min_instances']} to {chosen['max_instances']}"),
-            ("jobs of each", chosen["capacity"]),
-            ("sleeps after", f"{chosen['idle_seconds']} s without a job"),
-            ("sleeps", found["sleeps_at"] and f"in {_left(found['sleeps_at'])} unless a job comes"),
-            ("wakes in", f"about {found['typical_start_seconds']:.0f} s"),
-            ("refused", found["refusal"]),
-            ("last job", found["job"] and f"{found['job']['type']} #{found['job']['number']} {found['job']['status']}"),
-        ]
-    )
-    for step, reference in sorted(found["facts"].items()):
-        click.echo(f"  {step}: {reference}")
-    live = [each for each in found["instances"] if each["status"] != "ended"]
-    return output.table(
-        ("INSTANCE", "STATUS", "SINCE", "WORDS"),
-        [(each["name"], each["status"], output.age(each["wanted_at"]), each["words"]) for each in live],
-        empty="no instance: it is asleep",
-    )
+
+    def show() -> None:
+        chosen = found["settings"]
+        output.facts(
+            [
+                ("runner", found["path"]),
+                ("identity", found["identity"]),
+                ("region", found["region"]),
+                ("status", found["status"]),
+                ("version", found["version"]),
+                ("image", found["image"]),
+                ("size", f"{chosen['cpu_units'] / VCPU_UNIT_COUNT:g} vCPU, {chosen['memory_mb'] / 1024:g} GB"),
+                ("instances", f"{chosen['min_instances']} to {chosen['max_instances']}"),
+                ("jobs of each", chosen["capacity"]),
+                ("sleeps after", f"{chosen['idle_seconds']} s without a job"),
+                ("sleeps", found["sleeps_at"] and f"in {_left(found['sleeps_at'])} unless a job comes"),
+                ("wakes in", f"about {found['typical_start_seconds']:.0f} s"),
+                ("refused", found["refusal"]),
+                (
+                    "last job",
+                    found["job"] and f"{found['job']['type']} #{found['job']['number']} {found['job']['status']}",
+                ),
+            ]
+        )
+        for step, reference in sorted(found["facts"].items()):
+            click.echo(f"  {step}: {reference}")
+        live = [each for each in found["instances"] if each["status"] != "ended"]
+        output.table(
+            ("INSTANCE", "STATUS", "SINCE", "WORDS"),
+            [(each["name"], each["status"], output.age(each["wanted_at"]), each["words"]) for each in live],
+            empty="no instance: it is asleep",
+        )
+
+    return output.Result(found, show)
 
 
 @click.command("wake")
 @click.argument("path", shell_complete=name_completion.runners)
 @output.json_option
 @pass_target
-def wake(target: Target, path: str, as_json: bool) -> None:
+def wake(target: Target, path: str) -> output.Result:
     """Start an instance of the cloud-hosted runner PATH before a job needs it. It sleeps again if no job comes."""
     found = target.api().post(f"{api_path(path)}/wake", {})
-    if as_json:
-        return output.as_json(found)
-    return click.echo(f"{found['path']}: awake in about {found['typical_start_seconds']:.0f} s, if it was asleep")
+    return output.message(
+        found, f"{found['path']}: awake in about {found['typical_start_seconds']:.0f} s, if it was asleep"
+    )
 
 
 def _chosen(given: dict[str, Any]) -> dict[str, Any]:
@@ -246,17 +251,11 @@ def _chosen(given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _follow(target: Target, made: dict[str, Any], words: str, *, wait: bool, as_json: bool) -> None:
+def _follow(target: Target, made: dict[str, Any], words: str, *, wait: bool) -> output.Result:
     """Follow the job of the fleet to its end, or say which one it is. A job that fails ends the command with exit code 1."""
     job = made["job"]
     output.note(f"{words.format(path=made['runner']['path'])}: {job['type']} #{job['number']}")
-    if wait:
-        job = fleet_progress.follow(target.api(), job["id"], is_shown=not as_json)
-    if as_json:
-        output.as_json(made | {"job": job})
-    elif wait:
-        fleet_progress.print_end(job)
-    else:
-        click.echo(f"`terracrew fleet-job logs {job['number']} --follow` shows how far it is")
-    if job["status"] in ("FAILED", "CANCELED"):
-        raise SystemExit(1)
+    if not wait:
+        return output.message(made, f"`terracrew fleet-job logs {job['number']} --follow` shows how far it is")
+    ended = fleet_progress.follow(target.api(), job["id"])
+    return output.Result(made | {"job": ended.value}, ended.show, ended.exit_code)

@@ -17,7 +17,7 @@ from terracrew.cli.printing import output
 @click.option("--timeout", type=Duration(), metavar="TIME", help="Wait for at most this long (90s, 30m, 24h).")
 @output.json_option
 @pass_target
-def drain(target: Target, path: str, wait: bool, timeout: int | None, as_json: bool) -> None:
+def drain(target: Target, path: str, wait: bool, timeout: int | None) -> output.Result:
     """Drain the runner PATH: it finishes its jobs and gets no new ones.
 
     With --json --wait, the answer is what remains: nothing. After a timeout the exit code is 13, and the drain continues.
@@ -25,22 +25,18 @@ def drain(target: Target, path: str, wait: bool, timeout: int | None, as_json: b
     api = target.api()
     found = api.post(f"{api_path(path)}/drain", {"on": True})
     if not wait and timeout is None:
-        if as_json:
-            return output.as_json(found)
-        click.echo(f"Draining {path}: it finishes its jobs and takes no new ones")
-        return consequences.note_waiting_modules(api, path)
+        words = f"Draining {path}: it finishes its jobs and takes no new ones"
+        return output.message(found, words, *consequences.waiting_modules(api, path))
     with deadline(timeout, f"the drain of {path}"):
         left = remaining.until_drained(api, found["id"])
-    return output.as_json(left) if as_json else click.echo(f"{left['path']} is drained: it has no jobs")
+    return output.message(left, f"{left['path']} is drained: it has no jobs")
 
 
 @click.command("undrain")
 @click.argument("path", shell_complete=name_completion.runners)
 @output.json_option
 @pass_target
-def undrain(target: Target, path: str, as_json: bool) -> None:
+def undrain(target: Target, path: str) -> output.Result:
     """End the drain of the runner PATH: it gets jobs again. This also stops its removal."""
     found = target.api().post(f"{api_path(path)}/drain", {"on": False})
-    if as_json:
-        return output.as_json(found)
-    return click.echo(f"{path} takes jobs again")
+    return output.message(found, f"{path} takes jobs again")

@@ -28,7 +28,7 @@ def once_token() -> None:
 )
 @output.json_option
 @pass_target
-def create(target: Target, path: str, valid_for: int | None, as_json: bool) -> None:
+def create(target: Target, path: str, valid_for: int | None) -> output.Result:
     """Make a token for one job of the runner PATH and print the commands that use it. It is shown only once.
 
     The machine claims one job, delivers everything of it, and exits. The token can claim no second job.
@@ -36,26 +36,26 @@ def create(target: Target, path: str, valid_for: int | None, as_json: bool) -> N
     made: dict[str, Any] = target.api().post(
         f"{api_path(path)}/once-tokens", {} if valid_for is None else {"seconds": valid_for}
     )
-    if as_json:
-        return output.as_json(made)
-    output.note(
-        f"made {made['id']} for one job of {made['runner_path']}, which expires {output.age(made['expires_at'])} unless it has "
-        "claimed a job; it is shown only once:"
-    )
-    for key, value in made["environment"].items():
-        click.echo(f"export {key}={quote(value)}")
-    return click.echo(made["command"])
+
+    def show() -> None:
+        output.note(
+            f"made {made['id']} for one job of {made['runner_path']}, which expires {output.age(made['expires_at'])} unless it has "
+            "claimed a job; it is shown only once:"
+        )
+        for key, value in made["environment"].items():
+            click.echo(f"export {key}={quote(value)}")
+        click.echo(made["command"])
+
+    return output.Result(made, show)
 
 
 @once_token.command("list")
 @click.argument("path", shell_complete=name_completion.runners)
 @output.json_option
 @pass_target
-def list_once_tokens(target: Target, path: str, as_json: bool) -> None:
+def list_once_tokens(target: Target, path: str) -> output.Result:
     """List the tokens for one job of the runner PATH, without their values. Old ones that have ended are removed."""
     items = list(target.api().list(f"{api_path(path)}/once-tokens"))
-    if as_json:
-        return output.as_json(items)
     rows = [
         (
             i["id"],
@@ -68,7 +68,7 @@ def list_once_tokens(target: Target, path: str, as_json: bool) -> None:
         for i in items
     ]
     empty = f"no tokens for one job: `terracrew runner once-token create {path}`"
-    return output.table(("ID", "STATUS", "JOB", "CREATED BY", "CREATED", "EXPIRES"), rows, empty=empty)
+    return output.listing(items, ("ID", "STATUS", "JOB", "CREATED BY", "CREATED", "EXPIRES"), rows, empty=empty)
 
 
 @once_token.command("revoke")
@@ -76,9 +76,9 @@ def list_once_tokens(target: Target, path: str, as_json: bool) -> None:
 @click.argument("token", metavar="ID")
 @output.json_option
 @pass_target
-def revoke(target: Target, path: str, token: str, as_json: bool) -> None:
+def revoke(target: Target, path: str, token: str) -> output.Result:
     """Revoke a token of the runner PATH. A job that it has claimed continues: `terracrew job cancel` stops that."""
     from terracrew.client.http import segment
 
     target.api().delete(f"{api_path(path)}/once-tokens/{segment(token)}")
-    return output.as_json({"revoked": token}) if as_json else click.echo(f"revoked {token}")
+    return output.message({"revoked": token}, f"revoked {token}")

@@ -28,15 +28,15 @@ _HELP = {
 }
 
 
-def setting_options(command: Callable[..., None]) -> Callable[..., None]:
+def setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options. The command gets the file as `file`, the given settings by their names as `given`, and the options
     that gave them as `flags`; other settings were given with `--set`."""
 
     @functools.wraps(command)
-    def collected(*args: Any, others: dict[str, str], **values: Any) -> None:
+    def collected(*args: Any, others: dict[str, str], **values: Any) -> Any:
         found = {name: values.pop(_argument(name)) for name in FLAGS}
         named = {name: value for name, value in found.items() if value is not None}
-        command(*args, given=others | named, flags={name: FLAGS[name] for name in named}, **values)
+        return command(*args, given=others | named, flags={name: FLAGS[name] for name in named}, **values)
 
     decorated = click.option(
         "--set",

@@ -20,7 +20,7 @@ _AFTER_REPLACEMENT = (
 MAX_JOBS_HELP = "How many jobs each instance may run at once."
 
 
-def _options_of_a_new_runner(command: Callable[..., None]) -> Callable[..., None]:
+def _options_of_a_new_runner(command: Callable[..., Any]) -> Callable[..., Any]:
     for add in (
         click.option("--no-assign", is_flag=True, help="Assign it to nothing yet, instead of to its whole group."),
         click.option("--description", help="A description."),
@@ -53,11 +53,11 @@ def _options_of_a_new_runner(command: Callable[..., None]) -> Callable[..., None
 )
 @output.json_option
 @pass_target
-def register(target: Target, name: str, no_assign: bool, as_json: bool, **given: Any) -> None:
+def register(target: Target, name: str, no_assign: bool, **given: Any) -> output.Result:
     """Register a runner called NAME and print the commands that start it. Its token is shown only once."""
     made = target.api().post("/runners/register", _body(name, no_assign, given))
     words = _AFTER_REPLACEMENT if given["replace"] else "registered {path}. Run this on the runner's machine"
-    _print_registered(made, words, as_json)
+    return _print_registered(made, words)
 
 
 @click.command("reregister")
@@ -65,7 +65,7 @@ def register(target: Target, name: str, no_assign: bool, as_json: bool, **given:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def reregister(target: Target, path: str, yes: bool, as_json: bool) -> None:
+def reregister(target: Target, path: str, yes: bool) -> output.Result:
     """Give the runner PATH a new token and print the commands that start it. The old token ends.
 
     Connections that were opened with the old token end within seconds. Running jobs continue.
@@ -73,7 +73,7 @@ def reregister(target: Target, path: str, yes: bool, as_json: bool) -> None:
     api = target.api()
     if not yes:
         output.ask(consequences.of_new_token(api.get(api_path(path))), "The token stays as it is.")
-    _print_registered(api.post(f"{api_path(path)}/reregister", {}), _AFTER_REPLACEMENT, as_json)
+    return _print_registered(api.post(f"{api_path(path)}/reregister", {}), _AFTER_REPLACEMENT)
 
 
 @click.command("create")
@@ -88,12 +88,12 @@ def reregister(target: Target, path: str, yes: bool, as_json: bool) -> None:
 @_options_of_a_new_runner
 @output.json_option
 @pass_target
-def create(target: Target, name: str, service_account: str, no_assign: bool, as_json: bool, **given: Any) -> None:
+def create(target: Target, name: str, service_account: str, no_assign: bool, **given: Any) -> output.Result:
     """Create a runner called NAME that authenticates with a service account and has no token."""
     api = target.api()
     account = {"service_account": references.service_account(api, service_account)}
     made = api.post("/runners", _body(name, no_assign, given | account))
-    return output.as_json(made) if as_json else click.echo(f"created runner {made['path']}")
+    return output.message(made, f"created runner {made['path']}")
 
 
 def _body(name: str, no_assign: bool, given: dict[str, Any]) -> dict[str, Any]:
@@ -104,14 +104,16 @@ def _body(name: str, no_assign: bool, given: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _print_registered(made: dict[str, Any], words: str, as_json: bool) -> None:
-    if as_json:
-        return output.as_json(made)
-    output.note(f"{words.format(path=made['path'])}; the token is shown only once:")
-    if is_loopback(made["environment"].get("TERRACREW_API_URL", "")):
-        output.note(
-            "this address works only on the server's machine; for other machines, set TERRACREW_SERVER_PUBLIC_URL on the server"
-        )
-    for key, value in made["environment"].items():
-        click.echo(f"export {key}={quote(value)}")
-    return click.echo(made["command"])
+def _print_registered(made: dict[str, Any], words: str) -> output.Result:
+
+    def show() -> None:
+        output.note(f"{words.format(path=made['path'])}; the token is shown only once:")
+        if is_loopback(made["environment"].get("TERRACREW_API_URL", "")):
+            output.note(
+                "this address works only on the server's machine; for other machines, set TERRACREW_SERVER_PUBLIC_URL on the server"
+            )
+        for key, value in made["environment"].items():
+            click.echo(f"export {key}={quote(value)}")
+        click.echo(made["command"])
+
+    return output.Result(made, show)

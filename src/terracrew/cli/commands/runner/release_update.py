@@ -11,63 +11,54 @@ from terracrew.cli.printing import fleet_progress, output, rollout_view
 from terracrew.errors import Conflict, Invalid
 
 
-def update_one(
-    target: Target, path: str, version: str | None, *, accept_breaking: bool, wait: bool, as_json: bool
-) -> None:
+def update_one(target: Target, path: str, version: str | None, *, accept_breaking: bool, wait: bool) -> output.Result:
     """Update one runner, and follow its job."""
     api, wanted = target.api(), {"version": version, "accept_breaking": accept_breaking}
     try:
         job = api.post(f"{api_path(path)}/update", wanted)
     except Conflict as refusal:
-        if not refusal.details.get("breaking") or as_json or not sys.stdin.isatty():
+        if not refusal.details.get("breaking") or output.wants_json() or not sys.stdin.isatty():
             raise
         click.echo(refusal.message, err=True)
         output.ask("Is that done, and shall the runner be updated?", "nothing was updated")
         job = api.post(f"{api_path(path)}/update", wanted | {"accept_breaking": True})
     output.note(f"updating {job['target_name']}: {job['type']} #{job['number']}")
     if wait:
-        job = fleet_progress.follow(api, job["id"], is_shown=not as_json)
-    if as_json:
-        output.as_json(job)
-    elif wait:
-        fleet_progress.print_end(job)
-    else:
-        click.echo(f"`terracrew fleet-job logs {job['number']} --follow` shows how far it is")
-    if job["status"] in ("FAILED", "CANCELED"):
-        raise click.exceptions.Exit(1)
+        return fleet_progress.follow(api, job["id"])
+    return output.message(job, f"`terracrew fleet-job logs {job['number']} --follow` shows how far it is")
 
 
 def update_all(
-    target: Target, group: str, *, accept_breaking: bool, dry_run: bool, yes: bool, wait: bool, as_json: bool
-) -> None:
+    target: Target, group: str, *, accept_breaking: bool, dry_run: bool, yes: bool, wait: bool
+) -> output.Result:
     """Update all outdated runners that the caller may change, in waves."""
     api = target.api()
     preview = api.get("/rollouts/preview", group=group)
     if dry_run:
-        return output.as_json(preview) if as_json else _print_preview(preview)
+        return output.Result(preview, lambda: _print_preview(preview))
     updatable = [each for each in preview["runners"] if each["wave"] is not None]
-    if not as_json:
+    is_json = output.wants_json()
+    if not is_json:
         _print_preview(preview)
     if updatable:
-        accept_breaking = _confirm(preview, len(updatable), accept_breaking=accept_breaking, yes=yes or as_json)
+        accept_breaking = _confirm(preview, len(updatable), accept_breaking=accept_breaking, yes=yes or is_json)
     elif not preview["runners"] or not preview["version"]:
-        return output.as_json(preview) if as_json else None
+        return output.Result(preview, lambda: None)
     wanted = {"version": preview["version"], "group": group, "accept_breaking": accept_breaking}
     made = api.post("/rollouts", wanted)
     output.note(f"rolling out {made['version']}: `terracrew release rollout show` shows how far it is")
     if wait:
-        made = rollout_view.follow(api, made["id"], is_shown=not as_json)
-    if as_json:
-        output.as_json(made)
-    elif wait:
-        click.echo(f"roll-out of {made['version']} {made['status']}: {rollout_view.summary(made)}")
-        if made["stop_reason"]:
-            click.echo(output.text(made["stop_reason"]), err=True)
-        if made["status"] == "stopped" and made["counts"]["failed"]:
-            output.note("`terracrew release rollout resume` tries the runners that failed again, and goes on")
-    if made["status"] == "stopped":
-        raise click.exceptions.Exit(1)
-    return None
+        made = rollout_view.follow(api, made["id"], is_shown=not is_json)
+    exit_code = 1 if made["status"] == "stopped" else 0
+    return output.Result(made, (lambda: _print_end(made)) if wait else (lambda: None), exit_code)
+
+
+def _print_end(rollout: dict[str, Any]) -> None:
+    click.echo(f"roll-out of {rollout['version']} {rollout['status']}: {rollout_view.summary(rollout)}")
+    if rollout["stop_reason"]:
+        click.echo(output.text(rollout["stop_reason"]), err=True)
+    if rollout["status"] == "stopped" and rollout["counts"]["failed"]:
+        output.note("`terracrew release rollout resume` tries the runners that failed again, and goes on")
 
 
 def _print_preview(preview: dict[str, Any]) -> None:

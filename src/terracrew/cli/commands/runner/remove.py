@@ -21,7 +21,7 @@ from terracrew.cli.printing import output
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def remove(target: Target, path: str, force: bool, wait: bool, timeout: int | None, yes: bool, as_json: bool) -> None:
+def remove(target: Target, path: str, force: bool, wait: bool, timeout: int | None, yes: bool) -> output.Result:
     """Remove the runner PATH. It drains first and disappears after its last job; its processes then exit.
 
     `terracrew runner undrain` stops a removal. After a timeout the exit code is 13, and the removal continues.
@@ -34,9 +34,7 @@ def remove(target: Target, path: str, force: bool, wait: bool, timeout: int | No
         with deadline(timeout, f"the removal of {path}"):
             remaining.until_removed(api, found["remaining"]["id"])
         found = {"path": found["path"], "is_removed": True, "remaining": None}
-    if as_json:
-        return output.as_json(found)
     if found["is_removed"]:
-        return click.echo(f"removed {found['path']}")
-    click.echo(f"removing {found['path']}: {remaining.left(found['remaining'])}")
-    return output.note(f"`terracrew runner undrain {path}` stops the removal")
+        return output.message(found, f"removed {found['path']}")
+    words = f"removing {found['path']}: {remaining.left(found['remaining'])}"
+    return output.message(found, words, f"`terracrew runner undrain {path}` stops the removal")

@@ -11,7 +11,7 @@ from terracrew.cli.printing import output, settings_table
 @click.command("settings")
 @setting_options
 @output.json_option
-def settings(file: Path | None, given: dict[str, str], flags: dict[str, str], as_json: bool) -> None:
+def settings(file: Path | None, given: dict[str, str], flags: dict[str, str]) -> output.Result:
     """Print the settings with which `runner start` would start, each with the layer that it came from.
 
     The layers are, from low to high: defaults, the settings file, the environment, the command line, external settings. A
@@ -19,12 +19,12 @@ def settings(file: Path | None, given: dict[str, str], flags: dict[str, str], as
     """
     from terracrew.settings import layers
 
-    settings_table.show_effective(layers.merged(file, given, flags), as_json=as_json)
+    return settings_table.show_effective(layers.merged(file, given, flags))
 
 
 @click.command("environment")
 @output.json_option
-def environment(as_json: bool) -> None:
+def environment() -> output.Result:
     """Print which variables of this shell the engines of a runner that is started here would get, without their values.
 
     Engines get all of them except those of Terracrew itself. In containers they get only what the parameter ENVIRONMENT of
@@ -32,7 +32,7 @@ def environment(as_json: bool) -> None:
     """
     from terracrew.cli.printing import engine_environment
 
-    engine_environment.show_of_runner(as_json=as_json)
+    return engine_environment.show_of_runner()
 
 
 @click.command("schema")
@@ -40,4 +40,4 @@ def schema() -> None:
     """Print the JSON Schema of the settings file, for editors (`"$schema"`) and programs."""
     from terracrew.settings import runner
 
-    output.as_json(runner.schema())
+    output.print_json(runner.schema())

@@ -23,81 +23,68 @@ TOKEN_WARNING_SECONDS = 5 * 24 * 3600.0
 @click.option("--group", metavar="PATH", shell_complete=name_completion.groups, help="Only runners of this group.")
 @output.json_option
 @pass_target
-def list_runners(target: Target, status: str | None, group: str | None, as_json: bool) -> None:
+def list_runners(target: Target, status: str | None, group: str | None) -> output.Result:
     """List the runners. JOBS is how many jobs each has, and how many its connected instances can run at once."""
     items = list(target.api().list("/runners", status=status, group=group))
-    if as_json:
-        return output.as_json(items)
-    rows = [
-        (
-            i["path"],
-            _type(i),
-            _status(i),
-            _version(i),
-            _jobs(i),
-            output.age(i["created_at"]),
-        )
-        for i in items
-    ]
-    columns = ("PATH", "TYPE", "STATUS", "VERSION", "JOBS", "CREATED")
-    output.table(columns, rows, empty="no runners: `terracrew runner register NAME`")
-    for file in sorted({each["declared_in"] for each in items if each.get("declared_in")}):
-        output.note(f"The server's settings file {file} declares shared runners.")
+    rows = [(i["path"], _type(i), _status(i), _version(i), _jobs(i), output.age(i["created_at"])) for i in items]
+    declared = sorted({each["declared_in"] for each in items if each.get("declared_in")})
+    notes = [f"The server's settings file {file} declares shared runners." for file in declared]
     if outdated := [each for each in items if each.get("is_outdated")]:
         count = "1 runner is" if len(outdated) == 1 else f"{len(outdated)} runners are"
-        latest = outdated[0]["latest_version"]
         rest = "`terracrew runner update --all` updates those that you may change"
         if all(_type(each) == "shared" for each in outdated):
             rest = "`terracrew runner update --all --dry-run` says how it is updated by hand"
-        output.note(f"{count} older than {latest}: {rest}")
-    return None
+        notes.append(f"{count} older than {outdated[0]['latest_version']}: {rest}")
+    columns = ("PATH", "TYPE", "STATUS", "VERSION", "JOBS", "CREATED")
+    return output.listing(items, columns, rows, empty="no runners: `terracrew runner register NAME`", notes=notes)
 
 
 @click.command("show")
 @click.argument("path", shell_complete=name_completion.runners)
 @output.json_option
 @pass_target
-def show_runner(target: Target, path: str, as_json: bool) -> None:
+def show_runner(target: Target, path: str) -> output.Result:
     """Show the runner PATH, its instances and its assignments."""
     api = target.api()
     found = api.get(api_path(path))
     assignments = api.get(f"{api_path(path)}/assignments")["items"]
-    if as_json:
-        return output.as_json({**found, "assignments": assignments})
-    output.facts(
-        [
-            ("path", found["path"]),
-            ("id", found["id"]),
-            ("type", _type(found)),
-            ("declared in", _declaration(found)),
-            ("status", _status(found)),
-            ("removing", output.lasting(found["removing_since"]) if found.get("removing_since") else None),
-            ("version", _version(found)),
-            ("update", _update(found)),
-            ("jobs", _jobs(found).replace("/", " of ")),
-            ("limit", _limit(found)),
-            ("instances", "several" if found.get("allow_multiple_instances") else "one"),
-            ("tags", found["tags"]),
-            ("token", _token(found)),
-            ("service account", references.account_path(api, found.get("service_account_id"))),
-            ("configured", {name: value for name, value in found.get("configuration", {}).items() if value}),
-            ("assigned to", [each["path"] or "(everything)" for each in assignments]),
-            ("created", output.age(found["created_at"])),
-        ]
-    )
-    if instances := found.get("instances"):
-        click.echo()
-        rows = [
-            (i["name"], _instance_status(i), i.get("version"), _slots(i, found), output.age(i.get("heard_at")))
-            for i in instances
-        ]
-        output.table(("INSTANCE", "STATUS", "VERSION", "JOBS", "LAST CONTACT"), rows, empty="")
-        if engines := _engines(instances):
+
+    def show() -> None:
+        output.facts(
+            [
+                ("path", found["path"]),
+                ("id", found["id"]),
+                ("type", _type(found)),
+                ("declared in", _declaration(found)),
+                ("status", _status(found)),
+                ("removing", output.lasting(found["removing_since"]) if found.get("removing_since") else None),
+                ("version", _version(found)),
+                ("update", _update(found)),
+                ("jobs", _jobs(found).replace("/", " of ")),
+                ("limit", _limit(found)),
+                ("instances", "several" if found.get("allow_multiple_instances") else "one"),
+                ("tags", found["tags"]),
+                ("token", _token(found)),
+                ("service account", references.account_path(api, found.get("service_account_id"))),
+                ("configured", {name: value for name, value in found.get("configuration", {}).items() if value}),
+                ("assigned to", [each["path"] or "(everything)" for each in assignments]),
+                ("created", output.age(found["created_at"])),
+            ]
+        )
+        if instances := found.get("instances"):
             click.echo()
-            output.table(("INSTANCE", "ENGINE", "VERSIONS"), engines, empty="")
-    if found.get("alerts"):
-        output.note(f"Somebody else may use its credentials: `terracrew runner alerts {found['path']}`")
-    return None
+            rows = [
+                (i["name"], _instance_status(i), i.get("version"), _slots(i, found), output.age(i.get("heard_at")))
+                for i in instances
+            ]
+            output.table(("INSTANCE", "STATUS", "VERSION", "JOBS", "LAST CONTACT"), rows, empty="")
+            if engines := _engines(instances):
+                click.echo()
+                output.table(("INSTANCE", "ENGINE", "VERSIONS"), engines, empty="")
+        if found.get("alerts"):
+            output.note(f"Somebody else may use its credentials: `terracrew runner alerts {found['path']}`")
+
+    return output.Result({**found, "assignments": assignments}, show)
 
 
 def _engines(instances: list[dict[str, Any]]) -> list[tuple[str, str, str]]:

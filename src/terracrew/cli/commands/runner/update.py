@@ -61,9 +61,8 @@ def update(
     accept_breaking: bool,
     wait: bool,
     yes: bool,
-    as_json: bool,
     **given: Any,
-) -> None:
+) -> output.Result:
     """Update the runner PATH to the latest release; with options for its fields, change these instead.
 
     Options that are not given change nothing. The name and the group of a runner never change.
@@ -74,15 +73,13 @@ def update(
     _check(path, changes, is_all=is_all, is_for_all=bool(group or dry_run or yes), is_for_release=version is not None)
     if is_all:
         return release_update.update_all(
-            target, group, accept_breaking=accept_breaking, dry_run=dry_run, yes=yes, wait=wait, as_json=as_json
+            target, group, accept_breaking=accept_breaking, dry_run=dry_run, yes=yes, wait=wait
         )
     assert path is not None
     if not changes:
-        return release_update.update_one(
-            target, path, version, accept_breaking=accept_breaking, wait=wait, as_json=as_json
-        )
+        return release_update.update_one(target, path, version, accept_breaking=accept_breaking, wait=wait)
     made = target.api().patch(api_path(path), changes)
-    return output.as_json(made) if as_json else click.echo(f"updated runner {made['path']}: {', '.join(changes)}")
+    return output.message(made, f"updated runner {made['path']}: {', '.join(changes)}")
 
 
 def _check(path: str | None, changes: dict[str, Any], *, is_all: bool, is_for_all: bool, is_for_release: bool) -> None:
@@ -103,25 +100,21 @@ def _check(path: str | None, changes: dict[str, Any], *, is_all: bool, is_for_al
 @click.argument("path", shell_complete=name_completion.runners)
 @output.json_option
 @pass_target
-def disable(target: Target, path: str, as_json: bool) -> None:
+def disable(target: Target, path: str) -> output.Result:
     """Disable the runner PATH: it stays connected and reports, and gets no new jobs."""
     api = target.api()
     made = api.patch(api_path(path), {"is_disabled": True})
-    if as_json:
-        return output.as_json(made)
     jobs = f"; it finishes its {made['jobs']} job{'' if made['jobs'] == 1 else 's'}" if made["jobs"] else ""
-    click.echo(f"disabled {made['path']}: it gets no new jobs{jobs}")
-    return consequences.note_waiting_modules(api, made["id"])
+    words = f"disabled {made['path']}: it gets no new jobs{jobs}"
+    return output.message(made, words, *consequences.waiting_modules(api, made["id"]))
 
 
 @click.command("enable")
 @click.argument("path", shell_complete=name_completion.runners)
 @output.json_option
 @pass_target
-def enable(target: Target, path: str, as_json: bool) -> None:
+def enable(target: Target, path: str) -> output.Result:
     """Enable the runner PATH again."""
     made = target.api().patch(api_path(path), {"is_disabled": False})
-    if as_json:
-        return output.as_json(made)
     but = ", but it drains: `terracrew runner undrain` ends that" if made["is_draining"] else ""
-    return click.echo(f"enabled {made['path']}{but}")
+    return output.message(made, f"enabled {made['path']}{but}")

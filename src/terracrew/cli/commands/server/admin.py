@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @output.json_option
 @click.pass_context
-def backup(ctx: click.Context, directory: Path, as_json: bool) -> None:
+def backup(ctx: click.Context, directory: Path) -> output.Result:
     """Copy a server on SQLite into DIRECTORY while it runs: database, objects and master key.
 
     To restore it, start a server with a copy of DIRECTORY as its --data-directory. Anybody who can read DIRECTORY can
@@ -27,17 +27,19 @@ def backup(ctx: click.Context, directory: Path, as_json: bool) -> None:
     from terracrew.server.maintenance import backup as backups
 
     made = backups.make(ctx.meta[GIVEN_KEY].settings(), directory)
-    if as_json:
-        return output.as_json(made)
-    for each in made.left_out:
-        output.note(f"not in the backup: {each}")
-    return click.echo(f"{directory}: {made.database_bytes} bytes of database, {made.objects} objects")
+
+    def show() -> None:
+        for each in made.left_out:
+            output.note(f"not in the backup: {each}")
+        click.echo(f"{directory}: {made.database_bytes} bytes of database, {made.objects} objects")
+
+    return output.Result(made, show)
 
 
 @click.command("admin-token")
 @output.json_option
 @click.pass_context
-def admin_token(ctx: click.Context, as_json: bool) -> None:
+def admin_token(ctx: click.Context) -> output.Result:
     """Print an API token of the administrator, for a command line without a browser.
 
     On SQLite it is the one in the data directory, which the server renews. On PostgreSQL each call makes a new one, for
@@ -46,13 +48,13 @@ def admin_token(ctx: click.Context, as_json: bool) -> None:
     from terracrew.server.maintenance.administrator import admin_token
 
     token = admin_token(ctx.meta[GIVEN_KEY].settings())
-    return output.as_json({"token": token}) if as_json else click.echo(token)
+    return output.message({"token": token}, token)
 
 
 @click.command("admin-link")
 @output.json_option
 @click.pass_context
-def admin_link(ctx: click.Context, as_json: bool) -> None:
+def admin_link(ctx: click.Context) -> output.Result:
     """Print a link that logs the administrator in to the dashboard. It works once, within an hour.
 
     A server on SQLite owns its database: if it is running, it is asked for the link. A new link ends an earlier one.
@@ -60,7 +62,7 @@ def admin_link(ctx: click.Context, as_json: bool) -> None:
     settings = ctx.meta[GIVEN_KEY].settings()
     running = None if settings.is_postgres else local.of_directory(settings.directory)
     link = _new_link(settings) if running is None else _link_of(running)
-    return output.as_json({"link": link}) if as_json else click.echo(link)
+    return output.message({"link": link}, link)
 
 
 def _link_of(server: local.LocalServer) -> str:

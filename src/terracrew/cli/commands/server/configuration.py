@@ -12,27 +12,27 @@ from terracrew.errors import Invalid
 @click.command("settings")
 @output.json_option
 @click.pass_context
-def settings(ctx: click.Context, as_json: bool) -> None:
+def settings(ctx: click.Context) -> output.Result:
     """Print the effective settings, each with the layer that it came from. Secrets are hidden.
 
     The layers are, from low to high: defaults, the settings file, the environment, the command line. The options of
     `server` go before the command: `terracrew server --config server.toml settings`.
     """
     given: Given = ctx.meta[GIVEN_KEY]
-    settings_table.show_effective(given.merged(), as_json=as_json)
+    return settings_table.show_effective(given.merged())
 
 
 @click.command("environment")
 @output.json_option
 @click.pass_context
-def environment(ctx: click.Context, as_json: bool) -> None:
+def environment(ctx: click.Context) -> output.Result:
     """Print which variables of this shell the engines of built-in runners would get, without their values.
 
     `runner_environment` names further ones. The options of `server` go before the command. `terracrew up` has its own list:
     `terracrew up --show-environment`.
     """
     given: Given = ctx.meta[GIVEN_KEY]
-    given.show_environment(as_json=as_json)
+    return given.environment_of_engines()
 
 
 @click.command("schema")
@@ -40,13 +40,13 @@ def schema() -> None:
     """Print the JSON Schema of the settings file, for editors (`"$schema"`) and programs."""
     from terracrew.settings import server
 
-    output.as_json(server.schema())
+    output.print_json(server.schema())
 
 
 @click.command("worker-token")
 @click.argument("name")
 @output.json_option
-def worker_token(name: str, as_json: bool) -> None:
+def worker_token(name: str) -> output.Result:
     """Make a token for the remote shared runner NAME: a hash for the settings file, and variables for the runner.
 
     Nothing is stored, and the token is shown only once. The hash is not a secret.
@@ -70,14 +70,15 @@ def worker_token(name: str, as_json: bool) -> None:
         "TERRACREW_RUNNER__CREDENTIALS__WORKER_ID": runner_id,
         "TERRACREW_RUNNER__CREDENTIALS__WORKER_TOKEN": token,
     }
-    if as_json:
-        return output.as_json({"name": name, "worker_token_sha256": sha256, "environment": environment})
-    output.note("For the server's settings file:")
-    click.echo(f'[shared_runners.{name}]\nkind = "remote"\nworker_token_sha256 = "{sha256}"')
-    output.note(
-        "For the runner's machine, beside TERRACREW_API_URL; the token is shown only this once. Each process needs an "
-        "instance name of its own:"
-    )
-    for variable, value in environment.items():
-        click.echo(f"export {variable}={value}")
-    return None
+
+    def show() -> None:
+        output.note("For the server's settings file:")
+        click.echo(f'[shared_runners.{name}]\nkind = "remote"\nworker_token_sha256 = "{sha256}"')
+        output.note(
+            "For the runner's machine, beside TERRACREW_API_URL; the token is shown only this once. Each process needs an "
+            "instance name of its own:"
+        )
+        for variable, value in environment.items():
+            click.echo(f"export {variable}={value}")
+
+    return output.Result({"name": name, "worker_token_sha256": sha256, "environment": environment}, show)

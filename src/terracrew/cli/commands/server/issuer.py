@@ -27,24 +27,25 @@ def issuer() -> None:
 @issuer.command("show", epilog=output.examples("terracrew server issuer show"))
 @output.json_option
 @pass_target
-def show(target: Target, as_json: bool) -> None:
+def show(target: Target) -> output.Result:
     """Show the issuer, its keys, and whether its files are current."""
     found = target.api().get("/issuer")
-    if as_json:
-        return output.as_json(found)
-    output.facts(
-        (
-            ("issuer", found["issuer"]),
-            ("published by", "somebody, as files" if found["is_separate"] else "this server"),
-            ("signs now", found["signing_key"]),
-            ("signs next", found.get("next_key")),
-            ("from", _day(found.get("next_signs_from"))),
-            ("looked", output.moment(found.get("looked_at"))),
+
+    def show() -> None:
+        output.facts(
+            (
+                ("issuer", found["issuer"]),
+                ("published by", "somebody, as files" if found["is_separate"] else "this server"),
+                ("signs now", found["signing_key"]),
+                ("signs next", found.get("next_key")),
+                ("from", _day(found.get("next_signs_from"))),
+                ("looked", output.moment(found.get("looked_at"))),
+            )
         )
-    )
-    if found["problem"]:
-        output.note(found["problem"])
-    return None
+        if found["problem"]:
+            output.note(found["problem"])
+
+    return output.Result(found, show)
 
 
 @issuer.command(
@@ -57,7 +58,7 @@ def show(target: Target, as_json: bool) -> None:
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @output.json_option
 @pass_target
-def export(target: Target, directory: Path, as_json: bool) -> None:
+def export(target: Target, directory: Path) -> output.Result:
     """Write the two files that clouds read if they cannot reach it.
 
     Upload the content of DIRECTORY, so that both files are below the address that the setting `issuer_url` names.
@@ -70,17 +71,18 @@ def export(target: Target, directory: Path, as_json: bool) -> None:
             hint="set `issuer_url` (TERRACREW_SERVER_ISSUER_URL) to the address of the files, and restart the server",
         )
     written = [_write(directory / DISCOVERY, found["configuration"]), _write(directory / KEYS, found["jwks"])]
-    if as_json:
-        return output.as_json({**found, "files": [str(path) for path in written]})
-    for path in written:
-        click.echo(f"wrote {path}")
-    output.note(f"Upload both as application/json, so that {found['issuer']}/{DISCOVERY} is the first one.")
-    if found.get("next_signs_from"):
-        output.note(
-            f"They are enough until {_day(found['export_by'])}. From {_day(found['next_signs_from'])} on, another key "
-            "follows: export and upload again between these days. Until then the server signs with a key that the files have."
-        )
-    return None
+
+    def show() -> None:
+        for path in written:
+            click.echo(f"wrote {path}")
+        output.note(f"Upload both as application/json, so that {found['issuer']}/{DISCOVERY} is the first one.")
+        if found.get("next_signs_from"):
+            output.note(
+                f"They are enough until {_day(found['export_by'])}. From {_day(found['next_signs_from'])} on, another key "
+                "follows: export and upload again between these days. Until then the server signs with a key that the files have."
+            )
+
+    return output.Result({**found, "files": [str(path) for path in written]}, show)
 
 
 def _write(path: Path, document: dict[str, Any]) -> Path:

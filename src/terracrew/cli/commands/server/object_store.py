@@ -10,7 +10,7 @@ from terracrew.cli.printing import output
 @click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 @output.json_option
 @click.pass_context
-def adopt_object_store(ctx: click.Context, yes: bool, as_json: bool) -> None:
+def adopt_object_store(ctx: click.Context, yes: bool) -> output.Result:
     """Make the object store that the settings name the one of the database, so that servers start with it.
 
     A server refuses to start with a store that is not that of its database. This command is for a store that was moved
@@ -35,7 +35,5 @@ def adopt_object_store(ctx: click.Context, yes: bool, as_json: bool) -> None:
         adopted = object_store.adopt(settings)
     else:
         adopted = found.known
-    if as_json:
-        return output.as_json(adopted)
     words = "is the object store of the database already" if found.is_own else "is the object store of the database now"
-    return click.echo(f"{found.place} {words}. Start all servers with it.")
+    return output.message(adopted, f"{found.place} {words}. Start all servers with it.")

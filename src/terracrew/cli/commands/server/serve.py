@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from terracrew.cli.connection import local
 
 if TYPE_CHECKING:
+    from terracrew.cli.printing import output
     from terracrew.settings.merging import Merged
     from terracrew.settings.server import ServerSettings
 
@@ -31,13 +32,13 @@ class Given(NamedTuple):
             return found
         return found.model_copy(update={"runner_environment": list(self.runner_environment)})
 
-    def show_environment(self, *, as_json: bool) -> None:
-        """Print which variables of this shell engines of built-in runners would get."""
+    def environment_of_engines(self) -> "output.Result":
+        """Return which variables of this shell engines of built-in runners would get."""
         from terracrew.cli.printing import engine_environment
 
         found = self.settings()
-        engine_environment.show_beside_server(
-            found.runner_environment or [], found.external_facts.secret_variables, as_json=as_json
+        return engine_environment.show_beside_server(
+            found.runner_environment or [], found.external_facts.secret_variables
         )
 
     @staticmethod

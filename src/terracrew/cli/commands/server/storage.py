@@ -15,47 +15,52 @@ _POLL_SECONDS = 0.5
 @click.command("usage")
 @output.json_option
 @pass_target
-def usage(target: Target, as_json: bool) -> None:
+def usage(target: Target) -> output.Result:
     """Show what is stored: counts and bytes by kind and by organization, the largest modules, and what retention would free.
 
     This asks the running server and needs an administrator.
     """
     found = _counted(target, "/server/usage")
-    if as_json:
-        return output.as_json(found)
-    rows = [(kind, each["count"], size(each["bytes"])) for kind, each in found["kinds"].items()]
-    output.table(("STORED", "COUNT", "SIZE"), rows, empty="nothing is stored")
-    click.echo(f"The database has a size of {size(found['database_bytes'])}.\n")
-    organizations = [
-        (
-            each["name"],
-            size(each["archive_bytes"]),
-            size(each["log_bytes"]),
-            size(each["state_bytes"]),
-            each["queued_jobs"],
+
+    def show() -> None:
+        rows = [(kind, each["count"], size(each["bytes"])) for kind, each in found["kinds"].items()]
+        output.table(("STORED", "COUNT", "SIZE"), rows, empty="nothing is stored")
+        click.echo(f"The database has a size of {size(found['database_bytes'])}.\n")
+        organizations = [
+            (
+                each["name"],
+                size(each["archive_bytes"]),
+                size(each["log_bytes"]),
+                size(each["state_bytes"]),
+                each["queued_jobs"],
+            )
+            for each in found["organizations"]
+        ]
+        output.table(
+            ("ORGANIZATION", "ARCHIVES", "LOGS", "STATES", "QUEUED JOBS"),
+            organizations,
+            empty="no organization has any",
         )
-        for each in found["organizations"]
-    ]
-    output.table(
-        ("ORGANIZATION", "ARCHIVES", "LOGS", "STATES", "QUEUED JOBS"), organizations, empty="no organization has any"
-    )
-    click.echo()
-    largest = [(each["path"], size(each["bytes"])) for each in found["largest_modules"]]
-    output.table(("LARGEST MODULES", "LOGS AND STATES"), largest, empty="no module has logs or states")
-    click.echo()
-    _show_preview(found["reclaimable"])
-    for name, run in found.get("last_runs", {}).items():
-        what = {"pass": "Retention", "sweep": "The sweep of orphans"}.get(name, name)
-        removed = ", ".join(f"{each['count']} {kind} ({size(each['bytes'])})" for kind, each in run["removed"].items())
-        click.echo(f"{what} last ran {output.age(run['finished_at'])} and removed {removed or 'nothing'}.")
-    return None
+        click.echo()
+        largest = [(each["path"], size(each["bytes"])) for each in found["largest_modules"]]
+        output.table(("LARGEST MODULES", "LOGS AND STATES"), largest, empty="no module has logs or states")
+        click.echo()
+        _show_preview(found["reclaimable"])
+        for name, run in found.get("last_runs", {}).items():
+            what = {"pass": "Retention", "sweep": "The sweep of orphans"}.get(name, name)
+            removed = ", ".join(
+                f"{each['count']} {kind} ({size(each['bytes'])})" for kind, each in run["removed"].items()
+            )
+            click.echo(f"{what} last ran {output.age(run['finished_at'])} and removed {removed or 'nothing'}.")
+
+    return output.Result(found, show)
 
 
 @click.command("retention")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @output.json_option
 @pass_target
-def retention(target: Target, dry_run: bool, as_json: bool) -> None:
+def retention(target: Target, dry_run: bool) -> output.Result:
     """Show what retention would remove. The server removes it once an hour; this command removes nothing.
 
     The server's --retain-… settings define how long each kind is kept (see `terracrew server --help`).
@@ -63,7 +68,7 @@ def retention(target: Target, dry_run: bool, as_json: bool) -> None:
     if not dry_run:
         raise click.UsageError("retention runs on the server by itself: add --dry-run to see what it would remove")
     found = _counted(target, "/server/retention")
-    return output.as_json(found) if as_json else _show_preview(found)
+    return output.Result(found, lambda: _show_preview(found))
 
 
 def _show_preview(found: dict[str, Any]) -> None:
