@@ -25,7 +25,7 @@ from terracrew.attempt import exit_codes, process_record
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.executor import startup
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.dispatch import own_pages, subreaper
+from terracrew.runner.dispatch import subreaper
 from terracrew.runner.processes import cgroups
 
 
@@ -173,7 +173,6 @@ def _receive_start(channel: socket.socket, get_ready: Callable[[], None]) -> Exe
     poll = select.poll()  # `select` does not take a descriptor above 1023
     poll.register(channel, select.POLLIN)
     if not poll.poll(0):
-        own_pages.copy()
         with contextlib.suppress(OSError):  # it matters only if it is still so when there is an attempt
             get_ready()
     received, handed, _, _ = socket.recv_fds(channel, 1, 1)
