@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from terracrew import plugins, procfs
-from terracrew.runner.dispatch import library_pages, zygote
+from terracrew.runner.dispatch import zygote
 
 
 class EarlyZygote:
@@ -58,7 +58,6 @@ def fork(entry: str, engine_paths: Sequence[str]) -> None:
     if pid := os.fork():
         theirs.close()
         _waiting = EarlyZygote(pid, ours)
-        library_pages.unmap_unused()  # most of them are those of modules that only executors use
     else:
         _become_zygote(theirs, entry, engine_paths)
 
