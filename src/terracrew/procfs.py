@@ -44,16 +44,6 @@ def forbid_inspection() -> None:
     _libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def show_as(command: str) -> None:
-    """Show another command line for this process, for example in `ps`, as far as there is space for it."""
-    with open("/proc/self/stat", "rb") as file:
-        fields = file.read().rpartition(b")")[2].split()
-    first, end = (int(fields[index]) for index in (45, 46))  # `arg_start` and `arg_end`
-    if 0 < first < end:
-        text = command.encode().replace(b" ", b"\0")[: end - first - 1]
-        ctypes.memmove(first, text.ljust(end - first, b"\0"), end - first)
-
-
 def die_with_parent() -> None:
     """Have the kernel kill this process when the thread that forked it ends. It holds until a program with other rights is executed."""
     _libc.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)

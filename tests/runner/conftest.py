@@ -105,7 +105,7 @@ class Runners:
         output = self.directory.parent / f"runner-{len(self._runners)}.log"
         with output.open("wb") as file:
             process = await asyncio.create_subprocess_exec(
-                *handover.command(config, descriptor),
+                *handover.command(descriptor),
                 pass_fds=[descriptor, *self.inherited],
                 stdout=file,
                 stderr=file,

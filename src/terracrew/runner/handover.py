@@ -7,7 +7,7 @@ from typing import NamedTuple, NoReturn
 import msgspec
 
 from terracrew import own_program
-from terracrew.runner import engine_users, environment, installation
+from terracrew.runner import environment, installation
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.one_job import OneJobSettings
 
@@ -109,7 +109,7 @@ def become(
     """Replace this process by the runner. Its environment has no secret of Terracrew, because engines inherit it."""
     kept, removed = _divided_environment(config)
     source = SettingsSource(file, options, flags, removed)
-    _execute(command(config, offer(config, source, one_job, launched)), kept)
+    _execute(command(offer(config, source, one_job, launched)), kept)
 
 
 def why_not_launched(config: RunnerConfig, one_job: OneJobSettings | None) -> str:
@@ -142,7 +142,6 @@ def _execute(arguments: list[str], kept: dict[str, str]) -> NoReturn:
     os.execve(sys.executable, arguments, kept)  # noqa: S606
 
 
-def command(config: RunnerConfig, settings: int) -> list[str]:
-    """Return the command line of the runner process. It forks a zygote before it reads its settings, if it needs one."""
-    local = [config.executor_entry, *config.engine_paths] if config.dispatcher == engine_users.DISPATCHER else []
-    return own_program.command("terracrew.runner", str(settings), *local)
+def command(settings: int) -> list[str]:
+    """Return the command line of the runner process."""
+    return own_program.command("terracrew.runner", str(settings))

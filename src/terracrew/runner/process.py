@@ -11,11 +11,10 @@ from typing import cast
 import msgspec
 
 from terracrew import logging as diagnostics
-from terracrew import plugins, procfs
+from terracrew import procfs
 from terracrew.errors import TerracrewError
-from terracrew.runner import engine_users, handover
+from terracrew.runner import handover
 from terracrew.runner.config import RunnerConfig
-from terracrew.runner.dispatch import early_zygote
 from terracrew.runner.handover import Launched, SettingsSource
 from terracrew.runner.main import run
 from terracrew.runner.one_job import OneJob, OneJobSettings
@@ -57,12 +56,7 @@ async def _run(
 
 def main() -> int:
     procfs.forbid_inspection()
-    descriptor, *local = sys.argv[1:]
-    if local:
-        entry, *engine_paths = local
-        plugins.load(plugins.DISPATCHERS, engine_users.DISPATCHER)
-        early_zygote.fork(entry, engine_paths)
-    config, source, one_job, launched = handover.accept(int(descriptor))
+    config, source, one_job, launched = handover.accept(int(sys.argv[1]))
     diagnostics.configure(config.log_level)
     if launched is not None and launched.is_on_trial:
         config = msgspec.structs.replace(config, is_on_trial=True)

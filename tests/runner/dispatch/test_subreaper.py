@@ -11,7 +11,7 @@ import os, signal, socket, sys
 from terracrew.runner.dispatch import subreaper
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # it is ignored if the tests were started with `nohup`
-signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # as in a zygote whose runner has not read its settings yet
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # as in a zygote whose runner was started with it blocked
 if (executor := os.fork()) == 0:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.kill(os.getpid(), int(sys.argv[1]))

@@ -31,6 +31,6 @@ def watch_over(executor: int, zygote: socket.socket) -> NoReturn:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with contextlib.suppress(OSError):  # SIGKILL has no handler
             signal.signal(-how, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # a zygote is forked while SIGHUP is blocked
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the runner may have been started with it blocked
         os.kill(os.getpid(), -how)
     os._exit(how if how >= 0 else 128 - how)

@@ -7,6 +7,7 @@ from a child of the zygote, its subreaper, which knows when the last process of 
 itself does everything that does not concern forking, such as taking the attempt's directory (`executor.startup`).
 """
 
+import argparse
 import contextlib
 import gc
 import importlib
@@ -15,7 +16,7 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -204,26 +205,8 @@ def _separate(channel: int, zygote: socket.socket, cgroup: str, is_inside: bool)
     return process
 
 
-def run(runner: socket.socket, entry_name: str, engine_paths: Sequence[str]) -> None:
-    """Be the zygote until the runner closes its end of the socket. `entry_name` is module:function."""
-    # An executor may be interrupted as soon as it is forked. Python would raise KeyboardInterrupt wherever it is at that moment.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    procfs.forbid_inspection()  # this holds for every executor that is forked from here, too
-    name, _, function = entry_name.partition(":")
-    module = importlib.import_module(name)
-    entry = ExecutorEntry(getattr(module, function), getattr(module, "get_ready", lambda: None))
-    if warm := getattr(module, "warm", None):
-        warm(engine_paths)  # so that not every child has to do it
-    gc.collect()
-    gc.disable()
-    gc.freeze()  # so that the collector of a child does not touch, and thereby copy, shared pages
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        serve(runner, entry)
-
-
 def main() -> None:
-    import argparse  # only a zygote that is a program of its own needs it
-
+    """Be the zygote until the runner closes its end of the socket."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--entry", required=True, help="module:function that runs one attempt")
     parser.add_argument("--engine-path", action="append", default=[], help="where engines are looked for before PATH")
@@ -231,7 +214,19 @@ def main() -> None:
     arguments = parser.parse_args()
     runner = socket.socket(fileno=arguments.socket)
     os.set_inheritable(runner.fileno(), False)
-    run(runner, arguments.entry, arguments.engine_path)
+    # An executor may be interrupted as soon as it is forked. Python would raise KeyboardInterrupt wherever it is at that moment.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    procfs.forbid_inspection()  # this holds for every executor that is forked from here, too
+    name, _, function = arguments.entry.partition(":")
+    module = importlib.import_module(name)
+    entry = ExecutorEntry(getattr(module, function), getattr(module, "get_ready", lambda: None))
+    if warm := getattr(module, "warm", None):
+        warm(arguments.engine_path)  # so that not every child has to do it
+    gc.collect()
+    gc.disable()
+    gc.freeze()  # so that the collector of a child does not touch, and thereby copy, shared pages
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        serve(runner, entry)
 
 
 if __name__ == "__main__":

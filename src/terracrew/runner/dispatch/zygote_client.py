@@ -15,8 +15,7 @@ import msgspec
 from terracrew import own_program
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.dispatch import early_zygote, zygote
-from terracrew.runner.dispatch.early_zygote import EarlyZygote
+from terracrew.runner.dispatch import zygote
 from terracrew.runner.handover import in_memory
 
 log = logging.getLogger(__name__)
@@ -65,7 +64,7 @@ class ZygoteClient:
         self._exits: dict[int, asyncio.Future[int | None]] = {}
         self._loop = asyncio.get_running_loop()
         self._socket: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | EarlyZygote | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._spawned_at = 0.0
         self._spawn()
 
@@ -111,19 +110,10 @@ class ZygoteClient:
         raise ZygoteError("the process that starts executors has died")
 
     def _spawn(self) -> None:
-        if (early := early_zygote.take()) is not None:
-            self._process, ours = early, early.connection
-        else:
-            self._process, ours = self._start()
-        ours.setblocking(False)
-        self._socket, self._spawned_at = ours, time.monotonic()
-        self._loop.add_reader(ours, self._receive)
-
-    def _start(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         arguments = ["--entry", self._entry, *(f"--engine-path={path}" for path in self._engine_paths)]
         with theirs:
-            process = subprocess.Popen(
+            self._process = subprocess.Popen(
                 own_program.command(zygote.__name__, *arguments, "--socket", str(theirs.fileno())),
                 pass_fds=[theirs.fileno()],
                 env=self._environment,
@@ -132,7 +122,9 @@ class ZygoteClient:
                 cwd="/",
                 start_new_session=True,  # so that Ctrl-C in the runner's terminal does not reach it
             )
-        return process, ours
+        ours.setblocking(False)
+        self._socket, self._spawned_at = ours, time.monotonic()
+        self._loop.add_reader(ours, self._receive)
 
     def _receive(self) -> None:
         while self._socket is not None:
