@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import secrets
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,11 +18,9 @@ from terracrew.protocol.spec import JobLimits
 from terracrew.protocol.start import INTERRUPT_SECONDS, ExecutorStart
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.departure import Ending
-from terracrew.runner.dispatch import spare_executor
 from terracrew.runner.dispatch.place import RunnerDisk
 from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted, of_another
-from terracrew.runner.dispatch.spare_executor import SpareExecutor
-from terracrew.runner.dispatch.zygote_client import Forked, ZygoteClient, ZygoteError
+from terracrew.runner.dispatch.zygote_client import ZygoteClient, ZygoteError
 from terracrew.runner.processes import cgroup_discovery, cgroups, controllers, members, search
 from terracrew.runner.processes.cgroup_discovery import NoCgroups
 from terracrew.runner.processes.cgroups import Cgroups
@@ -59,13 +56,11 @@ class Local:
         *,
         kill_seconds: float = KILL_SECONDS,
         cgroup: str = "off",
-        spare_seconds: float = spare_executor.KEPT_SECONDS,
     ) -> None:
         """`cgroup` is the setting `working_directory.cgroup`: the cgroup below which each attempt gets its own."""
         self._zygote = ZygoteClient(entry, environment, engine_paths)
         self._kill_seconds, self._cgroup_setting = kill_seconds, cgroup
         self._cgroups: Cgroups | None = None
-        self._spare = SpareExecutor(self._zygote, self._new_cgroup, _remove_cgroup, kept_seconds=spare_seconds)
         self.place = RunnerDisk()
 
     def use_instance(self, key: str) -> None:
@@ -88,52 +83,24 @@ class Local:
         """Start every attempt in a cgroup of its own from now on."""
         self._cgroups = cgroups
 
-    @property
-    def spare(self) -> ProcessRecord | None:
-        """The executor that waits for a job, if there is one."""
-        return self._spare.process
-
     async def engines(self) -> None:
         return None
 
     async def start(self, start: ExecutorStart) -> Handle:
         limits = start.granted.spec.limits if start.granted else None
-        forked = self._begin_spare(start, limits)
-        self._spare.started()
-        if forked is not None:
-            return Handle(forked.process, forked.pidfd, forked.exit_code)
         cgroup = self._cgroup(Path(start.directory).name, limits)
         try:
             forked = await self._zygote.fork(start, cgroup)
         except ZygoteError as error:
             try:
                 if not start.is_salvage:
-                    return self.adopt(
-                        Path(start.directory)
-                    )  # the executor may have been started although the answer was lost
+                    # The executor may have been started although the answer was lost.
+                    return self.adopt(Path(start.directory))
             except NotStarted:
                 pass
             _remove_cgroup(cgroup)
             raise NotStarted(str(error)) from error
         return Handle(forked.process, forked.pidfd, forked.exit_code)
-
-    def _begin_spare(self, start: ExecutorStart, limits: JobLimits | None) -> Forked | None:
-        """Let the executor that is ready run this attempt; None if there is none, or if it cannot have the limits of the job."""
-        if (process := self._spare.process) is None:
-            return None
-        if self._cgroups and process.cgroup and limits is not None:
-            try:
-                self._cgroups.limit(Path(process.cgroup), limits)
-            except OSError:
-                self._spare.discard()  # some of the limits may have been set, and the next job may have others
-                return None
-        if (forked := self._spare.begin(start)) is not None and process.cgroup:
-            cgroups.assign(process.cgroup, Path(start.directory).name)
-        return forked
-
-    def _new_cgroup(self) -> str:
-        """Make a cgroup for an executor that is ready before its job. An executor of an earlier runner may still be in a similar one."""
-        return self._cgroup(f"spare-{secrets.token_hex(8)}")
 
     def adopt(self, directory: Path) -> Handle:
         if (directory / files.CONTAINER).exists() and not delivered.is_done(directory):
@@ -169,7 +136,6 @@ class Local:
     async def watch(self, handle: Handle) -> AttemptEnd:
         if handle.pidfd is not None:
             await members.pidfd_ended(handle.pidfd)
-            self._spare.ended()
             os.close(handle.pidfd)
             handle.pidfd = None
         # The engine of a dead executor may finish, because stopping it would leave a change half made. Its state is collected later.
@@ -209,7 +175,6 @@ class Local:
             await _end_within(handle.process, _KILL_AGAIN_SECONDS)
 
     async def close(self) -> None:
-        await self._spare.close()
         await self._zygote.close()
         if self._cgroups:
             self._cgroups.close()
@@ -221,14 +186,7 @@ class LocalPlugin:
             raise Invalid(
                 f"job_dispatcher.data.{min(config.dispatcher_data)}: the dispatcher `local` has no such setting"
             )
-        spare_seconds = 0.0 if config.is_for_one_job else spare_executor.KEPT_SECONDS
-        return Local(
-            config.executor_entry,
-            environment,
-            config.engine_paths,
-            cgroup=config.cgroup,
-            spare_seconds=spare_seconds,
-        )
+        return Local(config.executor_entry, environment, config.engine_paths, cgroup=config.cgroup)
 
 
 PLUGIN = LocalPlugin()

@@ -1,8 +1,7 @@
 """The zygote: the process that executors are forked from. It has imported everything, has one thread and holds no secret.
 
-For each start it receives one socket, from which only the child reads, so later children inherit nothing of earlier ones. What to
-run may come through it later: until then, the child waits (`spare_executor`), and ends if the socket is closed.
-It ends when the runner's end of the socket closes, and its children continue. An executor that is not in a cgroup is forked
+For each start it receives a descriptor with the specification, which only the child reads, so later children inherit nothing of
+earlier ones. It ends when the runner's end of the socket closes, and its children continue. An executor that is not in a cgroup is forked
 from a child of the zygote, its subreaper, which knows when the last process of the attempt has ended. The executor
 itself does everything that does not concern forking, such as taking the attempt's directory (`executor.startup`).
 """
@@ -17,7 +16,6 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from typing import NamedTuple
 
 import msgspec
 
@@ -29,16 +27,10 @@ from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch import subreaper
 from terracrew.runner.processes import cgroups
 
-
-class ExecutorEntry(NamedTuple):
-    run: Callable[[ExecutorStart, ProcessRecord], int]
-    """Runs one attempt in the calling process and returns its exit code. It takes the attempt's directory itself."""
-    get_ready: Callable[[], None] = lambda: None
-    """Does what can be done before there is an attempt, in a process that waits for one."""
-
-
+RunAttempt = Callable[[ExecutorStart, ProcessRecord], int]
+"""Runs one attempt in the calling process and returns its exit code. It takes the attempt's directory itself."""
 START_NUMBER_BYTES = 8
-"""A request consists of the number of the start, the directory of a cgroup (or nothing), and a socket."""
+"""A request consists of the number of the start, the directory of a cgroup (or nothing), and the descriptor of an `ExecutorStart`."""
 MAX_REQUEST_BYTES = START_NUMBER_BYTES + 4096
 MAX_ANSWER_BYTES = 4096
 _IDENTIFY_SECONDS = 10.0
@@ -70,7 +62,7 @@ _decode_start = msgspec.json.Decoder(ExecutorStart).decode
 _decode_process = msgspec.json.Decoder(ProcessRecord).decode
 
 
-def serve(runner: socket.socket, entry: ExecutorEntry) -> None:
+def serve(runner: socket.socket, run: RunAttempt) -> None:
     """Fork on request until the runner closes its end of the socket."""
     children: dict[int, int] = {}  # pidfd → number of the start
     poll = select.poll()
@@ -86,25 +78,25 @@ def serve(runner: socket.socket, entry: ExecutorEntry) -> None:
             if not request:
                 return
             number, cgroup = int.from_bytes(request[:START_NUMBER_BYTES]), os.fsdecode(request[START_NUMBER_BYTES:])
-            if (pidfd := _start(runner, number, handed[0], cgroup, entry)) is not None:
+            if (pidfd := _start(runner, number, handed[0], cgroup, run)) is not None:
                 children[pidfd] = number
                 poll.register(pidfd, select.POLLIN)
 
 
-def _start(runner: socket.socket, number: int, channel: int, cgroup: str, entry: ExecutorEntry) -> int | None:
+def _start(runner: socket.socket, number: int, specification: int, cgroup: str, run: RunAttempt) -> int | None:
     """Fork, and return the pidfd of the child, which is the executor or its subreaper."""
     ours, theirs = socket.socketpair()
     try:
         pid, is_inside = _fork(cgroup)
     except OSError as error:
-        os.close(channel)
+        os.close(specification)
         ours.close()
         theirs.close()
         runner.send(_encode(Failed(number, f"no process could be started: {error.strerror}")))
         return None
     if pid == 0:
-        _child(channel, theirs, cgroup, is_inside, entry)
-    os.close(channel)
+        _child(specification, theirs, cgroup, is_inside, run)
+    os.close(specification)
     theirs.close()
     with ours:
         if (process := _identity_from(ours)) is None:
@@ -145,23 +137,24 @@ def _reap(pidfd: int) -> int:
     return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
-def _child(channel: int, zygote: socket.socket, cgroup: str, is_inside: bool, entry: ExecutorEntry) -> None:
+def _child(specification: int, zygote: socket.socket, cgroup: str, is_inside: bool, run: RunAttempt) -> None:
     """Become the executor. This function never returns to the zygote's own loop."""
 
-    def run() -> int:
-        process = _separate(channel, zygote, cgroup, is_inside)
+    def run_executor() -> int:
+        process = _separate(specification, zygote, cgroup, is_inside)
         zygote.close()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         gc.enable()
-        with socket.socket(fileno=channel) as runner:
-            start = _receive_start(runner, entry.get_ready)
-        return exit_codes.IN_USE if start is None else entry.run(start, process)
+        with open(specification, "rb") as file:
+            file.seek(0)
+            start = _decode_start(file.read())
+        return run(start, process)
 
     code = exit_codes.CRASHED
     try:
-        code = startup.exit_code_of(run)
+        code = startup.exit_code_of(run_executor)
     finally:  # exit even if the traceback cannot be written to a full disk; other threads might keep the process alive
         with contextlib.suppress(Exception):
             sys.stdout.flush()
@@ -169,25 +162,10 @@ def _child(channel: int, zygote: socket.socket, cgroup: str, is_inside: bool, en
         os._exit(code)
 
 
-def _receive_start(channel: socket.socket, get_ready: Callable[[], None]) -> ExecutorStart | None:
-    """Wait for what is to be run; None if nothing is. A process that is started ahead has time to get ready."""
-    poll = select.poll()  # `select` does not take a descriptor above 1023
-    poll.register(channel, select.POLLIN)
-    if not poll.poll(0):
-        with contextlib.suppress(OSError):  # it matters only if it is still so when there is an attempt
-            get_ready()
-    received, handed, _, _ = socket.recv_fds(channel, 1, 1)
-    if not received:
-        return None
-    with open(handed[0], "rb") as file:
-        file.seek(0)
-        return _decode_start(file.read())
-
-
-def _separate(channel: int, zygote: socket.socket, cgroup: str, is_inside: bool) -> ProcessRecord:
+def _separate(specification: int, zygote: socket.socket, cgroup: str, is_inside: bool) -> ProcessRecord:
     """Lead a new session, close inherited descriptors, and enter a cgroup or get a subreaper. Returns the executor's record."""
     os.setsid()
-    first, second = sorted((channel, zygote.fileno()))
+    first, second = sorted((specification, zygote.fileno()))
     os.closerange(3, first)
     os.closerange(first + 1, second)
     os.closerange(second + 1, os.sysconf("SC_OPEN_MAX"))
@@ -197,7 +175,7 @@ def _separate(channel: int, zygote: socket.socket, cgroup: str, is_inside: bool)
         parent = process_record.identity(os.getpid())
         procfs.become_subreaper()
         if executor := os.fork():
-            os.close(channel)
+            os.close(specification)
             subreaper.watch_over(executor, zygote)
         os.setsid()
         process = process_record.of(os.getpid(), subreaper=parent)
@@ -219,14 +197,13 @@ def main() -> None:
     procfs.forbid_inspection()  # this holds for every executor that is forked from here, too
     name, _, function = arguments.entry.partition(":")
     module = importlib.import_module(name)
-    entry = ExecutorEntry(getattr(module, function), getattr(module, "get_ready", lambda: None))
     if warm := getattr(module, "warm", None):
         warm(arguments.engine_path)  # so that not every child has to do it
     gc.collect()
     gc.disable()
     gc.freeze()  # so that the collector of a child does not touch, and thereby copy, shared pages
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        serve(runner, entry)
+        serve(runner, getattr(module, function))
 
 
 if __name__ == "__main__":

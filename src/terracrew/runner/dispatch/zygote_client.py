@@ -36,25 +36,6 @@ class Forked(msgspec.Struct):
     """The exit code; None if the zygote died before its child."""
 
 
-class Channel:
-    """How a forked process learns what it is to run. If this is closed before, the process ends."""
-
-    def __init__(self) -> None:
-        self._ours, self.theirs = socket.socketpair()
-
-    def begin(self, start: ExecutorStart) -> None:
-        """Say what is to be run. Raises OSError if the process has ended. The specification never passes through the zygote's memory."""
-        specification = in_memory("executor-start", msgspec.json.encode(start))
-        try:
-            socket.send_fds(self._ours, [b"\0"], [specification])
-        finally:
-            os.close(specification)
-
-    def close(self) -> None:
-        self._ours.close()
-        self.theirs.close()
-
-
 class ZygoteClient:
     def __init__(self, entry: str, environment: Mapping[str, str], engine_paths: Sequence[str] = ()) -> None:
         self._entry, self._engine_paths = entry, list(engine_paths)
@@ -73,27 +54,21 @@ class ZygoteClient:
         return self._process.pid if self._process else None
 
     async def fork(self, start: ExecutorStart, cgroup: str = "") -> Forked:
-        """Start an executor, in a cgroup if one is given."""
-        with contextlib.closing(Channel()) as channel:
-            channel.begin(start)
-            return await self.fork_for(channel, cgroup)
-
-    async def fork_for(self, channel: Channel, cgroup: str = "") -> Forked:
-        """Start a process that waits until the channel says what it is to run."""
+        """Start an executor, in a cgroup if one is given. The specification never passes through the zygote's memory."""
         if self._socket is None:
             self._spawn()
+        specification = in_memory("executor-start", msgspec.json.encode(start))
         number = next(self._numbers)
         answer = self._starting[number] = self._loop.create_future()
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                request = number.to_bytes(zygote.START_NUMBER_BYTES) + os.fsencode(cgroup)
-                await self._send(request, channel.theirs.fileno())
+                await self._send(number.to_bytes(zygote.START_NUMBER_BYTES) + os.fsencode(cgroup), specification)
                 return await answer
         except (OSError, TimeoutError) as error:
             raise ZygoteError(f"the process that starts executors does not answer: {error!r}") from error
         finally:
             self._starting.pop(number, None)
-            channel.theirs.close()
+            os.close(specification)
 
     async def close(self) -> None:
         """Close the socket. The zygote then ends, and the executors continue."""

@@ -17,8 +17,6 @@ from terracrew.runner.processes import controllers
 log = logging.getLogger(__name__)
 
 _PROCS, _EVENTS, _KILL = "cgroup.procs", "cgroup.events", "cgroup.kill"
-_ATTEMPT = "user.terracrew.attempt"
-"""An extended attribute of the directory."""
 _CLONE3, _CLONE_INTO_CGROUP = 435, 1 << 33
 _CLONE_FIELDS = (
     "flags",
@@ -53,21 +51,13 @@ class Cgroups:
     def make(self, name: str, limits: JobLimits | None = None) -> Path:
         path = self.root / name
         path.mkdir(parents=True, exist_ok=True)
-        if limits is not None:
-            self.limit(path, limits)
+        if limits is not None and self.controllers:
+            controllers.limit(path, limits)
         return path
 
-    def find(self, attempt: str) -> Path | None:
-        """Return the cgroup of an attempt, by its name or by what `assign` has noted on it."""
-        with contextlib.suppress(OSError):
-            for each in self.root.iterdir():
-                if attempt.encode() in (os.fsencode(each.name), _attempt_of(each)):
-                    return each
-        return None
-
-    def limit(self, path: Path, limits: JobLimits) -> None:
-        if self.controllers:
-            controllers.limit(path, limits)
+    def find(self, name: str) -> Path | None:
+        path = self.root / name
+        return path if path.is_dir() else None
 
     def close(self) -> None:
         """Remove the directory, unless an attempt is still in it."""
@@ -113,12 +103,6 @@ def join(path: str) -> bool:
         log.warning("the cgroup %s cannot be joined: %s", path, error)
         return False
     return True
-
-
-def assign(path: str, attempt: str) -> None:
-    """Note on a cgroup which attempt it is of, if it does not have its name. A kernel before 5.7 refuses, which matters only to `find`."""
-    with contextlib.suppress(OSError):
-        os.setxattr(path, _ATTEMPT, attempt.encode())
 
 
 def is_known(path: str) -> bool:
@@ -211,13 +195,6 @@ def remove(path: Path) -> None:
         pass
     except OSError as error:
         log.warning("the cgroup %s is not removed: %s", path, error)
-
-
-def _attempt_of(path: Path) -> bytes | None:
-    try:
-        return os.getxattr(path, _ATTEMPT)
-    except OSError:  # it has none, or is not the directory of a cgroup
-        return None
 
 
 def _members(procs: int) -> set[int]:
