@@ -4,7 +4,6 @@ import gc
 import signal
 import sys
 
-from terracrew.executor.container import code_file
 from terracrew.executor.container.signals import WAITED_FOR
 
 
@@ -13,7 +12,6 @@ def main() -> int:
     # than everything before it.
     signal.pthread_sigmask(signal.SIG_BLOCK, WAITED_FOR)
     gc.disable()  # nothing that is loaded is garbage
-    code_file.use()
     from terracrew.executor.container import commands
 
     gc.freeze()

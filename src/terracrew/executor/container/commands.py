@@ -4,8 +4,7 @@
 - `spare`: the same, in a container that was started before its job is known, and waits longer for it;
 - `ephemeral`: run an attempt whose files are lost with the container (`ephemeral`);
 - `engines`: print the engines of the image;
-- `remember`: while an image is built, write the versions of its engines, and the code of an executor in one file, where containers
-  of the image read them;
+- `remember`: while an image is built, write the versions of its engines where containers of the image read them;
 - `remove`: remove what an attempt left in a directory of the host.
 """
 
@@ -20,7 +19,7 @@ from terracrew import plugins, trees
 from terracrew.attempt import exit_codes, files
 from terracrew.errors import EngineMissing, Invalid
 from terracrew.executor import main, startup
-from terracrew.executor.container import arrival, code_file, executor_process, shared_cache, signals
+from terracrew.executor.container import arrival, executor_process, shared_cache, signals
 from terracrew.executor.container.paths import ROOT
 from terracrew.executor.container.reaper import ContainerReaper
 from terracrew.executor.engines import registry
@@ -103,8 +102,6 @@ def _remove(name: str) -> int:
 
 def _remember() -> int:
     remembered.write({each.path: each.version for each in discovery.find_all() if discovery.answers(each)})
-    main.preload()
-    code_file.write()
     return 0
 
 
