@@ -29,7 +29,6 @@ def test_an_executor_imports_neither_the_server_nor_what_only_settings_and_clis_
         "archive",
         "backoff",
         "configurations",
-        "deferred_import",
         "durable",
         "durations",
         "engine_flags",

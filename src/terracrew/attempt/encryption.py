@@ -5,16 +5,9 @@ The ciphertext is bound to the attempt: what one attempt encrypted cannot be pas
 
 import os
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from terracrew import deferred_import
-
-if TYPE_CHECKING:
-    from cryptography import exceptions
-    from cryptography.hazmat.primitives.ciphers import aead
-else:  # an executor in a container starts its engine first
-    exceptions = deferred_import.module("cryptography.exceptions")
-    aead = deferred_import.module("cryptography.hazmat.primitives.ciphers.aead")
+from cryptography import exceptions
+from cryptography.hazmat.primitives.ciphers import aead
 
 NONCE_BYTES, TAG_BYTES = 12, 16
 
@@ -39,7 +32,7 @@ class AttemptCipher:
         self._key, self._context = key, context(job_id, attempt).encode()
 
     @cached_property
-    def _cipher(self) -> "aead.AESGCM":
+    def _cipher(self) -> aead.AESGCM:
         return aead.AESGCM(self._key)
 
     def encrypt(self, content: bytes) -> bytes:

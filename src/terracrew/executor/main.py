@@ -1,28 +1,31 @@
 """The executor: a process that runs exactly one attempt of one job and reports all of it before it ends.
 
 The order matters for speed: files, the state backend's socket and the engine come first. The event loop and the connection are made
-while the engine runs. What they need is imported then, too, unless this process was forked from one that has done so (`warm`).
+while the engine runs.
 """
 
 import asyncio
 import base64
 import contextlib
+import importlib
 import logging
 import os
 import signal
 from collections.abc import Coroutine, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from terracrew import configurations, deferred_import, plugins, procfs
+import uvloop
+
+from terracrew import configurations, plugins, procfs
 from terracrew.attempt import encryption, files, record
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.attempt.record import AttemptRecord
 from terracrew.errors import Conflict, Invalid
-from terracrew.executor import backend_credentials, diagnostics, run_before_loop, startup
+from terracrew.executor import backend_credentials, diagnostics, run_before_loop, salvage, startup
 from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.engines import engine_user, process
 from terracrew.executor.engines.engine_user import EngineUser
@@ -46,15 +49,6 @@ from terracrew.protocol.spec import GitSource
 from terracrew.protocol.start import ExecutorStart
 from terracrew.toolchains import discovery
 
-if TYPE_CHECKING:
-    import uvloop
-
-    from terracrew.executor import salvage
-else:
-    uvloop = deferred_import.module("uvloop")
-    salvage = deferred_import.module("terracrew.executor.salvage")
-    deferred_import.module("encodings.idna")  # Python itself imports it to look up a host
-
 SIGTERM_REASON = "the executor was told to end by SIGTERM (the host is shutting down, or its service was stopped)"
 _logger = logging.getLogger("terracrew.executor")
 
@@ -70,7 +64,7 @@ def preload() -> None:
     """Import everything that an attempt uses, and fill tables. This starts no program and no thread."""
     plugins.preload(plugins.ENGINES)
     plugins.preload(plugins.SOURCES)
-    deferred_import.load_all()
+    importlib.import_module("encodings.idna")  # Python itself imports it to look up a host
     facts.prepare()
     encryption.prepare()
     Redactor(["any + text"])  # fills the tables of encodings

@@ -3,19 +3,15 @@
 import hashlib
 import os
 from collections.abc import Mapping
+from http import client as http_client
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from terracrew import deferred_import
 from terracrew.client import problems
 from terracrew.errors import RateLimited, TerracrewError, TooLarge, Unavailable, Unreachable
 
 if TYPE_CHECKING:
-    from http import client as http_client
-
     from urllib3 import BaseHTTPResponse, PoolManager
-else:
-    http_client = deferred_import.module("http.client")
 
 MAX_DOWNLOAD_BYTES = 512 << 20
 _CHUNK_BYTES = 1 << 20

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from terracrew import deferred_import
 from terracrew.attempt.remembered_points import RememberedPoints
 from terracrew.backoff import Backoff
+from terracrew.client import hub
 from terracrew.errors import (
     Forbidden,
     ForeignAnswer,
@@ -33,10 +33,6 @@ from terracrew.protocol.start import LogStreamSettings
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
-
-    from terracrew.client import hub
-else:
-    hub = deferred_import.module("terracrew.client.hub")
 
 WINDOW_BATCHES = 16
 """The most batches that are sent before an acknowledgement, so that the throughput does not depend on the network's latency."""

@@ -5,9 +5,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from terracrew import deferred_import
 from terracrew.attempt import encryption, files
 from terracrew.attempt.engine_directory import json_beside
 from terracrew.errors import Invalid, Unavailable
@@ -15,7 +13,7 @@ from terracrew.executor.control import Control
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.disk_reserve import DISK_FULL_ERRORS
 from terracrew.executor.engines import plan_file
-from terracrew.executor.saved_plan import archive
+from terracrew.executor.saved_plan import archive, encrypt
 from terracrew.executor.saved_plan.archive import About
 from terracrew.executor.sources import workspace
 from terracrew.executor.sources.contract import Confinement
@@ -23,11 +21,6 @@ from terracrew.protocol.events import KeptPlan
 from terracrew.protocol.spec import Resume
 from terracrew.toolchains import cache
 from terracrew.toolchains.discovery import FoundEngine
-
-if TYPE_CHECKING:
-    from terracrew.executor.saved_plan import encrypt
-else:
-    encrypt = deferred_import.module("terracrew.executor.saved_plan.encrypt")
 
 _AGAIN_SECONDS = 2.0
 

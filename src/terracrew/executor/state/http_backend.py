@@ -6,20 +6,14 @@ import hashlib
 import hmac
 import socket
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
+import h11
 import msgspec
 
-from terracrew import deferred_import
 from terracrew.errors import Conflict, Invalid, Locked, NotFound, TerracrewError, TooLarge, Unauthenticated
 from terracrew.executor import backend_credentials
 from terracrew.executor.state.states import States
-
-if TYPE_CHECKING:
-    import h11
-else:
-    h11 = deferred_import.module("h11")
 
 PATH = "/state"
 MAX_BODY = 256 << 20

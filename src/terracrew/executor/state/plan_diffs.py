@@ -3,20 +3,14 @@
 import asyncio
 import hashlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from terracrew import deferred_import
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.executor.delivery.large_states import LargeStates
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.run_before_loop import run_or_in_thread
+from terracrew.plan_diff import document
+from terracrew.plan_diff.document import PlanDescription
 from terracrew.protocol.events import MAX_INLINE_DIFF_BYTES, PlanDescribed
-
-if TYPE_CHECKING:
-    from terracrew.plan_diff import document
-    from terracrew.plan_diff.document import PlanDescription
-else:
-    document = deferred_import.module("terracrew.plan_diff.document")
 
 _MAX_BYTES_WITHOUT_THREAD = 16 << 10
 """The diff of a smaller description takes a few milliseconds, about as long as the start of the first thread."""

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from terracrew import deferred_import, engine_flags, plan_words
+from terracrew import engine_flags, plan_words
 from terracrew.attempt import downloads, last_outputs
 from terracrew.errors import Invalid
 from terracrew.executor.engines import error_summary, plan_file
@@ -19,13 +18,9 @@ from terracrew.executor.state import identity, leftover
 from terracrew.executor.steps import ahead, hook_plan, preparation, step_process
 from terracrew.executor.steps.ahead import Command
 from terracrew.executor.steps.context import StepContext
+from terracrew.plan_diff import document
 from terracrew.protocol.events import MAX_OUTPUTS_BYTES
 from terracrew.protocol.spec import Step
-
-if TYPE_CHECKING:
-    from terracrew.plan_diff import document
-else:
-    document = deferred_import.module("terracrew.plan_diff.document")
 
 _MAX_FACTS_BYTES = 512 << 20
 """The largest description of a plan that is read. A plan of 10,000 resources has about 50 MB."""

@@ -5,22 +5,23 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from terracrew import configurations, deferred_import, engine_variables
+from terracrew import configurations, engine_variables
 from terracrew.errors import Conflict, Invalid
 from terracrew.executor.engines import go_collector, plan_summary
 from terracrew.executor.engines.contract import ApiAccess, EngineContext, FailureDetails, InitFile, StateAccess
 from terracrew.executor.engines.hcl import (
     backend_blocks,
     declared_variables,
+    described_plan,
     failure,
     import_errors,
     kept_init,
     lockfile,
     operator_paths,
+    plan_for_hooks,
     plugins,
     replaced_resources,
     shown_facts,
@@ -29,18 +30,12 @@ from terracrew.executor.engines.hcl import (
     state as states,
 )
 from terracrew.executor.engines.hcl.dialect import Dialect
+from terracrew.plan_diff.document import PlanDescription
+from terracrew.plan_diff.values import Mask
 from terracrew.protocol.events import Output, OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
 from terracrew.toolchains import specs
 from terracrew.toolchains.discovery import FoundEngine
-
-if TYPE_CHECKING:
-    from terracrew.executor.engines.hcl import described_plan, plan_for_hooks
-    from terracrew.plan_diff.document import PlanDescription
-    from terracrew.plan_diff.values import Mask
-else:
-    described_plan = deferred_import.module("terracrew.executor.engines.hcl.described_plan")
-    plan_for_hooks = deferred_import.module("terracrew.executor.engines.hcl.plan_for_hooks")
 
 INPUTS_FILE = "~terracrew.auto.tfvars.json"
 """This name sorts after a module's own files of this kind, so that the inputs set on the server take precedence."""
