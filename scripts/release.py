@@ -20,9 +20,9 @@ import python_packages
 import version as versions
 from steps import step
 
-from terracrew import changelog, minisign
 from terracrew.errors import TerracrewError
-from terracrew.minisign import SecretKey
+from terracrew.releases import changelog, minisign
+from terracrew.releases.minisign import SecretKey
 
 SUMS = "SHA256SUMS"
 

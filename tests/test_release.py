@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from terracrew import __version__
-from terracrew.minisign import SecretKey
+from terracrew.releases.minisign import SecretKey
 from tests.machine.needs import need
 from tests.machine.release_checkout import KEY, Checkout
 

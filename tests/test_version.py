@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from terracrew import __version__
-from terracrew.version_ranges import parse_version
+from terracrew.source_rules.version_ranges import parse_version
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "scripts" / "version.py"

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import psycopg
 
-from terracrew import archive
 from terracrew.client.http import segment
+from terracrew.source_rules import archive
 from tests.bench.filled_server import Env
 from tests.chaos import engine
 from tests.e2e.fleet import Fleet, fleet

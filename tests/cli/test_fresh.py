@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from terracrew import plan_words
+from terracrew.wording import plan_words
 from tests.cli.conftest import Terracrew
 from tests.cli.job_views import view
 from tests.client.scripted_server import ScriptedServer

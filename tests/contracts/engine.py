@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from terracrew import import_blocks
 from terracrew.attempt.engine_directory import EngineDirectory
+from terracrew.engine_rules import import_blocks
 from terracrew.errors import EngineMissing
 from terracrew.executor.engines.contract import Engine, EngineContext, EngineSession, ImportsResources
 from terracrew.protocol.spec import ImportedResource, Step

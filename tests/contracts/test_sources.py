@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from terracrew import archive
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.protocol.spec import ArchiveSource, GitSource, LocalSource, RegistrySource
+from terracrew.source_rules import archive
 from terracrew.testing.source_contract import SourceContract, no_transfer
 from tests.machine import git_https, module_registry
 from tests.machine.repositories import Repository

@@ -13,9 +13,9 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from terracrew import archive
 from terracrew.client.http import Api, segment
 from terracrew.errors import TerracrewError
+from terracrew.source_rules import archive
 from terracrew.toolchains import cache
 from tests.machine.forks import process as forks
 from tests.machine.sqlite_template import copy_template

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from terracrew import procfs
+from terracrew.system import procfs
 from tests.e2e.constants import constants, environment
 from tests.e2e.system import Process, System, eventually
 from tests.fleet.simulated_account import SimulatedAccount

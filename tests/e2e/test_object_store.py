@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from terracrew import archive
 from terracrew.protocol.uploads import PART_BYTES
+from terracrew.source_rules import archive
 from tests.e2e import modules
 from tests.e2e.backups import terracrew
 from tests.e2e.system import System, eventually

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from terracrew import archive
+from terracrew.source_rules import archive
 from tests.e2e import modules
 from tests.e2e.gate import Gate
 from tests.e2e.system import System

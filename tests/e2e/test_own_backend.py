@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from terracrew import archive
 from terracrew.errors import Conflict
+from terracrew.source_rules import archive
 from tests.e2e import state_server
 from tests.e2e.state_server import StateServer
 from tests.e2e.system import System, eventually

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from terracrew import archive, procfs
+from terracrew.source_rules import archive
+from terracrew.system import procfs
 from tests.contracts.pulumi_programs import file, program
 from tests.e2e.system import System, eventually
 from tests.machine import engines, pulumi_provider

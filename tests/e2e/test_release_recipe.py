@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from terracrew import __version__, minisign
+from terracrew import __version__
+from terracrew.releases import minisign
 from tests.e2e.command_line import terracrew
 from tests.e2e.system import System
 from tests.machine.needs import need

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from terracrew import minisign
 from terracrew.protocol.uploads import PART_BYTES
+from terracrew.releases import minisign
 from tests.e2e.command_line import terracrew
 from tests.e2e.system import System, running
 from tests.machine.forks import process

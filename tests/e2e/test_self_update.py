@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from terracrew import minisign
+from terracrew.releases import minisign
 from terracrew.runner.updating import versions
 from tests.e2e import modules
 from tests.e2e.command_line import terracrew

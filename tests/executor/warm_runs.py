@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
-from terracrew import archive, trees
 from terracrew.protocol.events import Result, StepStatus, Stream
 from terracrew.protocol.spec import JobType, Step
 from terracrew.protocol.start import IsolationSettings, WarmSettings
+from terracrew.source_rules import archive
+from terracrew.system import trees
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 

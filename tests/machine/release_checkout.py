@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from terracrew import __version__
-from terracrew.minisign import SecretKey
+from terracrew.releases.minisign import SecretKey
 
 KEY = SecretKey.generate()
 _ROOT = Path(__file__).parents[2]

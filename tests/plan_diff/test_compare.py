@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from terracrew import plan_words
+from terracrew.wording import plan_words
 from tests.plan_diff.plans import attributes, compared
 
 pytestmark = pytest.mark.feature("J11.diff")

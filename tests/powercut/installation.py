@@ -14,8 +14,9 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from terracrew import archive, procfs
 from terracrew.errors import NotFound, TerracrewError
+from terracrew.source_rules import archive
+from terracrew.system import procfs
 from tests.e2e.system import ACTIVE, Process, System, eventually, free_port
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from terracrew import durable
 from terracrew.attempt import directories, ownership, process_record, record
 from terracrew.executor.delivery.large_states import LargeStates
 from terracrew.executor.delivery.outbox import Outbox
@@ -19,6 +18,7 @@ from terracrew.runner.instance import LocalInstance
 from terracrew.server.db.sqlite.database import open_sqlite
 from terracrew.server.objects import open_objects
 from terracrew.server.secrets import keyring
+from terracrew.system import durable
 from tests.powercut.synced import PowerCut
 from tests.runner.conftest import granted
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from terracrew import archive
 from terracrew.errors import Unavailable
 from terracrew.server import objects as server_objects
 from terracrew.server import readiness
 from terracrew.server.logs import mover
 from terracrew.server.logs.mover import Mover
 from terracrew.server.objects import open_objects
+from terracrew.source_rules import archive
 from terracrew.testing.deliveries import DONE, RUNNING, log
 from tests.machine.s3 import CutStore, s3_emulator
 from tests.machine.silent_server import silent_server

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from terracrew import archive
 from terracrew.errors import Unavailable
 from terracrew.server import readiness
 from terracrew.server.db.seam import Tx
+from terracrew.source_rules import archive
 from tests.machine.needs import need
 from tests.machine.postgres_server import OwnServer, missing
 from tests.machine.small_disk import fill, mounted

@@ -4,10 +4,10 @@ import contextlib
 import os
 from pathlib import Path
 
-from terracrew import durable, trees
 from terracrew.attempt import files, record, reference
 from terracrew.attempt.delivered import is_done
 from terracrew.protocol.messages import AttemptRef, Granted
+from terracrew.system import durable, trees
 
 _REMOVED_LAST = (files.RECORD, files.CONTAINER, files.DISPATCHER, files.PID, files.DONE)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from terracrew import durable
 from terracrew.attempt import files, reference
 from terracrew.protocol.events import MAX_INLINE_OUTPUTS_BYTES, Output
 from terracrew.protocol.spec import JobSpec
+from terracrew.system import durable
 
 MAX_KEPT_MODULES = 1000
 """The outputs of the modules whose jobs ended longest ago are removed."""

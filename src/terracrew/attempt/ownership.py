@@ -10,10 +10,10 @@ from typing import Literal
 
 import msgspec
 
-from terracrew import durable, process_lock
 from terracrew.attempt import files, process_record
 from terracrew.attempt.process_record import ProcessRecord
-from terracrew.process_lock import AlreadyLockedError
+from terracrew.system import durable, process_lock
+from terracrew.system.process_lock import AlreadyLockedError
 
 UNKNOWN_PROCESS = ProcessRecord(pid=0, start_time=0, boot_id="")
 """Stands for a `pid` file that cannot be read: a process may have run, and the file does not say which."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew.procfs import stat
+from terracrew.system.procfs import stat
 
 
 class ProcessIdentity(msgspec.Struct, frozen=True):

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew import durable
 from terracrew.attempt import files
 from terracrew.protocol.messages import Granted
+from terracrew.system import durable
 
 
 class AttemptRecord(msgspec.Struct, frozen=True):

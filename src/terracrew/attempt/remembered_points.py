@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from terracrew import durable
+from terracrew.system import durable
 
 MAX_POINTS = 16
 MAX_POINT_CHARACTERS = 400

@@ -11,7 +11,7 @@ from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import terminal
 from terracrew.errors import TerracrewError
-from terracrew.escapes import plain
+from terracrew.wording.escapes import plain
 
 INTERRUPTED_EXIT_CODE = 130
 

@@ -3,11 +3,11 @@
 import secrets
 from typing import Any
 
-from terracrew import archive
 from terracrew.client.http import Api, segment
 from terracrew.demo import repository
 from terracrew.demo.samples import SAMPLES, SECRET_GROUP, SECRET_NAME, Sample
 from terracrew.errors import NotFound
+from terracrew.source_rules import archive
 
 
 def ensure(api: Api, url: str) -> None:

@@ -5,7 +5,7 @@ from typing import TextIO
 
 import click
 
-from terracrew.durations import duration
+from terracrew.wording.durations import duration
 
 
 class Stages:

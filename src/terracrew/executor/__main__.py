@@ -8,10 +8,10 @@ import sys
 
 import msgspec
 
-from terracrew import procfs
 from terracrew.attempt import process_record
 from terracrew.executor import main, startup
 from terracrew.protocol.start import ExecutorStart
+from terracrew.system import procfs
 
 
 def _run() -> int:

@@ -18,7 +18,7 @@ from typing import Any
 
 import uvloop
 
-from terracrew import configurations, plugins, procfs
+from terracrew import plugins
 from terracrew.attempt import encryption, files, record
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.attempt.engine_directory import EngineDirectory
@@ -47,6 +47,8 @@ from terracrew.protocol.events import Result
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import GitSource
 from terracrew.protocol.start import ExecutorStart
+from terracrew.source_rules import configurations
+from terracrew.system import procfs
 from terracrew.toolchains import discovery
 
 SIGTERM_REASON = "the executor was told to end by SIGTERM (the host is shutting down, or its service was stopped)"

@@ -6,10 +6,11 @@ import resource
 import socket
 import sys
 
-from terracrew import logging, procfs
+from terracrew import logging
 from terracrew.clouds.contract import OpenCloud
 from terracrew.fleet.opening import open_cloud
 from terracrew.fleet.process import FleetProcess
+from terracrew.system import procfs
 
 LOG_LEVELS = {"botocore": "warning", "boto3": "warning", "urllib3": "warning"}
 """These libraries tell about every connection and client."""

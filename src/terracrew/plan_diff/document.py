@@ -12,12 +12,12 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from terracrew import plan_words
 from terracrew.errors import Invalid
 from terracrew.plan_diff import compare, resources, values
 from terracrew.plan_diff.model import FORMAT_VERSION, AttributeDiff, DiffHead, ResourceDiff
 from terracrew.plan_diff.resources import PlannedResource, Values
 from terracrew.plan_diff.values import Mask
+from terracrew.wording import plan_words
 
 ActionFilter: TypeAlias = Literal[
     "", "replace", "delete", "forget", "update", "move", "import", "create", "read", "drift"

@@ -3,9 +3,9 @@
 import json
 from typing import TYPE_CHECKING
 
-from terracrew import plan_words
 from terracrew.plan_diff import values
 from terracrew.plan_diff.values import Mask
+from terracrew.wording import plan_words
 
 if TYPE_CHECKING:
     from terracrew.plan_diff.resources import PlannedResource

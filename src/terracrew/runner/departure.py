@@ -12,8 +12,8 @@ from typing import Literal
 
 import msgspec
 
-from terracrew.durations import duration
 from terracrew.protocol.start import INTERRUPT_SECONDS
+from terracrew.wording.durations import duration
 
 Ending = Literal["runner", "machine"]
 """What ends: the runner's process with its container, or the whole machine."""

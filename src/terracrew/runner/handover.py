@@ -6,10 +6,10 @@ from typing import NamedTuple, NoReturn
 
 import msgspec
 
-from terracrew import own_program
 from terracrew.runner import environment, installation
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.one_job import OneJobSettings
+from terracrew.system import own_program
 
 LAUNCHER = "terracrew.runner.updating.launcher"
 """It is started by its name, because it imports nothing of this file."""

@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from terracrew import durable, durations, process_lock
 from terracrew.attempt.remembered_points import RememberedPoints
 from terracrew.errors import Conflict, Invalid
-from terracrew.process_lock import AlreadyLockedError
+from terracrew.system import durable, process_lock
+from terracrew.system.process_lock import AlreadyLockedError
+from terracrew.wording import durations
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from terracrew.durations import duration
 from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.stop import Stop
+from terracrew.wording.durations import duration
 
 _MIN_LOOK_SECONDS, _MAX_LOOK_SECONDS = 0.05, 2.0
 _LOOKS_PER_IDLE_TIME_COUNT = 20

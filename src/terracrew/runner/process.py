@@ -11,7 +11,6 @@ from typing import cast
 import msgspec
 
 from terracrew import logging as diagnostics
-from terracrew import procfs
 from terracrew.errors import TerracrewError
 from terracrew.runner import handover
 from terracrew.runner.config import RunnerConfig
@@ -21,6 +20,7 @@ from terracrew.runner.one_job import OneJob, OneJobSettings
 from terracrew.runner.reload import ConfigUpdates, Reload
 from terracrew.runner.stop import Stop
 from terracrew.runner.updating import launcher, versions
+from terracrew.system import procfs
 
 log = logging.getLogger("terracrew.runner")
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from terracrew import own_program
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.handover import SettingsSource
+from terracrew.system import own_program
 
 log = logging.getLogger(__name__)
 

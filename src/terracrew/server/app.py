@@ -13,7 +13,7 @@ from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
 from litestar.types import ControllerRouterHandler, Message, Scope
 
-from terracrew import __version__, durable, ids
+from terracrew import __version__, ids
 from terracrew.clouds.model import CloudIdentity
 from terracrew.logging import get_logger
 from terracrew.server import membership
@@ -66,6 +66,7 @@ from terracrew.server.scheduling.standing_claims import NewJobClaims
 from terracrew.server.secrets.keyring import Keyring, open_keyring
 from terracrew.server.supervise import Tasks
 from terracrew.settings.server import ServerSettings
+from terracrew.system import durable
 
 log = get_logger("terracrew.server")
 MAX_BODY_BYTES = 1024 * 1024

@@ -8,7 +8,6 @@ from datetime import timedelta
 
 import click
 
-from terracrew import durable, procfs
 from terracrew.runner.stop import Stop
 from terracrew.server import app
 from terracrew.server.cloud_hosted.scaling import Scaling
@@ -47,6 +46,7 @@ from terracrew.server.scheduling import crews
 from terracrew.server.supervise import supervise
 from terracrew.server.uploads import service as uploads
 from terracrew.settings.server import ServerSettings
+from terracrew.system import durable, procfs
 
 SWITCH_INTERVAL_SECONDS = 0.0005
 """The event loop gives up the interpreter's lock at every system call, and a thread that renders a page or reads a list keeps it

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from terracrew import backoff, durable
+from terracrew import backoff
 from terracrew.errors import Invalid, NotFound, Unavailable
 from terracrew.server import object_problems
 from terracrew.server.object_health import ObjectHealth
+from terracrew.system import durable
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore, RetryConfig

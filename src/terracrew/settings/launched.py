@@ -11,12 +11,13 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew import __version__, procfs
+from terracrew import __version__
 from terracrew.errors import TerracrewError
 from terracrew.runner import handover, installation
 from terracrew.runner.handover import Launch, Launched
 from terracrew.runner.updating import versions
 from terracrew.settings import layers
+from terracrew.system import procfs
 
 RUNNER, EXECUTOR = "terracrew.runner.process", "terracrew.executor.main"
 

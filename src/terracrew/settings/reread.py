@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew import procfs
 from terracrew.errors import TerracrewError
 from terracrew.runner.handover import SettingsSource
 from terracrew.runner.reload import READY, Reread
 from terracrew.settings import layers
+from terracrew.system import procfs
 
 
 def main() -> None:

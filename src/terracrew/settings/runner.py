@@ -28,7 +28,9 @@ def _organization(text: str) -> str:
 
 
 def _release_key(text: str) -> str:
-    from terracrew import minisign  # it loads a large library, which most runners need later, and commands not at all
+    from terracrew.releases import (
+        minisign,  # it loads a large library, which most runners need later, and commands not at all
+    )
 
     return str(minisign.PublicKey.parse(text))
 

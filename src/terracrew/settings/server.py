@@ -38,7 +38,7 @@ def _is_issuer(text: str) -> str:
 def _is_release_key(text: str) -> str:
     if not text:
         return text
-    from terracrew import minisign  # it loads a library, and few servers have a key
+    from terracrew.releases import minisign  # it loads a library, and few servers have a key
 
     try:
         return str(minisign.PublicKey.parse(text))

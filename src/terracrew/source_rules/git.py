@@ -2,10 +2,9 @@
 
 import re
 
-from terracrew import version_ranges
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import GitSource
-from terracrew.source_rules import git_urls
+from terracrew.source_rules import git_urls, version_ranges
 
 MAX_REF_CHARACTERS = 240
 REVISION_FIELDS = ("branch", "tag", "commit", "version")

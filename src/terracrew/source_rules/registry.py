@@ -3,9 +3,9 @@
 import re
 from typing import NamedTuple
 
-from terracrew import version_ranges
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import RegistrySource
+from terracrew.source_rules import version_ranges
 
 DEFAULT_HOSTS = {"terraform": "registry.terraform.io"}
 """The registry of an address without a host, by engine; other engines use DEFAULT_HOST."""

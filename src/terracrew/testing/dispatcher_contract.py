@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from terracrew import procfs
 from terracrew.attempt import delivered, directories, exit_codes, files
 from terracrew.protocol.events import Stream
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import JobType
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.protocol import AttemptEnd, Dispatcher, NotStarted
+from terracrew.system import procfs
 from terracrew.testing.executor_processes import ExecutorProcesses, Gate, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 

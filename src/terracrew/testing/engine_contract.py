@@ -14,7 +14,7 @@ from typing import ClassVar
 import msgspec
 import pytest
 
-from terracrew import configurations, plugins
+from terracrew import plugins
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.errors import Invalid
 from terracrew.executor.control import StopMode
@@ -24,6 +24,7 @@ from terracrew.executor.state import leftover
 from terracrew.plan_diff.document import DiffDocument, DiffQuery
 from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.spec import Step
+from terracrew.source_rules import configurations
 from terracrew.testing import engine_run, state_backend
 from terracrew.testing.engine_run import EndedCommand, EngineRun
 from terracrew.testing.state_backend import FakeStateBackend

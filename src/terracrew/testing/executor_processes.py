@@ -10,12 +10,13 @@ from typing import Any, TextIO
 
 import msgspec
 
-from terracrew import archive, file_changes
 from terracrew.attempt.record import AttemptRecord
-from terracrew.file_changes import FileChanges
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import ArchiveSource, Credentials, JobSpec, JobType, Source, StateSeed
 from terracrew.protocol.start import ExecutorStart, IsolationSettings, LogStreamSettings
+from terracrew.source_rules import archive
+from terracrew.system import file_changes
+from terracrew.system.file_changes import FileChanges
 from terracrew.testing.fake_executor_hub import API, HUB, KEY, FakeExecutorHub
 
 CREDENTIALS = Credentials(HUB, API, KEY)

@@ -16,8 +16,8 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
-from terracrew import durable
 from terracrew.errors import Invalid, Unavailable
+from terracrew.system import durable
 from terracrew.toolchains import specs
 
 MAX_INSTALL_SECONDS = 3600.0  # a build of Pulumi with empty caches on one slow core takes less than half of it

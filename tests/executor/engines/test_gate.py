@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from terracrew import procfs
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor.engines import engine_user, gate
 from terracrew.executor.engines.engine_user import EngineUser
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.isolation import landlock
 from terracrew.executor.isolation.landlock import EVERYTHING, READ_AND_EXECUTE, PathRule, Ruleset
+from terracrew.system import procfs
 
 pytestmark = [pytest.mark.feature("J3.ahead"), pytest.mark.engine]
 VARIABLE = "TF_CLI_CONFIG_FILE"

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from terracrew import archive
 from terracrew.errors import Forbidden
 from terracrew.executor.isolation import landlock
 from terracrew.executor.isolation.source_rules import SourceConfinement
@@ -16,6 +15,7 @@ from terracrew.executor.sources.git import operator_paths
 from terracrew.executor.sources.registry import zip_files
 from terracrew.protocol.spec import GitSource
 from terracrew.protocol.start import IsolationSettings
+from terracrew.source_rules import archive
 from tests.executor.sources.git.conftest import Fetches
 from tests.machine import git_https
 from tests.machine.git_https import GitHttps

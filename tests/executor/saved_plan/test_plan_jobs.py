@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from terracrew import archive
 from terracrew.protocol.events import OutputsRead, PlanSummary, Result, Stream
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import JobType, StateSeed
+from terracrew.source_rules import archive
 from terracrew.testing.executor_processes import ExecutorProcesses
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.executor.engine_runs import statuses

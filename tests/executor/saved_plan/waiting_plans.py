@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from terracrew import archive
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import Credentials, JobType, Resume, StateSeed
+from terracrew.source_rules import archive
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses
 from terracrew.testing.fake_executor_hub import HUB, KEY, FakeExecutorHub
 

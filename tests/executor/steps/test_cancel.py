@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from terracrew import procfs
 from terracrew.executor.engines.process import EngineProcess, Ladder
 from terracrew.protocol.events import OutputsRead, Result, StepStatus, Stream
 from terracrew.protocol.messages import CancelAttempt, CancelMode
 from terracrew.protocol.spec import JobType
+from terracrew.system import procfs
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Gate, module, session
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.executor.engine_runs import applying, ended, with_argument, wrapped

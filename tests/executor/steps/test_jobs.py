@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from terracrew import archive
 from terracrew.plan_diff.document import DiffDocument
 from terracrew.protocol.events import (
     EngineUsed,
@@ -22,6 +21,7 @@ from terracrew.protocol.events import (
 )
 from terracrew.protocol.messages import BeginRefused, Begun
 from terracrew.protocol.spec import JobType, StateSeed, Step
+from terracrew.source_rules import archive
 from terracrew.testing.executor_processes import ExecutorProcesses, module
 from terracrew.testing.fake_executor_hub import API, HUB, FakeExecutorHub
 from tests.executor.engine_runs import statuses

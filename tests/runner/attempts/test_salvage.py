@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from terracrew import procfs
 from terracrew.protocol.messages import Claim, Gone, Heartbeat, Offer
+from terracrew.system import procfs
 from tests.runner.conftest import TIMEOUT_SECONDS, Runners, refs, until_reported
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from terracrew import durable
 from terracrew.attempt import delivered, exit_codes, files
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.events import Stream
@@ -18,6 +17,7 @@ from terracrew.runner.dispatch.docker.containers import SPARE_PREFIX
 from terracrew.runner.dispatch.docker.dispatcher import Docker
 from terracrew.runner.dispatch.docker.volumes import Volumes
 from terracrew.runner.dispatch.protocol import NotStarted
+from terracrew.system import durable
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.machine import platforms
 from tests.machine.platforms.cut_socket import CutSocket

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from terracrew import durable
 from terracrew.attempt import files
 from terracrew.protocol.events import Stream
 from terracrew.runner.dispatch.docker import containers
 from terracrew.runner.dispatch.docker.daemon import Daemon
 from terracrew.runner.dispatch.protocol import NotStarted
+from terracrew.system import durable
 from tests.machine import platforms
 from tests.machine.platforms.cut_socket import CutSocket
 from tests.runner.dispatch.docker_bench import Bench

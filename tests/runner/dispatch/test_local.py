@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from terracrew import procfs
 from terracrew.attempt import directories, ownership, process_record
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.local import Local
 from terracrew.runner.dispatch.protocol import NotStarted
+from terracrew.system import procfs
 from tests.runner.conftest import ROOT, SOURCES, TIMEOUT_SECONDS, granted
 from tests.runner.scripted_executors import ScriptedExecutors
 

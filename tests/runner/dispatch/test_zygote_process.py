@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from terracrew import procfs
 from terracrew.protocol.messages import Heartbeat
+from terracrew.system import procfs
 from terracrew.testing.fake_runner_hub import Peer
 from tests.runner.conftest import TIMEOUT_SECONDS, RunnerProcess, Runners
 

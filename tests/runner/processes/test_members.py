@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from terracrew import procfs
 from terracrew.attempt import directories
 from terracrew.protocol.messages import CancelAttempt, Gone, Heartbeat
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.local import Handle, Local
 from terracrew.runner.processes import cgroup_discovery
+from terracrew.system import procfs
 from tests.machine import cgroup
 from tests.runner.conftest import ROOT, SOURCES, TIMEOUT_SECONDS, Runners, granted, refs, until_reported
 from tests.runner.scripted_executors import ScriptedExecutors

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from terracrew import minisign, procfs
 from terracrew.protocol.messages import ArtifactRef, RunnerWelcome, TrialReport, Update, UpdateReport
+from terracrew.releases import minisign
 from terracrew.runner.updating import versions
 from terracrew.runner.updating.versions import Current
+from terracrew.system import procfs
 from terracrew.testing import fake_runner_hub
 from terracrew.testing.fake_runner_hub import FakeRunnerHub, Peer
 from tests.machine import environments, wheels

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from terracrew import own_program, process_lock, procfs
-from terracrew.process_lock import AlreadyLockedError
 from terracrew.runner import handover
 from terracrew.runner.handover import Launch
 from terracrew.runner.updating import installing, start, versions
 from terracrew.runner.updating.launcher import SWITCH_EXIT_CODE
+from terracrew.system import own_program, process_lock, procfs
+from terracrew.system.process_lock import AlreadyLockedError
 
 pytestmark = pytest.mark.feature("V3.update")
 
@@ -63,7 +63,7 @@ class Site:
         package.mkdir(parents=True, exist_ok=True)
         sources = str(Path(own_program.__file__).parents[1])
         begin = BEGIN.format(sources=sources, events=str(self.events), version=version, folder=str(self.folder))
-        (package / "own_program.py").write_text(begin + script.replace("{version!r}", repr(version)))
+        (package / "system/own_program.py").write_text(begin + script.replace("{version!r}", repr(version)))
         record = {"version": version, "python": versions.python_tag()}
         (self.folder / version / own_program.RECORD).write_text(json.dumps(record))
 

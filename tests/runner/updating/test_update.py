@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from terracrew import minisign
 from terracrew.errors import Conflict
 from terracrew.protocol.messages import Heartbeat, Update, UpdateReport
+from terracrew.releases import minisign
 from terracrew.runner.updating import versions
 from tests.machine import wheels
 from tests.runner.updating.conftest import HUP, INSTALLED, KILL, NEW, NEXT, SECRET, TERM, Machine, signed

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 from msgspec import UNSET
 
-from terracrew.audit_words import sentence
 from terracrew.clouds.model import AwsAccount, DeploymentSettings
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.cloud_identities import reads, service, store
@@ -15,6 +14,7 @@ from terracrew.server.deployments import store as deployments
 from terracrew.server.deployments.model import CloudDeployment
 from terracrew.server.principals.model import Principal
 from terracrew.testing.transactions import held_open, until_blocked
+from terracrew.wording.audit_words import sentence
 from tests.server.application import Application, Person
 from tests.server.hub.hub_clients import on_postgres
 

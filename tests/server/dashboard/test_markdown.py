@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from terracrew import __version__, changelog
+from terracrew import __version__
+from terracrew.releases import changelog
 from terracrew.server.dashboard import markdown
 
 pytestmark = pytest.mark.feature("V4.notes")

@@ -5,12 +5,12 @@ from typing import get_args
 
 import pytest
 
-from terracrew.durations import duration
 from terracrew.protocol.spec import Definition, JobType, Step
 from terracrew.server.dashboard import place_words, words
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.runners.model import RunnerStatus
 from terracrew.server.scheduling.model import Reason
+from terracrew.wording.durations import duration
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from terracrew import version_ranges
 from terracrew.errors import Invalid
 from terracrew.server.engines import model, ranges
 from terracrew.server.engines.model import AvailableEngines, available, installed_on_demand, resolve_version
+from terracrew.source_rules import version_ranges
 from tests.thoroughness import examples
 
 pytestmark = pytest.mark.feature("J4.version", "S5.engine")

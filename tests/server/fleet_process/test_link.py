@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from terracrew import procfs
 from terracrew.clouds.contract import CloudRefused
 from terracrew.clouds.model import CloudIdentity, InstanceRefused, InstanceStarted, StartRequest
 from terracrew.errors import Unavailable
@@ -17,6 +16,7 @@ from terracrew.fleet.messages import CheckWork, DeployWork, RunJob, StepDone, Wo
 from terracrew.server.fleet_process import child
 from terracrew.server.fleet_process import link as link_module
 from terracrew.server.fleet_process.link import FleetLink, FleetLost
+from terracrew.system import procfs
 from tests.fleet.simulated_account import SimulatedAccount, deployment, identity
 
 pytestmark = pytest.mark.feature("W4.fleet")

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from terracrew import archive, ids
+from terracrew import ids
 from terracrew.errors import Invalid, Unavailable
 from terracrew.server.db import Database
 from terracrew.server.maintenance import object_store
 from terracrew.server.objects import Objects, open_objects
 from terracrew.settings.server import ServerSettings
+from terracrew.source_rules import archive
 from tests.server.application import Application
 
 SETTINGS = ServerSettings()

@@ -4,8 +4,8 @@ import base64
 import hashlib
 from typing import Any
 
-from terracrew import minisign, release_files
 from terracrew.protocol.uploads import PART_BYTES
+from terracrew.releases import minisign, release_files
 from tests.server.application import Application, Person
 
 KEY = minisign.SecretKey(b"\x01" * 8, b"\x02" * 32)

@@ -15,7 +15,7 @@ from terracrew.server.rollouts.model import NewRollout, Rollout, RolloutRunner, 
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runners.model import Runner
 from terracrew.testing.job_rows import JobRows
-from terracrew.update_words import ByHand
+from terracrew.wording.update_words import ByHand
 from tests.server.deployments.cloud_rows import cloud_runner
 from tests.server.releases.release_rows import new_release
 

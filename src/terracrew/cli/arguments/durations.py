@@ -2,7 +2,7 @@
 
 import click
 
-from terracrew import durations
+from terracrew.wording import durations
 
 
 class Duration(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - generic to the checker alone

@@ -9,8 +9,8 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import BinaryIO
 
-from terracrew import configurations
 from terracrew.errors import Invalid
+from terracrew.source_rules import configurations
 
 _LEFT_OUT = shutil.ignore_patterns(".terraform", ".git")
 _REGISTRIES = {"registry.opentofu.org": "tofu", "registry.terraform.io": "terraform"}

@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 
 import click
 
-from terracrew import durations
 from terracrew.protocol.spec import Step
+from terracrew.wording import durations
 
 F = TypeVar("F", bound=Callable[..., Any])
 NONE = "none"

@@ -95,7 +95,7 @@ def source(
 
 def upload(api: "Api", folder: Path) -> str:
     """Pack the folder, upload it, and return the archive's id."""
-    from terracrew import archive
+    from terracrew.source_rules import archive
 
     if not any(folder.iterdir()):
         raise Invalid(f"{folder} is empty: there is nothing to upload")
@@ -122,7 +122,7 @@ def ensure_group(api: "Api", path: str) -> None:
 
 def inputs(given: Iterable[str]) -> dict[str, Any]:
     """Parse `--var` options."""
-    from terracrew import typed_values
+    from terracrew.wording import typed_values
 
     return {name: typed_values.read(text) for name, text in _pairs(given, "--var")}
 

@@ -10,7 +10,7 @@ import click
 
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output, terminal
-from terracrew.escapes import plain
+from terracrew.wording.escapes import plain
 
 if TYPE_CHECKING:
     from terracrew.toolchains.progress import InstallProgress

@@ -11,7 +11,7 @@ from terracrew.cli.connection import outages
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
-from terracrew.escapes import plain
+from terracrew.wording.escapes import plain
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api

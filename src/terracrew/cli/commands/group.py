@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from terracrew import approval_words, dispatcher_words, limit_words
 from terracrew.cli.arguments import (
     approval_options,
     cloud_options,
@@ -18,6 +17,7 @@ from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid
+from terracrew.wording import approval_words, dispatcher_words, limit_words
 
 _DESCRIBED = ("limits", "cloud", "dispatcher", "approval_rules")
 """The fields of a group that are shown in words."""

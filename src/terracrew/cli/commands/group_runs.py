@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew import plan_words
 from terracrew.cli.arguments import name_completion, numbers
 from terracrew.cli.connection import outages
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid, NotFound
+from terracrew.wording import plan_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api

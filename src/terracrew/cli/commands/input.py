@@ -121,7 +121,7 @@ def set_input(
             body = {"place": place, "name": name, "target": kind, "definition": definition}
             return _said(target.api().post("/inputs", body), f"the {definition.replace('_', ' ')} of the job")
         return _set_output(target, place, name, kind, reference or "")
-    from terracrew import typed_values
+    from terracrew.wording import typed_values
 
     given = source.read() if source is not None else _read(name, is_hidden=is_secret) if value is None else value
     body: dict[str, Any] = {"place": place, "name": name, "target": _target(is_environment, is_file)}

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from terracrew import durable
 from terracrew.errors import Invalid
+from terracrew.system import durable
 
 DEFAULT = "default"
 _NAME_HINT = "a profile's name is made of letters, digits, - and _"

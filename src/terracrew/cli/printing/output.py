@@ -12,7 +12,7 @@ from typing import Any
 import click
 import msgspec
 
-from terracrew import plan_words
+from terracrew.wording import plan_words
 
 wide_option = click.option("--wide", is_flag=True, help="Print all columns, on lines that may be long.")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from terracrew.escapes import TerminalBytesFilter, TerminalFilter
+from terracrew.wording.escapes import TerminalBytesFilter, TerminalFilter
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import io
 import sys
 from typing import TextIO, cast
 
-from terracrew.escapes import TerminalFilter
+from terracrew.wording.escapes import TerminalFilter
 
 
 class GuardedStream(io.TextIOWrapper):

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from terracrew import escapes
 from terracrew.clouds.kubernetes.names import CONTAINER, INSTANCE_ANNOTATION
 from terracrew.clouds.model import InstanceState
 from terracrew.kubernetes_api import pod_words
 from terracrew.kubernetes_api.objects import ClusterEvent, ContainerState, Pod, TerminatedState
+from terracrew.wording import escapes
 
 _MAX_LINE_CHARACTERS = 500
 _SIGNAL_BASE_CODE = 128

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from terracrew import plugins, trees
+from terracrew import plugins
 from terracrew.attempt import exit_codes, files
 from terracrew.errors import EngineMissing, Invalid
 from terracrew.executor import main, startup
@@ -23,6 +23,7 @@ from terracrew.executor.container import arrival, executor_process, shared_cache
 from terracrew.executor.container.paths import ROOT
 from terracrew.executor.container.reaper import ContainerReaper
 from terracrew.executor.engines import registry
+from terracrew.system import trees
 from terracrew.toolchains import discovery, remembered
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew import durable
 from terracrew.attempt import delivered, executor_log, exit_codes, files, ownership
+from terracrew.system import durable
 
 MAX_REPORT_BYTES = 4096
 """Kubernetes keeps this much."""

@@ -8,7 +8,6 @@ from typing import NoReturn
 
 import msgspec
 
-from terracrew import procfs
 from terracrew.attempt import exit_codes, process_record
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.errors import Invalid
@@ -19,6 +18,7 @@ from terracrew.executor.container.user import ENGINE_UID, EXECUTOR_UID
 from terracrew.executor.engines import engine_user
 from terracrew.executor.engines.engine_user import EngineUser
 from terracrew.protocol.start import ExecutorStart
+from terracrew.system import procfs
 from terracrew.toolchains import remembered
 
 _PRIVATE_MODE = 0o700

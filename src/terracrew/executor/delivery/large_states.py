@@ -11,9 +11,9 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from terracrew import durable
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind
+from terracrew.system import durable
 
 PLAIN = ".plain"
 """Marks a state that is not encrypted, because it was salvaged after the key was lost."""

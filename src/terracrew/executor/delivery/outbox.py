@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from terracrew import durable
 from terracrew.executor.disk_reserve import Room
 from terracrew.protocol import events
 from terracrew.protocol.events import (
@@ -25,6 +24,7 @@ from terracrew.protocol.events import (
     Stream,
 )
 from terracrew.protocol.spec import MUTATING, Step
+from terracrew.system import durable
 
 RESERVE_BYTES = MAX_INLINE_STATE_BYTES + (1 << 20)
 """The bytes that the log leaves free for records that cannot wait for disk space: facts, and a state as large as an event can hold."""

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from terracrew import plan_words
 from terracrew.executor.engines.plan_facts import Action, PlanFacts, PlannedChange
 from terracrew.protocol.events import MAX_RECORD_BYTES, FailedCheck, PlanSummary, ResourceChange
+from terracrew.wording import plan_words
 
 _MAX_SUMMARY_BYTES = MAX_RECORD_BYTES - (64 << 10)
 MAX_CHECKS = 50

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew import procfs
 from terracrew.errors import Invalid
 from terracrew.executor.control import StopMode
 from terracrew.executor.engines import engine_user
 from terracrew.executor.engines.gate import Gate
 from terracrew.executor.isolation.landlock import Ruleset
 from terracrew.protocol.start import INTERRUPT_SECONDS
+from terracrew.system import procfs
 
 _FIRST_REAP_SECONDS, _LAST_REAP_SECONDS = 0.005, 0.25
 _is_adopting = False

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from terracrew import procfs
+from terracrew.system import procfs
 
 _MEMORY_MAX, _MEMORY_HIGH, _PIDS_MAX = "memory.max", "memory.high", "pids.max"
 

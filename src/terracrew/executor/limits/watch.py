@@ -4,11 +4,11 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from terracrew.durations import duration
 from terracrew.executor.control import Control, ReachedLimit
 from terracrew.executor.limits import usage
 from terracrew.executor.limits.usage import AttemptUsage, KernelLimits
 from terracrew.protocol.spec import JobLimits, Step
+from terracrew.wording.durations import duration
 
 MEASURE_SECONDS = 0.2
 """How often memory and processes are measured, if the job has a limit for them."""

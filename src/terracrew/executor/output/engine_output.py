@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-from terracrew import file_changes
 from terracrew.executor.delivery.recorder import Piece, Recorder
 from terracrew.executor.disk_reserve import DISK_FULL_ERRORS, Room, give_back
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.output.lines import Cutter
-from terracrew.file_changes import FileChanges
+from terracrew.system import file_changes
+from terracrew.system.file_changes import FileChanges
 
 OPEN_LINE_SECONDS = 1.0
 RESERVE_AHEAD_BYTES = 2 << 20

@@ -12,7 +12,7 @@ import zstandard
 
 from terracrew.attempt.engine_directory import json_beside, open_produced
 from terracrew.errors import Invalid, TooLarge
-from terracrew.unpacking import Unpacking
+from terracrew.source_rules.unpacking import Unpacking
 
 _ABOUT, _PLAN, _PLAN_JSON, _WORKSPACE = "about.json", "plan", "plan.json", "workspace/"
 _READ_BYTES = 1 << 18

@@ -5,13 +5,13 @@ import io
 from functools import partial
 from pathlib import Path
 
-from terracrew import archive
 from terracrew.errors import Invalid
 from terracrew.executor.run_before_loop import run_or_in_thread
 from terracrew.executor.sources.archive_cache import ArchiveCache
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import ArchiveSource
+from terracrew.source_rules import archive
 
 _MAX_BYTES_WITHOUT_THREAD = 1 << 20
 

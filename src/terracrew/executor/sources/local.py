@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from terracrew import archive
 from terracrew.errors import Forbidden, Invalid, NotFound, TooLarge
 from terracrew.executor.run_before_loop import run_or_in_thread
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import LocalSource
+from terracrew.source_rules import archive
 
 _CHUNK_BYTES = 1 << 20
 _MAX_ENTRIES_WITHOUT_THREAD = 300

@@ -6,9 +6,9 @@ attempt's directory. A link there leads to it, by which the runner finds and rem
 
 from pathlib import Path
 
-from terracrew import trees
 from terracrew.attempt import files
 from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.system import trees
 
 
 def claim(root: Path, name: str, directory: Path) -> Path:

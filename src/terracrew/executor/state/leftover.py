@@ -15,12 +15,12 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew import durable
 from terracrew.attempt import files
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.errors import Conflict
 from terracrew.executor.sources import workspace
 from terracrew.protocol.events import MAX_STATE_BYTES, NOT_IN_OWN_BACKEND
+from terracrew.system import durable
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from terracrew import procfs
 from terracrew.executor.engines import gate
 from terracrew.executor.engines.contract import DescribesPlans, StartsAhead, ValidatesInPlan
 from terracrew.executor.engines.gate import Gate
@@ -18,6 +17,7 @@ from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.isolation.landlock import Ruleset
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.spec import STEPS_OF, Step
+from terracrew.system import procfs
 
 _numbers = itertools.count(1)
 _MIN_MEMORY_MB = 512

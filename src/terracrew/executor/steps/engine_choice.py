@@ -3,10 +3,10 @@
 import asyncio
 import os
 
-from terracrew import own_program
 from terracrew.errors import EngineMissing
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.steps.context import StepContext
+from terracrew.system import own_program
 from terracrew.toolchains.discovery import FoundEngine
 
 

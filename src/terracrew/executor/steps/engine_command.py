@@ -7,8 +7,8 @@ from functools import partial
 
 import msgspec
 
-from terracrew import engine_flags, plan_words
 from terracrew.attempt import downloads, last_outputs
+from terracrew.engine_rules import flags as engine_flags
 from terracrew.errors import Invalid
 from terracrew.executor.engines import error_summary, plan_file
 from terracrew.executor.engines.contract import DescribesPlans, WarnsAboutStates
@@ -21,6 +21,7 @@ from terracrew.executor.steps.context import StepContext
 from terracrew.plan_diff import document
 from terracrew.protocol.events import MAX_OUTPUTS_BYTES
 from terracrew.protocol.spec import Step
+from terracrew.wording import plan_words
 
 _MAX_FACTS_BYTES = 512 << 20
 """The largest description of a plan that is read. A plan of 10,000 resources has about 50 MB."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from terracrew import engine_variables
+from terracrew.engine_rules import variables as engine_variables
 from terracrew.executor.steps import api_tokens, cloud_variables, definitions
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.messages import Granted

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from terracrew import configurations
 from terracrew.attempt import files, reference
 from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.executor import backend_credentials
@@ -39,6 +38,7 @@ from terracrew.masking import names
 from terracrew.protocol.events import EngineUsed, SourceResolved
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import ArchiveSource, LocalSource, Resume, Step
+from terracrew.source_rules import configurations
 
 _UNNECESSARY_WITH_A_PLAN = frozenset(step for step in Step if step.phase == "plan") - {Step.FETCH}
 

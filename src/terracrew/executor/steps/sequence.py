@@ -5,7 +5,6 @@ import contextlib
 
 import msgspec
 
-from terracrew.durations import duration
 from terracrew.errors import TerracrewError
 from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.contract import KeepsInit, LeavesOutDamage, MayNeedNoInit
@@ -28,6 +27,7 @@ from terracrew.executor.steps.hooks import HookFailedError
 from terracrew.executor.steps.mutation import Mutation
 from terracrew.protocol.events import Result, StepRetry, StepStatus
 from terracrew.protocol.spec import STEPS_OF, JobType, Step
+from terracrew.wording.durations import duration
 
 _INTERRUPTED = "the engine was interrupted from outside (the host is shutting down, or its service was stopped)"
 _CUT_SHORT = "; what it changed last may be in no state"

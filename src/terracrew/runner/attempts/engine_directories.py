@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from terracrew import trees
 from terracrew.attempt import reference
 from terracrew.protocol.messages import AttemptRef
+from terracrew.system import trees
 
 
 class EngineDirectories:

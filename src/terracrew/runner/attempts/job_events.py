@@ -4,11 +4,11 @@ What the engine prints is in the log of the job, which goes to the server. Wheth
 """
 
 from terracrew.attempt import exit_codes
-from terracrew.durations import duration
 from terracrew.logging import get_logger
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import JobSpec
 from terracrew.runner.dispatch.protocol import AttemptEnd
+from terracrew.wording.durations import duration
 
 _log = get_logger("terracrew.runner.jobs")
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from terracrew import durable, trees
 from terracrew.attempt import (
     delivered,
     directories,
@@ -51,6 +50,7 @@ from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted
 from terracrew.runner.engine_users import EngineUsers
 from terracrew.runner.instance import LocalInstance
 from terracrew.runner.resources.download_cache import DownloadCache
+from terracrew.system import durable, trees
 
 log = logging.getLogger(__name__)
 

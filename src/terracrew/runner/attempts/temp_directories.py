@@ -8,10 +8,10 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from terracrew import trees
 from terracrew.attempt import reference
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import AttemptRef
+from terracrew.system import trees
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from terracrew import trees
 from terracrew.attempt import files
 from terracrew.protocol.messages import AttemptRef
+from terracrew.system import trees
 
 
 class Workspaces:

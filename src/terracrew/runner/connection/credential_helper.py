@@ -8,11 +8,11 @@ import os
 
 import msgspec
 
-from terracrew import bounded_program
-from terracrew.bounded_program import ProgramBounds
 from terracrew.errors import ProgramFailed
 from terracrew.runner import environment
 from terracrew.runner.config import HelperCommand
+from terracrew.system import bounded_program
+from terracrew.system.bounded_program import ProgramBounds
 
 MAX_STDOUT_BYTES = 64 << 10
 MAX_TOKEN_CHARACTERS = 12_000

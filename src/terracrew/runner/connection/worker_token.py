@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew import durable
+from terracrew.system import durable
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from terracrew import durable
 from terracrew.attempt import delivered, files
 from terracrew.protocol import dispatcher_choice
 from terracrew.protocol.dispatcher_choice import DEFAULT, AllowedChoices, DispatcherChoice, OfferedDispatcher
@@ -27,6 +26,7 @@ from terracrew.runner.dispatch.protocol import (
     NotStarted,
     of_another,
 )
+from terracrew.system import durable
 
 log = logging.getLogger(__name__)
 

@@ -19,13 +19,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from terracrew import procfs
 from terracrew.attempt import exit_codes, process_record
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.executor import startup
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch import subreaper
 from terracrew.runner.processes import cgroups
+from terracrew.system import procfs
 
 RunAttempt = Callable[[ExecutorStart, ProcessRecord], int]
 """Runs one attempt in the calling process and returns its exit code. It takes the attempt's directory itself."""

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from terracrew import own_program
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch import zygote
 from terracrew.runner.handover import in_memory
+from terracrew.system import own_program
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ import select
 import signal
 from pathlib import Path
 
-from terracrew import trees
 from terracrew.protocol.spec import JobLimits
 from terracrew.runner.processes import controllers
+from terracrew.system import trees
 
 log = logging.getLogger(__name__)
 

@@ -5,11 +5,11 @@ import logging
 import os
 import signal
 
-from terracrew import procfs
 from terracrew.attempt import process_record
 from terracrew.attempt.process_record import ProcessIdentity, ProcessRecord
-from terracrew.procfs import Process
 from terracrew.runner.processes import cgroups, search
+from terracrew.system import procfs
+from terracrew.system.procfs import Process
 
 log = logging.getLogger(__name__)
 

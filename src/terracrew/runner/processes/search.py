@@ -7,7 +7,7 @@ from pathlib import Path
 
 from terracrew.attempt import process_record
 from terracrew.attempt.process_record import ProcessRecord
-from terracrew.procfs import Process, stat
+from terracrew.system.procfs import Process, stat
 
 
 def session_of(record: ProcessRecord) -> Iterator[Process]:

@@ -4,7 +4,7 @@ import logging
 import os
 from pathlib import Path
 
-from terracrew import trees
+from terracrew.system import trees
 
 MIN_FREE_BYTES = 64 << 20
 MIN_FREE_RATIO = 0.05

@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from terracrew import minisign
 from terracrew.backoff import Backoff
 from terracrew.client import problems, transport
 from terracrew.client.http import segment
 from terracrew.errors import Invalid, TerracrewError, Unreachable
 from terracrew.protocol.messages import ArtifactRef
+from terracrew.releases import minisign
 from terracrew.runner.resources.disk import MIN_FREE_BYTES
 
 PATH = "/runnerhub/releases/{version}/{name}"

@@ -11,12 +11,12 @@ import msgspec
 from installer.destinations import SchemeDictionaryDestination
 from installer.sources import WheelFile
 
-from terracrew import durable, own_program, trees
 from terracrew.errors import Invalid
 from terracrew.runner import handover
 from terracrew.runner.handover import Launch
 from terracrew.runner.updating import versions
 from terracrew.runner.updating.launcher import START_MODULE
+from terracrew.system import durable, own_program, trees
 
 CHECK_SECONDS = 60.0
 """How long the new program may take to import everything and to read the settings. External settings are read, too."""

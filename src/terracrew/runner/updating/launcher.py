@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
-from terracrew import own_program, procfs
 from terracrew.runner.updating import versions
 from terracrew.runner.updating.versions import NextStart
+from terracrew.system import own_program, procfs
 
 TRIAL_SECONDS = 60.0
 """How long a new version has to say hello to the server and to prove that it can run jobs."""

@@ -7,7 +7,7 @@ from terracrew import __version__
 from terracrew.runner import handover, instance
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.updating import versions
-from terracrew.version_ranges import parse_version
+from terracrew.source_rules.version_ranges import parse_version
 
 
 def become(config: RunnerConfig, file: str | None, options: dict[str, str], flags: dict[str, str]) -> NoReturn:

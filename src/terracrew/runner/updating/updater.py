@@ -13,15 +13,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from terracrew import __version__, durable, minisign, own_program
+from terracrew import __version__
 from terracrew.errors import Invalid, TerracrewError
 from terracrew.protocol.messages import ArtifactRef, Update, UpdateReport
+from terracrew.releases import minisign
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.departure import Departure
 from terracrew.runner.handover import Launch, SettingsSource
 from terracrew.runner.stop import Stop
 from terracrew.runner.updating import fetching, installing, versions, wheels
 from terracrew.runner.updating.fetching import ArtifactFetcher
+from terracrew.system import durable, own_program
 
 log = logging.getLogger(__name__)
 

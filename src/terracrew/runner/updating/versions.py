@@ -19,8 +19,8 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
-from terracrew import durable
-from terracrew.own_program import RECORD
+from terracrew.system import durable
+from terracrew.system.own_program import RECORD
 
 Status = Literal["chosen", "trial", "confirmed", "given_up"]
 STATUSES = ("chosen", "trial", "confirmed", "given_up")

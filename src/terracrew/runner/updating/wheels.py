@@ -17,10 +17,10 @@ from packaging.tags import sys_tags
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from terracrew import own_program
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import ArtifactRef
-from terracrew.version_ranges import parse_version
+from terracrew.source_rules.version_ranges import parse_version
+from terracrew.system import own_program
 
 NAME = "terracrew"
 _MAX_METADATA_BYTES = 1 << 20

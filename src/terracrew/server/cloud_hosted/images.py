@@ -1,7 +1,7 @@
 """Which image the instances of a cloud-hosted runner have, if people chose none."""
 
-from terracrew import version_ranges
 from terracrew.server.releases.model import Release
+from terracrew.source_rules import version_ranges
 
 RUNNER_IMAGE = "terracrew-runner"
 """The name of the runner's image among the artifacts of a release."""

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from terracrew.durations import duration
 from terracrew.server.connections import reads as connections
 from terracrew.server.connections import store as instances
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
 from terracrew.server.deployments.model import CloudDeployment, CloudInstance
 from terracrew.server.runners import cloud_reads, seat_reads
+from terracrew.wording.durations import duration
 
 
 class Idle(msgspec.Struct, frozen=True):

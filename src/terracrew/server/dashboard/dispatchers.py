@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from terracrew import dispatcher_words
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.server.dashboard import forms
 from terracrew.server.groups.dispatchers import DispatcherChange, PlaceChoice
 from terracrew.server.groups.model import Group
 from terracrew.server.modules.model import Module
+from terracrew.wording import dispatcher_words
 
 _PREFIX = "dispatcher_"
 

@@ -7,7 +7,6 @@ import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
-from terracrew import typed_values
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
 from terracrew.protocol.spec import Definition
 from terracrew.server.dashboard import forms, place_words, render
@@ -25,6 +24,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.wording import typed_values
 
 HERE = "/dashboard/inputs"
 MAX_ROWS = 100

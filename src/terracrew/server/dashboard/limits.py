@@ -4,11 +4,11 @@ import re
 
 import msgspec
 
-from terracrew import durations, limit_words
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import MAX_LIMIT_SECONDS, JobLimits, Step
 from terracrew.server.dashboard import forms
 from terracrew.server.groups.limits import LimitsChange
+from terracrew.wording import durations, limit_words
 
 _BETWEEN_STEPS = re.compile(r"[,\s]+")
 _FIELDS = {"job_seconds": "job_time", "step_seconds": "step_times"}

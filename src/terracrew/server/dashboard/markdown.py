@@ -10,7 +10,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-from terracrew import escapes
+from terracrew.wording import escapes
 
 MAX_BRIEF_CHARACTERS = 140
 MAX_PARAGRAPH_CHARACTERS = 10_000

@@ -10,7 +10,7 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect
 
-from terracrew import approval_words, plugins
+from terracrew import plugins
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.dashboard import (
@@ -60,6 +60,7 @@ from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import resources
 from terracrew.server.state import service as state_service
 from terracrew.server.state.resources import Resources
+from terracrew.wording import approval_words
 
 HERE = "/dashboard/modules"
 MAX_RECENT_JOBS = 20

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 from litestar import Response, Router, get
 
-from terracrew import plan_words
 from terracrew.server.dashboard import first_steps, render, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
@@ -25,6 +24,7 @@ from terracrew.server.runs import attention
 from terracrew.server.runs.attention import MAX_LISTED, Attention, TroubledModule
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.scheduling.model import Reason
+from terracrew.wording import plan_words
 
 HERE = "/dashboard"
 MAX_ACTIVE_JOBS = 10

@@ -13,8 +13,7 @@ from litestar import Response
 from litestar.response import Redirect
 from markupsafe import Markup, escape
 
-from terracrew import __version__, approval_words, dependency_words, plan_words
-from terracrew.durations import duration
+from terracrew import __version__
 from terracrew.protocol.spec import MUTATING
 from terracrew.server.dashboard import (
     assets,
@@ -32,6 +31,8 @@ from terracrew.server.dashboard.access import words as access_words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.releases import words as release_words
 from terracrew.server.http.authentication import Authentication
+from terracrew.wording import approval_words, dependency_words, plan_words
+from terracrew.wording.durations import duration
 
 HEADERS = {"Cache-Control": "no-store", "Vary": "HX-Request"}
 """The headers of every page. The content security policy is the same on every answer; the application sets it."""

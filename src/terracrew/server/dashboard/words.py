@@ -6,7 +6,6 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from terracrew import alert_words, limit_words
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import (
     ArchiveSource,
@@ -23,6 +22,7 @@ from terracrew.server.jobs.model import JobStatus
 from terracrew.server.runner_alerts.model import RunnerAlert
 from terracrew.server.runners.model import Runner, RunnerStatus, RunnerView
 from terracrew.server.scheduling.model import Reason
+from terracrew.wording import alert_words, limit_words
 
 Tone = Literal["ok", "warn", "bad", "busy", "idle"]
 Shape = Literal["circle", "half", "cross", "arc", "clock", "tick", "slash", "moon", "mark"]

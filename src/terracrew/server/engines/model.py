@@ -9,12 +9,12 @@ from functools import lru_cache
 
 import msgspec
 
-from terracrew import version_ranges
 from terracrew.errors import Invalid
 from terracrew.protocol import dispatcher_choice
 from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice, OfferedDispatcher
+from terracrew.source_rules import version_ranges
+from terracrew.source_rules.version_ranges import VersionRange
 from terracrew.toolchains import specs
-from terracrew.version_ranges import VersionRange
 
 _MAX_KEPT_ANSWERS = 256
 _decode_dispatchers = msgspec.json.Decoder(list[OfferedDispatcher]).decode

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from terracrew import version_ranges
 from terracrew.server.engines.model import installed_on_demand
-from terracrew.version_ranges import Version
+from terracrew.source_rules import version_ranges
+from terracrew.source_rules.version_ranges import Version
 
 _MAX_MAJOR, _MAX_OTHER = 999_999, 999_999
 _MAX_POSITION = (_MAX_MAJOR + 1) * 10**12

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from functools import lru_cache
 
-from terracrew import version_ranges
 from terracrew.server.db.seam import Tx
 from terracrew.server.engines import ranges
 from terracrew.server.engines.model import AvailableEngines
+from terracrew.source_rules import version_ranges
 
 _MAX_KEPT_ROWS = 256
 ON_DEMAND = ""

@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from terracrew import escapes
 from terracrew.errors import Conflict
+from terracrew.wording import escapes
 
 MAX_NAME_CHARACTERS = 100
 MAX_TEXT_CHARACTERS = 4_000

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from terracrew import escapes
+from terracrew.wording import escapes
 
 MAX_TEXT_CHARACTERS = 4_000
 T = TypeVar("T", bound=msgspec.Struct)

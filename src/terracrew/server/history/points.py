@@ -12,12 +12,13 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew import durable, ids
+from terracrew import ids
 from terracrew.errors import Undecryptable
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Tx
 from terracrew.server.history import store
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.system import durable
 
 FILE_NAME = "history"
 KEPT_SECONDS = 30 * 86400.0

@@ -5,7 +5,6 @@ from typing import Literal
 
 import msgspec
 
-from terracrew.dependency_words import HIDDEN
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.inputs import dependency_reads
 from terracrew.server.inputs.model import Target
@@ -13,6 +12,7 @@ from terracrew.server.paging import Page, cursor, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb, Visible
 from terracrew.server.principals.model import Principal
+from terracrew.wording.dependency_words import HIDDEN
 
 Direction = Literal["needs", "used_by"]
 """`needs`: the modules whose outputs a module uses. `used_by`: the modules that use its outputs."""

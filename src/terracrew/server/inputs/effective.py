@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from terracrew import import_blocks
+from terracrew.engine_rules import import_blocks
 from terracrew.protocol.spec import DefinedInput, ExtraFile, ImportedResource, JobLimits, PlaceEnvironment
 from terracrew.server.inputs import sealing
 from terracrew.server.inputs.model import PlacedInput, PlaceKind, UsedInput

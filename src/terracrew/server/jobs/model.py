@@ -6,7 +6,6 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from terracrew import escapes
 from terracrew.errors import Conflict
 from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
@@ -14,6 +13,7 @@ from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import JobLimits, JobType, Source, Step
 from terracrew.server.groups.model import Interrupted
+from terracrew.wording import escapes
 
 
 class JobStatus(StrEnum):

@@ -1,6 +1,5 @@
 """Deletes a module, unless others use its outputs. If it is forced, these keep the last values, so that they can be destroyed."""
 
-from terracrew import dependency_words
 from terracrew.errors import Conflict
 from terracrew.server.db.seam import Tx
 from terracrew.server.inputs import dependencies
@@ -9,6 +8,7 @@ from terracrew.server.modules import service as modules
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.wording import dependency_words
 
 
 async def delete(tx: Tx, keys: Keyring, who: Principal, reference: str, *, force: bool) -> None:

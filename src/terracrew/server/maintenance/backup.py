@@ -14,10 +14,11 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from terracrew import __version__, durable
+from terracrew import __version__
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.secrets.keyring import FILE_NAME as MASTER_KEY
 from terracrew.settings.server import ServerSettings
+from terracrew.system import durable
 
 DATABASE = "terracrew.db"
 OBJECTS = "objects"

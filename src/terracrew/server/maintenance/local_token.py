@@ -4,11 +4,11 @@ server renews it."""
 import secrets
 from datetime import UTC, datetime
 
-from terracrew import durable
 from terracrew.server.context import Server
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import service, store
 from terracrew.server.secrets import credentials
+from terracrew.system import durable
 
 FILE_NAME = "admin.token"
 LIFETIME_SECONDS = 7 * 86400.0

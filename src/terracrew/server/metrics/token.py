@@ -8,7 +8,7 @@ import hmac
 import secrets
 from pathlib import Path
 
-from terracrew import durable
+from terracrew.system import durable
 
 FILE_NAME = "metrics.token"
 

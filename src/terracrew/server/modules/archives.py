@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from terracrew import archive as tar
 from terracrew import ids
 from terracrew.errors import Forbidden, Invalid, NotFound
 from terracrew.server.audit import service as audit
@@ -21,6 +20,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.uploads import service as uploads
 from terracrew.server.uploads.service import Body, Staging
+from terracrew.source_rules import archive as tar
 
 MAX_ARCHIVE_BYTES = 100 * 1024 * 1024
 TARGET = "archive"

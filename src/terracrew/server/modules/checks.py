@@ -4,7 +4,8 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from terracrew import engine_variables, plugins
+from terracrew import plugins
+from terracrew.engine_rules import variables
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import LocalSource, PluginSource, audience_slug
 from terracrew.server.inputs.checks import check_depth, check_size
@@ -30,7 +31,7 @@ def check_engine(engine: str) -> None:
 def check_workspace(engine: str, backend: Backend, environment: Mapping[str, str]) -> None:
     """Refuse a workspace for a module whose state has none. The executor checks this again, with what groups and the job set."""
     if backend == "terracrew" and engine in ("tofu", "terraform"):
-        engine_variables.check_workspace(environment)
+        variables.check_workspace(environment)
 
 
 def check_audiences(audiences: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from terracrew.server.groups.dispatchers import DispatcherChange, PlaceChoice
 from terracrew.server.groups.limits import LimitsChange
 from terracrew.server.groups.model import Description, Interrupted, MaxDestroy, MaxDestroyPercent, MinApprovals
 from terracrew.server.tags import Tags
-from terracrew.version_ranges import MAX_RANGE_CHARACTERS
+from terracrew.source_rules.version_ranges import MAX_RANGE_CHARACTERS
 
 EngineName = Annotated[str, msgspec.Meta(min_length=1, max_length=32)]
 """An engine of Terracrew, or one that another package provides on runners: `service.check_engine` checks it."""

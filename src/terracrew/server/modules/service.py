@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
-from terracrew import configurations, ids, plugins
+from terracrew import ids, plugins
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.spec import (
@@ -45,6 +45,7 @@ from terracrew.server.runners import service as runners
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.step_settings import store as step_settings
 from terracrew.server.tags import normalized
+from terracrew.source_rules import configurations
 from terracrew.source_rules import git as git_rules
 from terracrew.source_rules import registry as registry_rules
 

@@ -5,9 +5,9 @@ import re
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
-from terracrew import minisign, release_files
 from terracrew.errors import Conflict, Invalid
-from terracrew.minisign import PublicKey, Verifier
+from terracrew.releases import minisign, release_files
+from terracrew.releases.minisign import PublicKey, Verifier
 from terracrew.server.releases import rules
 from terracrew.server.releases.model import NewArtifact, NewRelease
 

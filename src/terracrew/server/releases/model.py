@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from terracrew.release_files import ArtifactKind
+from terracrew.releases.release_files import ArtifactKind
 
 
 class ReleaseArtifact(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from terracrew.errors import Invalid
-from terracrew.version_ranges import Version, parse_version
+from terracrew.source_rules.version_ranges import Version, parse_version
 
 MAX_VERSION_CHARACTERS = 64
 _IDENTIFIER = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"

@@ -11,7 +11,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table
 from terracrew.server.releases.model import Release, ReleaseArtifact
-from terracrew.version_ranges import parse_version
+from terracrew.source_rules.version_ranges import parse_version
 
 RELEASES = Table("releases", Release, without=("artifacts",))
 ARTIFACTS = Table("release_artifacts", ReleaseArtifact)

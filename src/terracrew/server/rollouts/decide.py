@@ -9,7 +9,6 @@ from datetime import datetime
 
 import msgspec
 
-from terracrew import version_ranges
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus
 from terracrew.server.rollouts.model import (
     MIN_WAVE,
@@ -19,6 +18,7 @@ from terracrew.server.rollouts.model import (
     RolloutRunnerStatus,
     RolloutStatus,
 )
+from terracrew.source_rules import version_ranges
 
 _S = RolloutRunnerStatus
 

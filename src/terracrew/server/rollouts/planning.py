@@ -21,7 +21,7 @@ from terracrew.server.rollouts.updaters import Updaters
 from terracrew.server.rollouts.waves import WaveCandidate
 from terracrew.server.runners import outdated
 from terracrew.server.runners import service as runners
-from terracrew.version_ranges import parse_version
+from terracrew.source_rules.version_ranges import parse_version
 
 
 class RolloutRules(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from terracrew.server.fleet_jobs.model import FleetJob
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases.model import Release
 from terracrew.server.runners.model import Runner
-from terracrew.update_words import ByHand
+from terracrew.wording.update_words import ByHand
 
 
 class Updaters(Protocol):

@@ -12,7 +12,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.releases.model import Release
 from terracrew.server.runner_updates import service
 from terracrew.server.runners.model import Runner
-from terracrew.update_words import ByHand
+from terracrew.wording.update_words import ByHand
 
 
 class RunnerUpdaters:

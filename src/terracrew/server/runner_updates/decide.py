@@ -7,15 +7,15 @@ import re
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from terracrew import durations, update_words
 from terracrew.server.connections.update_reads import UpdatableInstance
 from terracrew.server.releases import rules
 from terracrew.server.releases.model import Release
 from terracrew.server.runner_updates.asking import wheels
 from terracrew.server.runner_updates.model import STEPS, InstanceUpdate
 from terracrew.server.runners.model import Runner
-from terracrew.update_words import ByHand
-from terracrew.version_ranges import parse_version
+from terracrew.source_rules.version_ranges import parse_version
+from terracrew.wording import durations, update_words
+from terracrew.wording.update_words import ByHand
 
 MAX_AWAY = timedelta(minutes=5)
 """How long an instance may be disconnected in the middle of its update."""

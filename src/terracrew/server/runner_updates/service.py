@@ -16,7 +16,7 @@ from terracrew.server.runner_updates import decide
 from terracrew.server.runner_updates.update_jobs import VERSION
 from terracrew.server.runners import service as runners
 from terracrew.server.runners.model import Runner
-from terracrew.update_words import ByHand
+from terracrew.wording.update_words import ByHand
 
 
 async def update(tx: Tx, who: Principal, reference: str, version: str, server_version: str = __version__) -> FleetJob:

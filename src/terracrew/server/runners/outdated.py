@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from terracrew.version_ranges import parse_version
+from terracrew.source_rules.version_ranges import parse_version
 
 
 def current_version(connected: Iterable[str], deployed: str, last: str) -> str:

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 import msgspec
 
 from terracrew.errors import NotFound
-from terracrew.escapes import plain
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import attempt_store
@@ -18,6 +17,7 @@ from terracrew.server.objects import Objects
 from terracrew.server.runs import made, reads
 from terracrew.server.runs.model import AttemptReport, LoggedChange, ModuleState
 from terracrew.server.state import reads as states
+from terracrew.wording.escapes import plain
 
 MAX_LINE_CHARACTERS = 400
 LAST_BYTES = 8 << 10

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from terracrew.durations import duration
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.deployments import reads
 from terracrew.server.deployments.model import CloudDeployment, CloudInstance
 from terracrew.server.scheduling.model import Reason
+from terracrew.wording.durations import duration
 
 RUNNERS = "/dashboard/runners"
 

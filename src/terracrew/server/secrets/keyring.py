@@ -19,10 +19,10 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from terracrew import durable
 from terracrew.errors import Invalid, Undecryptable
 from terracrew.server.db import stored_values
 from terracrew.server.db.seam import Database, Tx
+from terracrew.system import durable
 
 FILE_NAME = "master.key"
 _EARLIER_FORMAT, _FORMAT = b"\x01", b"\x02"

@@ -10,10 +10,10 @@ import sys
 
 import msgspec
 
-from terracrew import procfs
 from terracrew.errors import Invalid
 from terracrew.plan_diff.document import DiffDocument, DiffPage, DiffQuery
 from terracrew.server.state import differences
+from terracrew.system import procfs
 
 _NICE_LEVEL = 10
 _MAX_MEMORY_BYTES = 2 << 30

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from terracrew import import_blocks
+from terracrew.engine_rules import import_blocks
 from terracrew.errors import Undecryptable
 from terracrew.server.db.seam import Database
 from terracrew.server.objects import Objects

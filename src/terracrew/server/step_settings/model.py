@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from terracrew import engine_flags
+from terracrew.engine_rules import flags as engine_flags
 from terracrew.errors import Invalid
 from terracrew.masking import names
 from terracrew.protocol.hooks import Hook

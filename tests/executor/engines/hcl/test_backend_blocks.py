@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.configurations import PATTERNS
 from terracrew.executor.engines.hcl import backend_blocks
+from terracrew.source_rules.configurations import PATTERNS
 
 PLAIN = "main.tf"
 

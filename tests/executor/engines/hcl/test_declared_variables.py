@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from terracrew import configurations
 from terracrew.executor.engines.hcl.declared_variables import declared
+from terracrew.source_rules import configurations
 
 
 @pytest.mark.feature("J6.inputs")

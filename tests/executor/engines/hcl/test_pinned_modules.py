@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from terracrew import configurations
 from terracrew.errors import Invalid
 from terracrew.executor.engines.hcl import pinned_modules
+from terracrew.source_rules import configurations
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ROOT = {"Key": "", "Source": "", "Dir": "."}

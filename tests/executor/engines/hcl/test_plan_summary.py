@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from terracrew import plan_words
 from terracrew.cli.printing import output
 from terracrew.executor.engines import plan_summary
 from terracrew.executor.engines.hcl import described_plan, shown_facts, state
 from terracrew.plan_diff import reasons
 from terracrew.protocol.events import FailedCheck, PlanSummary
+from terracrew.wording import plan_words
 
 pytestmark = pytest.mark.feature("J11.numbers", "J11.resources")
 BEFORE = """

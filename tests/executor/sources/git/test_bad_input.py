@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from terracrew import archive
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge, Unavailable
 from terracrew.executor.control import Control
 from terracrew.executor.sources.git import program, tree
 from terracrew.executor.sources.git.limits import FetchLimits
 from terracrew.protocol.spec import GitSource
+from terracrew.source_rules import archive
 from tests.executor.sources.git.conftest import Fetches
 from tests.machine.git_https import GitHttps
 from tests.machine.repositories import MODULE, Repository

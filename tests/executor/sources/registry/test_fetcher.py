@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from terracrew import archive
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TerracrewError, TooLarge, Unavailable
 from terracrew.protocol.spec import RegistrySource
+from terracrew.source_rules import archive
 from tests.executor.sources.registry.conftest import Fetches
 from tests.machine import git_https
 from tests.machine.module_registry import ModuleRegistry

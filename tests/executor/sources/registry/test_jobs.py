@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from terracrew import archive
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import JobType, RegistrySource
+from terracrew.source_rules import archive
 from terracrew.testing.executor_processes import ExecutorProcesses
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.machine.module_registry import ModuleRegistry

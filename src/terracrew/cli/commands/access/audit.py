@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from terracrew import audit_words
 from terracrew.cli.arguments import name_completion, numbers
 from terracrew.cli.arguments.moments import Moment
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
+from terracrew.wording import audit_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api

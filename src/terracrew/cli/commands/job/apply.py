@@ -4,12 +4,12 @@ from typing import Any
 
 import click
 
-from terracrew import plan_words
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.commands.job import approval, run, status_line
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Conflict
+from terracrew.wording import plan_words
 
 
 @click.command(

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew import approval_words, dependency_words, plan_words
 from terracrew.cli.arguments import name_completion, numbers
 from terracrew.cli.commands.job import attempt_facts, diff, lost_options, render, status_line
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Conflict
+from terracrew.wording import approval_words, dependency_words, plan_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api

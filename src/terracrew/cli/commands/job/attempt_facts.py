@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from terracrew import plan_words
 from terracrew.cli.printing import output
+from terracrew.wording import plan_words
 
 _MAX_RESOURCES_SHOWN = 30
 

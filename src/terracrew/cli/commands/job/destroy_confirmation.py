@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew import approval_words, dependency_words
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid
+from terracrew.wording import approval_words, dependency_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew import plan_words
 from terracrew.cli.printing import output
 from terracrew.errors import NotFound
+from terracrew.wording import plan_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api

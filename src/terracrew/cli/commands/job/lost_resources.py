@@ -4,10 +4,10 @@ from typing import Any
 
 import click
 
-from terracrew import plan_words
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
+from terracrew.wording import plan_words
 
 
 @click.command("lost-resources")

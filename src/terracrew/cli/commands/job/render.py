@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew import approval_words, dependency_words, dispatcher_words, limit_words, plan_words
 from terracrew.cli.commands.job import attempt_facts, status_line
 from terracrew.cli.printing import output
+from terracrew.wording import approval_words, dependency_words, dispatcher_words, limit_words, plan_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api

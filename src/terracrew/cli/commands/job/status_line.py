@@ -4,9 +4,9 @@ from typing import Any
 
 import click
 
-from terracrew import plan_words
 from terracrew.cli.printing import output
-from terracrew.escapes import plain
+from terracrew.wording import plan_words
+from terracrew.wording.escapes import plain
 
 EXIT_CODES = {"SUCCEEDED": 0, "FAILED": 10, "CANCELED": 11, "DECLINED": 12}
 STATUSES = ["QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL", *EXIT_CODES]

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from terracrew import backend_words
 from terracrew.cli.arguments import state_files
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid
+from terracrew.wording import backend_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api

@@ -5,7 +5,6 @@ from typing import Any, BinaryIO
 
 import click
 
-from terracrew import dependency_words
 from terracrew.cli.arguments import (
     approval_options,
     cloud_options,
@@ -20,6 +19,7 @@ from terracrew.cli.commands.module import backend
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid
+from terracrew.wording import dependency_words
 
 _needs_approval = click.option(
     "--needs-approval/--no-needs-approval", default=None, help="Whether a person must approve each plan first."

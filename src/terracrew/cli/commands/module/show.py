@@ -4,12 +4,12 @@ from typing import Any
 
 import click
 
-from terracrew import approval_words, dependency_words, dispatcher_words, limit_words
 from terracrew.cli.arguments import cloud_options, name_completion
 from terracrew.cli.commands.job import render
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
-from terracrew.durations import written
+from terracrew.wording import approval_words, dependency_words, dispatcher_words, limit_words
+from terracrew.wording.durations import written
 
 _REVISIONS = ("branch", "tag", "commit", "version")
 

@@ -8,7 +8,7 @@ import click
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
-from terracrew.escapes import plain
+from terracrew.wording.escapes import plain
 
 
 @click.command(

@@ -97,7 +97,7 @@ def publish(
 
 def _notes(file: Path | None, version: str, *, is_whole: bool) -> str:
     """Return the notes of a version from a file."""
-    from terracrew import changelog
+    from terracrew.releases import changelog
 
     if file is None:
         return ""
@@ -116,7 +116,7 @@ def _notes(file: Path | None, version: str, *, is_whole: bool) -> str:
 
 def _files(given: tuple[Path, ...]) -> list[tuple[Path, str]]:
     """Return the artifacts with their signatures, those of folders included. Everything is looked at before anything is sent."""
-    from terracrew import release_files
+    from terracrew.releases import release_files
 
     suffix = release_files.SIGNATURE_SUFFIX
     found: list[tuple[Path, str]] = []
@@ -146,8 +146,8 @@ def _sent(api: "Api", version: str, file: Path, signature: str) -> dict[str, Any
     """Send a file, and return the artifact as the API takes it."""
     import hashlib
 
-    from terracrew import release_files
     from terracrew.client.http import segment
+    from terracrew.releases import release_files
 
     kind = release_files.kind_of(file.name)
     try:

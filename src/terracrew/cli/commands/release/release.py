@@ -129,8 +129,8 @@ def download(target: Target, version: str, artifact: str, file: Path | None) -> 
     """
     import hashlib
 
-    from terracrew import release_files
     from terracrew.client.http import segment
+    from terracrew.releases import release_files
 
     api = target.api()
     found = api.get(f"/releases/{segment(version)}")

@@ -4,11 +4,11 @@ from typing import Any
 
 import click
 
-from terracrew import alert_words
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
+from terracrew.wording import alert_words
 
 
 @click.command("alerts")

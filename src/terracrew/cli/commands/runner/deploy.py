@@ -12,7 +12,7 @@ from terracrew.cli.arguments.durations import Duration
 from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import fleet_progress, output
-from terracrew.durations import duration
+from terracrew.wording.durations import duration
 
 VCPU_UNIT_COUNT = 1024
 _MEMORY = re.compile(r"(\d+)\s*(MB|GB|M|G)", re.IGNORECASE)

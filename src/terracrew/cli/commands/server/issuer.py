@@ -6,10 +6,10 @@ from typing import Any
 import click
 import msgspec
 
-from terracrew import durable
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Conflict
+from terracrew.system import durable
 
 DISCOVERY = ".well-known/openid-configuration"
 KEYS = ".well-known/jwks.json"

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, TypeGuard, cast
 
 import msgspec
 
-from terracrew import configurations
 from terracrew.attempt.engine_directory import read_produced
+from terracrew.source_rules import configurations
 
 _MAX_FILE_BYTES = 16 << 20
 _TOKEN = re.compile(

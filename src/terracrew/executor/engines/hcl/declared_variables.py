@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew import configurations
 from terracrew.executor.engines.hcl.backend_blocks import blocks, text_of, tokens
+from terracrew.source_rules import configurations
 
 
 def declared(folder: Path, patterns: Sequence[str]) -> set[str]:

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from terracrew import configurations
 from terracrew.executor.engines.contract import DownloadContext, EngineContext, StateIdentity
 from terracrew.executor.engines.hcl import failure, plugins, provider_download, state
 from terracrew.executor.engines.hcl.dialect import Dialect
 from terracrew.executor.engines.hcl.session import HclSession
 from terracrew.protocol.spec import Step
+from terracrew.source_rules import configurations
 from terracrew.toolchains import discovery
 from terracrew.toolchains.discovery import FoundEngine
 

@@ -22,8 +22,8 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from terracrew import engine_flags
 from terracrew.attempt.engine_directory import read_produced
+from terracrew.engine_rules import flags as engine_flags
 from terracrew.errors import Invalid, TooLarge
 from terracrew.executor.engines.contract import InitFile
 from terracrew.executor.engines.hcl import (

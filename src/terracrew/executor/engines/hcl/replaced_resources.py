@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from terracrew import import_blocks
+from terracrew.engine_rules import import_blocks
 
 
 class _KeptAttributes(msgspec.Struct):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew import configurations, engine_variables
+from terracrew.engine_rules import variables
 from terracrew.errors import Conflict, Invalid
 from terracrew.executor.engines import go_collector, plan_summary
 from terracrew.executor.engines.contract import ApiAccess, EngineContext, FailureDetails, InitFile, StateAccess
@@ -34,6 +34,7 @@ from terracrew.plan_diff.document import PlanDescription
 from terracrew.plan_diff.values import Mask
 from terracrew.protocol.events import Output, OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
+from terracrew.source_rules import configurations
 from terracrew.toolchains import specs
 from terracrew.toolchains.discovery import FoundEngine
 
@@ -99,7 +100,7 @@ class HclSession:
         addresses = {f"TF_HTTP_{name}ADDRESS": access.url for name in ("", "LOCK_", "UNLOCK_")}
         methods = {"TF_HTTP_UPDATE_METHOD": "POST", "TF_HTTP_LOCK_METHOD": "LOCK", "TF_HTTP_UNLOCK_METHOD": "UNLOCK"}
         credentials = {"TF_HTTP_USERNAME": access.user, "TF_HTTP_PASSWORD": access.secret}
-        engine_variables.check_workspace(environment)
+        variables.check_workspace(environment)
         return {**environment, **addresses, **methods, **credentials}
 
     def arguments(self, step: Step, *, is_destroying: bool, flags: Sequence[str] = ()) -> list[str]:

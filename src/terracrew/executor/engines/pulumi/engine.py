@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from terracrew import configurations
 from terracrew.executor.engines.contract import DownloadContext, EngineContext, StateIdentity
 from terracrew.executor.engines.pulumi import checkpoint, failure
 from terracrew.executor.engines.pulumi.session import PulumiSession
 from terracrew.protocol.spec import Step
+from terracrew.source_rules import configurations
 from terracrew.toolchains import discovery
 from terracrew.toolchains.discovery import FoundEngine
 

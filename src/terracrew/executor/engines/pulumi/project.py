@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import yaml
 
-from terracrew import configurations
 from terracrew.attempt.engine_directory import read_produced
 from terracrew.errors import Invalid
+from terracrew.source_rules import configurations
 
 DEFAULT_STACK = "terracrew"
 STACK_VARIABLE = "PULUMI_STACK"

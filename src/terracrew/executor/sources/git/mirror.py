@@ -4,11 +4,11 @@ import contextlib
 import os
 from pathlib import Path
 
-from terracrew import trees
 from terracrew.errors import NotFound
 from terracrew.executor.sources.git import remote_errors
 from terracrew.executor.sources.git.program import Git, GitFailed
 from terracrew.executor.sources.git.revisions import Revision
+from terracrew.system import trees
 
 MAX_PACKS = 30
 """Each fetch adds a pack. When there are more, they are combined, because git looks for an object in all of them."""

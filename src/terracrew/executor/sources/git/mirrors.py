@@ -7,13 +7,13 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TypeVar
 
-from terracrew import trees
 from terracrew.errors import TerracrewError
 from terracrew.executor.sources.git import mirror_lock, remote_errors
 from terracrew.executor.sources.git.limits import Deadline
 from terracrew.executor.sources.git.mirror import Mirror
 from terracrew.executor.sources.git.program import PROGRESS_SECONDS, Git, GitFailed, MirrorFailed
 from terracrew.executor.sources.git.revisions import Revision
+from terracrew.system import trees
 
 MAX_BYTES = 20 << 30
 MAX_UNUSED_SECONDS = 30 * 86400.0

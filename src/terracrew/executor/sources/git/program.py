@@ -14,12 +14,12 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from terracrew import escapes
 from terracrew.errors import EngineMissing, TerracrewError, TooLarge, Unavailable
 from terracrew.executor.sources.contract import Confinement, Unconfined
 from terracrew.executor.sources.git import operator_paths
 from terracrew.executor.sources.git.credential import GivenCredential
 from terracrew.executor.sources.git.limits import Deadline
+from terracrew.wording import escapes
 
 PROGRESS_SECONDS = 2.0
 """A fetch that takes longer than this says so in the log, and again whenever twice as much time has passed."""

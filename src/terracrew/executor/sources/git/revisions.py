@@ -4,12 +4,12 @@ import re
 
 import msgspec
 
-from terracrew import version_ranges
 from terracrew.errors import Invalid, NotFound
 from terracrew.executor.sources.git.program import Git
 from terracrew.protocol.spec import GitSource
+from terracrew.source_rules import version_ranges
 from terracrew.source_rules.git import ref_problem
-from terracrew.version_ranges import Version
+from terracrew.source_rules.version_ranges import Version
 
 COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _TAGS = "refs/tags/"

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from terracrew import archive, trees
 from terracrew.errors import Invalid, TooLarge
 from terracrew.executor.sources.git.mirror import Mirror
+from terracrew.source_rules import archive
+from terracrew.system import trees
 
 _LINK, _SUBMODULE = b"120000", b"160000"
 _SPECIAL = re.compile(rb"(?:(?<=\0)|\A)(1[26]0000) [a-z]+ ([0-9a-f]+) +(?:[0-9]+|-)\t([^\0]*)\0")

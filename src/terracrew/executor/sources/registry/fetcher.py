@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from terracrew import archive
 from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.executor.sources.git import remote_errors, revisions, tree
@@ -20,6 +19,7 @@ from terracrew.executor.sources.registry.modules import RegistryModule
 from terracrew.executor.sources.registry.web import Web
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import FOLDER_MARK, RegistrySource
+from terracrew.source_rules import archive
 from terracrew.source_rules import registry as rules
 
 MAX_DOWNLOAD_BYTES = 256 << 20

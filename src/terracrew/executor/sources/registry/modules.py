@@ -5,11 +5,11 @@ from urllib.parse import quote, urljoin
 
 import msgspec
 
-from terracrew import version_ranges
 from terracrew.errors import Invalid, NotFound
 from terracrew.executor.sources.registry.web import Web, WebAnswer
+from terracrew.source_rules import version_ranges
 from terracrew.source_rules.registry import Address
-from terracrew.version_ranges import Version
+from terracrew.source_rules.version_ranges import Version
 
 _SERVICE = "modules.v1"
 

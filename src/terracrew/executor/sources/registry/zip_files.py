@@ -1,4 +1,4 @@
-"""Unpacks zip archives by the same rules as `terracrew.archive` unpacks tar.gz: bombs, and paths that lead out, are refused."""
+"""Unpacks zip archives by the rules of `source_rules.archive` for tar.gz: bombs, and paths that lead out, are refused."""
 
 import codecs
 import io
@@ -7,9 +7,9 @@ import zipfile
 import zlib
 from pathlib import Path
 
-from terracrew import archive
 from terracrew.errors import Invalid, TooLarge
-from terracrew.unpacking import MAX_PATH_BYTES, Unpacking
+from terracrew.source_rules import archive
+from terracrew.source_rules.unpacking import MAX_PATH_BYTES, Unpacking
 
 codecs.lookup("cp437")  # names of old archives have this encoding, and a thread that is confined cannot import it
 _MARK_OF_ENTRY = b"PK\x01\x02"

@@ -9,13 +9,13 @@ from typing import Any
 import aiodocker
 import msgspec
 
-from terracrew import durable
 from terracrew.attempt import files
 from terracrew.executor.container import paths
 from terracrew.executor.container.user import EXECUTOR_UID
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.docker import daemon as docker_daemon
 from terracrew.runner.dispatch.docker.daemon import Container, Daemon
+from terracrew.system import durable
 
 MAX_COPIED_BYTES = 1 << 20
 _COPIED = (files.PID, files.DONE, files.REFUSED)

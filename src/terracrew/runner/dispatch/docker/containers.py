@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from terracrew import durable
 from terracrew.attempt import files
 from terracrew.executor.container import arrival, paths, user
 from terracrew.runner.dispatch.docker.settings import DockerSettings
+from terracrew.system import durable
 
 COMMAND = ["python3", "-P", "-m", "terracrew.executor.container"]
 LABEL = "dev.terracrew"

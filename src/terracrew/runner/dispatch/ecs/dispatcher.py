@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 
-from terracrew import durable
 from terracrew.attempt import delivered, exit_codes, files, ownership
 from terracrew.executor.container import ends
 from terracrew.protocol import start_tickets
@@ -33,6 +32,7 @@ from terracrew.runner.dispatch.ecs.polling import POLL_SECONDS, TaskPoller
 from terracrew.runner.dispatch.ecs.settings import EcsSettings
 from terracrew.runner.dispatch.ecs.tasks import Task, TaskOwner
 from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted, of_another
+from terracrew.system import durable
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 
-from terracrew import durable
 from terracrew.attempt import delivered, exit_codes, files, ownership
 from terracrew.kubernetes_api import pod_words
 from terracrew.kubernetes_api.api import ApiRefusal, KubernetesApi
@@ -31,6 +30,7 @@ from terracrew.runner.dispatch.kubernetes.manifests import PodOwner
 from terracrew.runner.dispatch.kubernetes.pod_watch import PodWatch, SeenPod
 from terracrew.runner.dispatch.kubernetes.settings import KubernetesSettings
 from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted, of_another
+from terracrew.system import durable
 
 log = logging.getLogger(__name__)
 

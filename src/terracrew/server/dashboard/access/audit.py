@@ -7,7 +7,6 @@ import msgspec
 from litestar import Response, Router, get
 from litestar.params import FromQuery
 
-from terracrew import audit_words
 from terracrew.errors import Invalid
 from terracrew.server.audit.listing import AuditQuery, listing
 from terracrew.server.audit.model import Entry
@@ -16,6 +15,7 @@ from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import Principal
+from terracrew.wording import audit_words
 
 HERE = "/dashboard/audit"
 EXPORT = "/api/v1/audit/export"

@@ -7,7 +7,6 @@ import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
-from terracrew import plan_words
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.dashboard import forms, render, words
 from terracrew.server.dashboard.context import DashboardCall
@@ -25,6 +24,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs.reasons import Watch
+from terracrew.wording import plan_words
 
 MAX_OTHER_RUNS = 20
 MAX_MODULES_NAMED = 50

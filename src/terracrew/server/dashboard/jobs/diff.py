@@ -4,7 +4,6 @@ from typing import cast, get_args
 
 import msgspec
 
-from terracrew import plan_words
 from terracrew.errors import Invalid, NotFound, RateLimited, Unavailable, Undecryptable
 from terracrew.plan_diff.document import ActionFilter, DiffPage, DiffQuery
 from terracrew.plan_diff.model import ResourceDiff
@@ -14,6 +13,7 @@ from terracrew.server.jobs.model import Job
 from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import plan_diff
+from terracrew.wording import plan_words
 
 PAGE_ROWS = 50
 _MAX_OPEN = 8

@@ -8,7 +8,6 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect
 
-from terracrew import approval_words
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import JobType
@@ -27,6 +26,7 @@ from terracrew.server.jobs.model import JobStatus
 from terracrew.server.modules.model import Priority
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runs import log as run_log
+from terracrew.wording import approval_words
 
 HERE = "/dashboard/jobs"
 Start = Annotated[int, QueryParameter(ge=0, le=10_000)]

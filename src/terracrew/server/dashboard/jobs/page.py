@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 
-from terracrew import approval_words, plan_words
 from terracrew.errors import Undecryptable
 from terracrew.protocol.events import Output, ResourceChange
 from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType, Step
@@ -32,6 +31,7 @@ from terracrew.server.runs.view import read as read_view
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import reads as state_reads
 from terracrew.server.state.service import outputs_checksum, outputs_context
+from terracrew.wording import approval_words, plan_words
 
 
 class OutputRow(msgspec.Struct, frozen=True):

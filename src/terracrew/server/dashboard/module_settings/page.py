@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 
-from terracrew import backend_words
 from terracrew.server.dashboard import choices
 from terracrew.server.dashboard.choices import RunnerChoices
 from terracrew.server.db.seam import Tx
@@ -21,6 +20,7 @@ from terracrew.server.runs import placement
 from terracrew.server.runs.placement import Placement
 from terracrew.server.state import importing
 from terracrew.server.state import service as states
+from terracrew.wording import backend_words
 
 _RULES: tuple[RuleName, ...] = ("interrupted", "max_destroy", "max_destroy_percent", "min_approvals")
 """The approval rules that a module can have itself."""

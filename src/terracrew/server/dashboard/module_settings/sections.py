@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from terracrew import durations
 from terracrew.errors import Invalid
 from terracrew.server.dashboard import clouds, dispatchers, forms, limits
 from terracrew.server.dashboard.dispatchers import DispatcherFields
@@ -15,6 +14,7 @@ from terracrew.server.dashboard.limits import LimitsFields
 from terracrew.server.dashboard.module_settings.page import ModuleSettingsPage
 from terracrew.server.dashboard.sections import FormSection
 from terracrew.server.modules.model import ModuleChange
+from terracrew.wording import durations
 
 _BETWEEN_TAGS = re.compile(r"[,\s]+")
 _FIELDS = {"approval_seconds": "approval_time", "runner_instance_name": "instance"}

@@ -16,7 +16,7 @@ from terracrew.server.releases import rules, service, store
 from terracrew.server.releases.model import Release
 from terracrew.server.rollouts import service as rollouts
 from terracrew.server.runners import version_reads
-from terracrew.version_ranges import parse_version
+from terracrew.source_rules.version_ranges import parse_version
 
 PAGE_ROWS = 30
 

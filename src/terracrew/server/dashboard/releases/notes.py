@@ -15,7 +15,7 @@ from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runners import service as runners
 from terracrew.server.runners import version_reads, views
 from terracrew.server.runners.model import Runner, RunnerView
-from terracrew.version_ranges import parse_version
+from terracrew.source_rules.version_ranges import parse_version
 
 MAX_CHOICES = 100
 """How many versions each field offers."""

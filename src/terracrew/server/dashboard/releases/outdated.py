@@ -14,8 +14,8 @@ from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runners import outdated, version_reads
 from terracrew.server.runners.model import Runner
 from terracrew.server.runners.reads import RunnerScope
-from terracrew.update_words import ByHand
-from terracrew.version_ranges import parse_version
+from terracrew.source_rules.version_ranges import parse_version
+from terracrew.wording.update_words import ByHand
 
 MAX_COUNTED = 1_000
 MAX_NAMED = 3

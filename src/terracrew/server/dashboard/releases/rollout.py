@@ -15,7 +15,7 @@ from terracrew.server.rollouts.model import (
     RolloutStatus,
     RolloutView,
 )
-from terracrew.version_ranges import parse_version
+from terracrew.source_rules.version_ranges import parse_version
 
 _S = RolloutRunnerStatus
 _ROLLOUTS = {

@@ -28,7 +28,7 @@ from terracrew.server.runners import alerts, outdated, place_reads, service, vie
 from terracrew.server.runners.model import Instance, Runner, RunnerStatus, RunnerView
 from terracrew.server.runners.removal import remaining
 from terracrew.server.runs.reasons import Watch
-from terracrew.update_words import ByHand
+from terracrew.wording.update_words import ByHand
 
 MAX_JOBS = 20
 """How many current jobs and how many waiting jobs are shown."""

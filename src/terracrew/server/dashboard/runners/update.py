@@ -21,7 +21,7 @@ from terracrew.server.rollouts.model import BreakingChange, RunnerUpdate
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runners import service, views
 from terracrew.server.runners.model import RunnerView
-from terracrew.update_words import ByHand
+from terracrew.wording.update_words import ByHand
 
 
 class UpdateForm(msgspec.Struct, frozen=True):

@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from terracrew import durable, process_lock
 from terracrew.errors import Conflict, Unavailable
-from terracrew.process_lock import AlreadyLockedError
 from terracrew.server.db.actions import call_all
 from terracrew.server.db.clock import SteadyClock
 from terracrew.server.db.clock_reads import HAS_DEADLINE, NEWEST
@@ -29,6 +27,8 @@ from terracrew.server.db.sqlite.grouped_reads import GroupedReads
 from terracrew.server.db.sqlite.transaction import SqliteTx, connect, drive
 from terracrew.server.db.topics import Topic
 from terracrew.server.db.wakeups import Listener, Wake, WakeupBus
+from terracrew.system import durable, process_lock
+from terracrew.system.process_lock import AlreadyLockedError
 
 MAX_UNITS_PER_COMMIT = 500
 MAX_GROUP_SECONDS = 0.005

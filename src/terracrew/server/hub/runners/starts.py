@@ -6,7 +6,6 @@ from datetime import datetime
 
 from terracrew import ids
 from terracrew.errors import Unavailable
-from terracrew.escapes import plain
 from terracrew.logging import get_logger
 from terracrew.protocol import limits
 from terracrew.protocol.messages import AttemptRef, WaitingStart
@@ -14,6 +13,7 @@ from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import service as jobs
+from terracrew.wording.escapes import plain
 
 MAX_REASON_CHARACTERS = 500
 log = get_logger("terracrew.hub")

@@ -2,7 +2,7 @@
 
 import re
 
-from terracrew import import_blocks
+from terracrew.engine_rules import import_blocks
 from terracrew.protocol.spec import ImportedResource
 from terracrew.server.jobs.lost_resources.model import (
     ChangeAction,

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from terracrew import import_blocks
-from terracrew.durations import duration
+from terracrew.engine_rules import import_blocks
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs.lost_resources import search, store
 from terracrew.server.jobs.lost_resources.model import LogGap, PlannedAction, UnreportedChange
 from terracrew.server.jobs.lost_resources.store import CutLog
+from terracrew.wording.durations import duration
 
 _PLANNED: dict[str, PlannedAction] = {
     "create": "planned_create",

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from terracrew import import_blocks
+from terracrew.engine_rules import import_blocks
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.protocol.spec import ImportedResource
 from terracrew.server.db.seam import Database, Tx

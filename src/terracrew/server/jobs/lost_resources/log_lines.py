@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from terracrew.escapes import ESCAPES
 from terracrew.server.jobs.lost_resources.model import ChangeAction, LoggedChange
+from terracrew.wording.escapes import ESCAPES
 
 MAX_LINE_CHARACTERS = 4096
 """A longer line is skipped. An engine does not print one about a resource, but a provider or a script can print anything."""

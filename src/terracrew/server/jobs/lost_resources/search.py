@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from terracrew import import_blocks
+from terracrew.engine_rules import import_blocks
 from terracrew.errors import Undecryptable
 from terracrew.logging import get_logger
 from terracrew.protocol.events import Stream

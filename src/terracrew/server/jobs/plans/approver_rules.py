@@ -3,12 +3,12 @@
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from terracrew import approval_words
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.jobs.decision_types import ApproverStanding
 from terracrew.server.jobs.model import GivenApproval, Plan
 from terracrew.server.modules.policy import ModulePolicy
 from terracrew.server.principals.model import Principal
+from terracrew.wording import approval_words
 
 
 class Requested(Protocol):

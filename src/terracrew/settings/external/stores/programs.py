@@ -2,11 +2,11 @@
 
 import os
 
-from terracrew import bounded_program
-from terracrew.bounded_program import ProgramBounds
 from terracrew.settings.external.references import Reference
 from terracrew.settings.external.stores import contract
 from terracrew.settings.external.stores.contract import ReadDeadline
+from terracrew.system import bounded_program
+from terracrew.system.bounded_program import ProgramBounds
 
 _OWN_VARIABLES = "TERRACREW_"
 

@@ -9,7 +9,7 @@ import time
 
 import msgspec
 
-from terracrew import __version__, version_ranges
+from terracrew import __version__
 from terracrew.errors import Unavailable
 from terracrew.logging import get_logger
 from terracrew.server.connections import reads as instance_reads
@@ -25,6 +25,7 @@ from terracrew.server.runners import view_reads as runner_reads
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.runners.model import RunnerStatus
 from terracrew.server.scheduling.backlog import Backlog, backlog
+from terracrew.source_rules import version_ranges
 
 FRESH_SECONDS = 5.0
 MAX_WAIT_SECONDS = 2.0

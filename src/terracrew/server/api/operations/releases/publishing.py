@@ -14,8 +14,8 @@ import msgspec
 
 from terracrew import ids
 from terracrew.errors import Forbidden, Incomplete, Invalid, NotFound
-from terracrew.minisign import PublicKey
 from terracrew.protocol.uploads import UploadWanted
+from terracrew.releases.minisign import PublicKey
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases import checks, rules, service, store

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from terracrew.release_files import ArtifactKind
+from terracrew.releases.release_files import ArtifactKind
 from terracrew.server.releases.model import Release
 
 

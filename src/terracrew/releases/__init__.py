@@ -1,0 +1,1 @@
+"""The files of a release: their notes, their names and their signatures."""

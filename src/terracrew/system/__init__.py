@@ -1,0 +1,1 @@
+"""What the operating system is asked for: files that survive a power cut, locks, processes, programs with bounds."""

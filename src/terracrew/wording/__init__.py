@@ -1,0 +1,1 @@
+"""What people read in the same words on pages and terminals; nothing here reads a database or a request."""
