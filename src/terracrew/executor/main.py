@@ -71,7 +71,6 @@ def preload() -> None:
     encryption.prepare()
     Redactor(["any + text"])  # fills the tables of encodings
     names.secrets_of(os.environ)  # decides about each name
-    procfs.has_children_files()
     OomKills()  # reads the mounts of this machine
     configurations.files(["main.tf"])  # compiles the patterns of all engines
 

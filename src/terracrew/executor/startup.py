@@ -2,7 +2,6 @@
 
 That the attempt has begun must be durable before it starts a program or says anything to the server. Otherwise the runner would hand
 it back after a power cut, as if nothing had happened. Syncs take as long as all other work before the engine, so both are done at once.
-An engine that waits at its gate (ADR 0063) is no such program: it does nothing before it is let on.
 """
 
 import _thread

@@ -4,8 +4,6 @@ import contextlib
 import ctypes
 import os
 import signal
-from collections.abc import Container
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,12 +62,6 @@ def stat(pid: int) -> Stat | None:
     return Stat(fields[0].decode(), int(fields[2]), int(fields[3]), int(fields[19]), int(fields[17]))
 
 
-@cache
-def has_children_files() -> bool:
-    """Whether this kernel lists the children of processes, which all functions about descendants need."""
-    return os.path.exists("/proc/thread-self/children")
-
-
 def children(pid: int) -> list[int]:
     """Return the children of a process, including those that have ended and that it has not asked for yet."""
     found: list[int] = []
@@ -81,15 +73,14 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def descendants(pid: int, without: Container[int] = ()) -> list[Process]:
-    """Return the living descendants of a process, without itself, and without these and what is below them. One that is
-    reparented during the walk can be missed, so a caller that needs all of them repeats the walk until the kernel says that no
-    child is left."""
+def descendants(pid: int) -> list[Process]:
+    """Return the living descendants of a process, without itself. One that is reparented during the walk can be missed, so a
+    caller that needs all of them repeats the walk until the kernel says that no child is left."""
     found: dict[int, Process] = {}
     parents = [pid]
     while parents:
         for child in children(parents.pop()):
-            if child not in found and child not in without and (seen := stat(child)) is not None and seen.is_alive:
+            if child not in found and (seen := stat(child)) is not None and seen.is_alive:
                 found[child] = Process(child, seen)
                 parents.append(child)
     return list(found.values())

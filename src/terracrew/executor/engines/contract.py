@@ -221,17 +221,6 @@ class LeavesOutDamage(Protocol, metaclass=AbilityType):
 
 
 @runtime_checkable
-class StartsAhead(Protocol, metaclass=AbilityType):
-    """An engine that can be started before its command may run: it loads, and waits at the file that it reads first. Its session is
-    opened before the source is there."""
-
-    def gate_variable(self, environment: Mapping[str, str]) -> str | None:
-        """Return the variable that names this file. The engine reads the file before anything that another command may change, and
-        prints nothing before. None if it would not wait, or not in silence, with this environment."""
-        ...
-
-
-@runtime_checkable
 class HasSensitiveOutputs(Protocol, metaclass=AbilityType):
     """An engine whose states say which outputs are sensitive. Their values are masked in the log."""
 

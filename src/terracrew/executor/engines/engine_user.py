@@ -45,7 +45,7 @@ def chosen() -> EngineUser | None:
 
 
 def prepare() -> None:
-    """Give engines what was made for them. No engine of this attempt runs while this is called; one may wait at its gate."""
+    """Give engines what was made for them. No engine of this attempt runs while this is called."""
     if _chosen is None:
         return
     for root in (_workspace(_chosen.directory), _chosen.files.produced):
@@ -83,15 +83,6 @@ def is_open(folder: Path, uid: int, gid: int) -> bool:
     """Return whether a user who is in one group only may enter a directory."""
     found = folder.stat()
     bit = 0o100 if found.st_uid == uid else 0o010 if found.st_gid == gid else 0o001
-    return bool(found.st_mode & bit)
-
-
-def can_read(descriptor: int) -> bool:
-    """Return whether engines may read a file that this process has opened."""
-    if _chosen is None:
-        return True
-    found = os.fstat(descriptor)
-    bit = 0o400 if found.st_uid == _chosen.uid else 0o040 if found.st_gid == _chosen.gid else 0o004
     return bool(found.st_mode & bit)
 
 

@@ -10,18 +10,14 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew.errors import Invalid
 from terracrew.executor.control import StopMode
 from terracrew.executor.engines import engine_user
-from terracrew.executor.engines.gate import Gate
 from terracrew.executor.isolation.landlock import Ruleset
 from terracrew.protocol.start import INTERRUPT_SECONDS
 from terracrew.system import procfs
 
 _FIRST_REAP_SECONDS, _LAST_REAP_SECONDS = 0.005, 0.25
 _is_adopting = False
-_waiting: set[int] = set()
-"""The engines that wait at their gates. They are not left behind by an engine that has run."""
 
 
 def adopt_orphans() -> None:
@@ -62,22 +58,19 @@ class EngineProcess:
         ladder: Ladder | None = None,
         ruleset: Ruleset | None = None,
         is_ours: bool = False,
-        gate: Gate | None = None,
     ) -> None:
         """Start the engine, restricted to the ruleset if there is one. Standard output and standard error go to `output`, but
-        standard output goes to `stdout` if that is given. With `is_ours` it runs as the user of this process. With a gate, it
-        waits there until `go_on` is called."""
+        standard output goes to `stdout` if that is given. With `is_ours` it runs as the user of this process."""
 
         user = None if is_ours else engine_user.chosen()
-        if user is not None and gate is None:  # for one at a gate, this is done when the gate opens
+        if user is not None:
             engine_user.prepare()
 
         def start() -> subprocess.Popen[bytes]:
             return subprocess.Popen(
                 arguments,
                 cwd=cwd,
-                env=env if gate is None else gate.environment(env),
-                pass_fds=() if gate is None else (gate.descriptor,),
+                env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=output if stdout is None else stdout,
                 stderr=output,
@@ -87,14 +80,7 @@ class EngineProcess:
                 extra_groups=None if user is None else [],
             )
 
-        self._gate = gate
-        try:
-            self._process = ruleset.run(start) if ruleset else start()
-        finally:
-            if gate is not None:
-                gate.has_started()
-        if gate is not None:
-            _waiting.add(self.pid)
+        self._process = ruleset.run(start) if ruleset else start()
         _prefer_for_oom_kill(self._process.pid)
         self._ladder = ladder or Ladder()
         self._stopping: asyncio.Task[None] | None = None
@@ -104,35 +90,6 @@ class EngineProcess:
     @property
     def pid(self) -> int:
         return self._process.pid
-
-    def go_on(self) -> bool:
-        """Open the gate at which the engine waits. Returns False if it has ended there or could not be let on: it has done nothing."""
-        assert self._gate is not None
-        if self._process.poll() is None:
-            try:
-                engine_user.prepare()
-                self._gate.open()
-            except (OSError, Invalid):
-                pass
-            else:
-                _waiting.discard(self.pid)
-                return True
-        self.give_up()
-        return False
-
-    def give_up(self) -> None:
-        """End an engine that waits at its gate, and a program that it was started through."""
-        assert self._gate is not None
-        below = procfs.descendants(self.pid)
-        self._process.kill()  # first, or a shell would report the end of its child in the log
-        for process in below:
-            procfs.send(process, signal.SIGKILL)
-        self._process.wait()
-        _waiting.discard(self.pid)
-        self._gate.close()
-        for process in below:  # they have become children of this process
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(process.pid, 0)
 
     async def wait(self) -> int:
         """Wait until the engine has ended, end the processes that it left behind, and return its exit code."""
@@ -164,12 +121,6 @@ class EngineProcess:
 
     def _has_leftovers(self) -> bool:
         """Reap what the engine left behind and has ended, and return whether something is left that has not."""
-        if _is_adopting and _waiting:
-            # Only this process reaps, so a descendant is below one of these children until its parent has been reaped here.
-            while found := [child for child in procfs.children(os.getpid()) if child not in _waiting]:
-                if not any(os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG) for child in found):
-                    return True
-            return False
         which = (os.P_ALL, 0) if _is_adopting else (os.P_PGID, self.pid)
         with contextlib.suppress(ChildProcessError):
             while os.waitid(*which, os.WEXITED | os.WNOHANG):
@@ -220,7 +171,7 @@ class EngineProcess:
         if not _is_adopting:
             return
         session = os.getsid(0)
-        for process in procfs.descendants(os.getpid(), without=_waiting):
+        for process in procfs.descendants(os.getpid()):
             has_left = process.stat.session != session if number == signal.SIGINT else process.stat.group != self.pid
             if has_left:
                 procfs.send(process, number)

@@ -120,12 +120,6 @@ class Isolation:
             self._ruleset = ruleset
         return self._ruleset
 
-    def forget(self) -> None:
-        """Make the rules again for the next engine, because a directory that they name has been replaced."""
-        if self._ruleset is not None:
-            self._ruleset.close()
-        self._ruleset = None
-
     def hint(self, printed: str) -> str:
         """Return the hint for a person whose engine failed after it printed this; '' if isolation was not the reason."""
         return _HINT if self._ruleset and _DENIED.search(printed) else ""

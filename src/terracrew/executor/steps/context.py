@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from terracrew.attempt import files
 from terracrew.attempt.engine_directory import EngineDirectory
@@ -33,9 +33,6 @@ from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import Step
 from terracrew.protocol.start import ExecutorStart
 from terracrew.toolchains.discovery import FoundEngine
-
-if TYPE_CHECKING:
-    from terracrew.executor.steps.ahead import StartedAhead
 
 
 class StepContext:
@@ -88,8 +85,6 @@ class StepContext:
         """The name under which what `init` makes is kept; empty if it is not kept."""
         self.kept_from: int | None = None
         """The number of the job whose `init` is used, if the workspace is warm."""
-        self.ahead: list[StartedAhead] = []
-        """The engines that have been started for later commands."""
         self.printed = PrintedValues()
         """What an engine prints about its plan and its outputs."""
         self.state_file: StateFile | None = None

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 
 import msgspec
 
@@ -15,8 +14,7 @@ from terracrew.executor.engines.contract import DescribesPlans, WarnsAboutStates
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.sources import workspace
 from terracrew.executor.state import identity, leftover
-from terracrew.executor.steps import ahead, hook_plan, preparation, step_process
-from terracrew.executor.steps.ahead import Command
+from terracrew.executor.steps import hook_plan, preparation, step_process
 from terracrew.executor.steps.context import StepContext
 from terracrew.plan_diff import document
 from terracrew.protocol.events import MAX_OUTPUTS_BYTES
@@ -62,7 +60,8 @@ async def run(context: StepContext, step: Step, stdout: int | None = None) -> No
         )
     if step is Step.PLAN:
         _warn(context)
-    await _run_program(context, step, Command(ahead.arguments(context, step), stdout))
+    arguments = session.arguments(step, is_destroying=context.spec.is_destroying, flags=flags)
+    await _run_program(context, step, arguments, stdout)
     session.after(step)
     if step is Step.INIT and (items := session.missing_downloads):
         downloads.record(context.directory, context.spec.engine, items)
@@ -74,7 +73,6 @@ async def plan(context: StepContext) -> None:
     await run(context, Step.PLAN)
     context.plan_sha256 = await asyncio.to_thread(plan_file.take, context.files)
     await _report_plan(context)
-    ahead.give_up(context)  # there may have been nothing to describe
 
 
 def _warn(context: StepContext) -> None:
@@ -85,28 +83,24 @@ def _warn(context: StepContext) -> None:
         context.recorder.say(warning)
 
 
-async def _run_program(context: StepContext, step: Step, command: Command) -> None:
+async def _run_program(context: StepContext, step: Step, arguments: Sequence[str], stdout: int | None = None) -> None:
     """Run the program of the engine to its end, as a part of a step. Raises EngineFailedError if it does not succeed."""
     states = context.states
     preparation.place_state(context)
-    process = ahead.take(context, command) or EngineProcess(
-        command.arguments,
+    process = EngineProcess(
+        arguments,
         cwd=context.folder,
-        env=ahead.environment(context),
+        env=context.env | context.cloud.environment(),
         output=context.output.descriptor,
-        stdout=command.stdout,
+        stdout=stdout,
         ladder=context.ladder,
         ruleset=context.isolation.ruleset(context.found.path, context.session),
     )
-    if step is Step.INIT:
-        ahead.start_plan(context)
-    is_description_next = step in (Step.INIT, Step.PLAN) and command.stdout is None
-    later = partial(ahead.start_description, context) if is_description_next else None
     context.mutation.is_started = step.is_mutating
     states.is_writable = step.is_mutating
     try:
         async with _followed(context, step):
-            context.mutation.exit_code = code = await step_process.wait(context, step, process, later)
+            context.mutation.exit_code = code = await step_process.wait(context, step, process)
     finally:
         states.is_writable = False
         # The engine may have been killed while its last state was still being written to the disk.
@@ -120,7 +114,6 @@ async def _run_program(context: StepContext, step: Step, command: Command) -> No
 
 async def mutate(context: StepContext, step: Step, since: int) -> None:
     """Run a mutating command, record a state that it could not save, and determine whether it ended in order."""
-    ahead.give_up(context)
     plan_file.check(context.files.plan, context.plan_sha256)
     context.states.has_unsaved = context.mutation.is_orderly = False
     kills = context.oom_kills.count()
@@ -260,5 +253,5 @@ async def _description(context: StepContext, facts: bytes | None) -> bytes:
 async def _described(context: StepContext, arguments: Sequence[str], max_bytes: int) -> bytes:
     """Return what a command prints that describes the plan."""
     with context.printed.received(max_bytes):
-        await _run_program(context, Step.PLAN, Command(arguments, context.printed.descriptor))
+        await _run_program(context, Step.PLAN, arguments, context.printed.descriptor)
     return context.printed.take("facts about its plan")

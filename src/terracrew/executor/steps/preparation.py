@@ -25,7 +25,6 @@ from terracrew.executor.sources.contract import FetchContext
 from terracrew.executor.state import leftover
 from terracrew.executor.state.state_file import StateFile
 from terracrew.executor.steps import (
-    ahead,
     definitions,
     engine_choice,
     environment,
@@ -37,7 +36,7 @@ from terracrew.executor.steps.context import StepContext
 from terracrew.masking import names
 from terracrew.protocol.events import EngineUsed, SourceResolved
 from terracrew.protocol.messages import AttemptRef
-from terracrew.protocol.spec import ArchiveSource, LocalSource, Resume, Step
+from terracrew.protocol.spec import Resume, Step
 from terracrew.source_rules import configurations
 
 _UNNECESSARY_WITH_A_PLAN = frozenset(step for step in Step if step.phase == "plan") - {Step.FETCH}
@@ -146,8 +145,6 @@ async def _fetch_source(context: StepContext) -> None:
     spec, start = context.spec, context.start
     name = reference.directory_name(AttemptRef(spec.job_id, spec.attempt))
     if (context.directory / files.WORKSPACE).is_symlink():  # an earlier try of this step has failed
-        ahead.give_up(context)  # with the workspace that is removed now
-        context.isolation.forget()
         workspace.release(context.directory)
     place = workspace.claim(Path(start.workspaces), name, context.directory)
     able = FetchContext(
@@ -166,7 +163,6 @@ async def _fetch_source(context: StepContext) -> None:
         confinement=(confinement := SourceConfinement(start.isolation, start.environment)),
         say=context.recorder.say,
     )
-    is_open = _load_ahead(context, place)
     try:
         folder, resolved = await sources.fetch(spec, place, able)
     finally:
@@ -177,27 +173,8 @@ async def _fetch_source(context: StepContext) -> None:
     patterns = context.engine.configuration_patterns
     if not any(configurations.is_match(each.name, patterns) for each in os.scandir(folder)):
         raise Invalid(configurations.missing(spec.source.subdirectory, spec.engine, patterns))
-    if not is_open:
-        _open_session(context, folder)
+    _open_session(context, folder)
     _remove_leftover(context)
-
-
-def _load_ahead(context: StepContext, place: Path) -> bool:
-    """Let the engine load while the source is fetched, if everything that it is started with is known before. Returns whether its
-    session is open."""
-    spec = context.spec
-    is_known = isinstance(spec.source, ArchiveSource | LocalSource) and not spec.source.subdirectory
-    if not is_known or context.cloud or not ahead.is_possible(context):
-        return False
-    context.resolved = SourceResolved(spec.source_digest, "", "", "")
-    try:
-        _open_session(context, place)
-        _set_environment(context)
-        engine_user.prepare()
-    except (TerracrewError, OSError):  # the steps that follow say what is wrong
-        return False
-    ahead.start_plan(context)
-    return True
 
 
 async def _restore(context: StepContext, resume: Resume) -> bool:

@@ -7,11 +7,10 @@ import msgspec
 
 from terracrew.errors import TerracrewError
 from terracrew.executor.engines import error_summary
-from terracrew.executor.engines.contract import KeepsInit, LeavesOutDamage, MayNeedNoInit
+from terracrew.executor.engines.contract import KeepsInit, LeavesOutDamage, MayNeedNoInit, ValidatesInPlan
 from terracrew.executor.engines.error_summary import EngineFailure
 from terracrew.executor.startup import DurableStart
 from terracrew.executor.steps import (
-    ahead,
     engine_command,
     hooks,
     lost_imports,
@@ -48,12 +47,6 @@ class Steps:
 
     async def run(self) -> Result:
         """Run all steps, or up to the first that does not succeed; the steps after it are reported as skipped."""
-        try:
-            return await self._run_all()
-        finally:
-            ahead.give_up(self._context)
-
-    async def _run_all(self) -> Result:
         context, job_type = self._context, self._context.spec.type
         remaining = list(STEPS_OF.get(job_type, ()))
         result = None if remaining else Result("FAILED", f"an executor does not run jobs of type {job_type}")
@@ -103,7 +96,7 @@ class Steps:
         context = self._context
         if step is Step.FETCH:
             return False
-        if step in context.reused or ahead.is_checked_by_plan(context, step):
+        if step in context.reused or self._is_checked_by_plan(step):
             return True
         if step not in context.engine.steps:
             return not self._has_hook(step)
@@ -112,14 +105,23 @@ class Steps:
         self._recorder.step = step
         return self._is_init_unnecessary() or warm_workspace.enter(context)
 
+    def _is_checked_by_plan(self, step: Step) -> bool:
+        """Whether the plan repeats everything that the step does."""
+        engine = self._context.engine
+        is_repeated = isinstance(engine, ValidatesInPlan) and engine.validates_in_plan
+        return step is Step.VALIDATE and is_repeated and not self._has_addition(step)
+
     def _is_init_unnecessary(self) -> bool:
-        """Whether `init` has nothing to do. A hook or a flag is a reason to run it nevertheless."""
+        """Whether `init` has nothing to do."""
         session = self._context.session
-        has_addition = bool(self._context.spec.flags.get(Step.INIT)) or self._has_hook(Step.INIT)
-        if has_addition or not isinstance(session, MayNeedNoInit) or session.needs_init():
+        if self._has_addition(Step.INIT) or not isinstance(session, MayNeedNoInit) or session.needs_init():
             return False
         self._recorder.say("Init is skipped: this program has nothing to install")
         return True
+
+    def _has_addition(self, step: Step) -> bool:
+        """Whether somebody added a flag or a hook to the step, which is a reason to run it although it seems unnecessary."""
+        return bool(self._context.spec.flags.get(step)) or self._has_hook(step)
 
     def _has_hook(self, step: Step) -> bool:
         return any(each.step == step for each in self._context.spec.hooks)

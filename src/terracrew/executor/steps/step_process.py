@@ -1,7 +1,6 @@
 """Waits for a program of a step, and stops it when the job is canceled, reaches a limit, or its host shuts down."""
 
 import asyncio
-from collections.abc import Callable
 
 from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.process import EngineProcess
@@ -12,11 +11,8 @@ _SIGNAL_SECONDS = 1.0
 """How long an engine has to print that it received the same signal as its executor."""
 
 
-async def wait(
-    context: StepContext, step: Step, process: EngineProcess, later: Callable[[], None] | None = None
-) -> int:
-    """Return the exit code of a program of this step, when it has ended. `later` is called when other tasks, such as the one that
-    connects to the server, have had their turn."""
+async def wait(context: StepContext, step: Step, process: EngineProcess) -> int:
+    """Return the exit code of a program of this step, when it has ended."""
     control, since = context.control, context.recorder.offsets.position
 
     def react() -> None:
@@ -35,10 +31,6 @@ async def wait(
 
     async with context.cloud.renewed():
         with context.output.feeding(process), control.listening(react):
-            if later is not None:
-                await asyncio.sleep(0)  # see `run_before_loop`: there may be no loop yet
-                await asyncio.sleep(0)
-                later()
             code = await process.wait()
     context.mutation.was_killed |= process.was_killed
     return code

@@ -42,11 +42,6 @@ class HclEngine:
     def has_lost_changes(self, printed: str) -> bool:
         return failure.has_lost_changes(printed)
 
-    def gate_variable(self, environment: Mapping[str, str]) -> str | None:
-        if any(name.startswith("TF_LOG") for name in environment):
-            return None  # it would print lines of its start among those of another step
-        return "TF_CLI_CONFIG_FILE"
-
     async def download(self, item: str, context: DownloadContext) -> bool:
         return await provider_download.download(self.name, item, context)
 
