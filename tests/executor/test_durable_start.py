@@ -2,13 +2,10 @@
 
 import asyncio
 import os
-from pathlib import Path
 
 import pytest
 
-from terracrew.attempt import exit_codes, files
-from terracrew.protocol import events
-from terracrew.protocol.events import Fact, Kind, StepStatus
+from terracrew.attempt import exit_codes, files, ownership
 from terracrew.protocol.hooks import Hook
 from terracrew.protocol.spec import JobType, Step, StepHook
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses, module, session
@@ -36,9 +33,7 @@ os.fsync = fsync
 """
 
 
-async def start(
-    executors: ExecutorProcesses, disk: str, monkeypatch: pytest.MonkeyPatch, engine_version: str = ""
-) -> Executor:
+async def start(executors: ExecutorProcesses, disk: str, monkeypatch: pytest.MonkeyPatch) -> Executor:
     """Start a plan with a hook that leaves a file, in a process whose syncs are as the text says."""
     changed = executors.folder / "changed"
     changed.mkdir()
@@ -46,20 +41,7 @@ async def start(
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(changed), *filter(None, [os.environ.get("PYTHONPATH")])]))
     leave = StepHook(Step.INIT, "before", Hook(command=["touch", str(executors.folder / "hook-ran")]), "acme")
     source = module(executors.folder / "source", main=MODULE)
-    spec = executors.spec(JobType.PLAN, source, hooks=[leave], engine_version=engine_version)
-    return await executors.run(spec, is_engine_installed=True)
-
-
-async def until_running(step: Step, directory: Path) -> None:
-    """Wait until the executor has recorded that it is at this step."""
-    async with asyncio.timeout(BOUND_SECONDS):
-        while StepStatus(step, "RUNNING") not in facts(directory / files.OUTBOX):
-            await asyncio.sleep(0.05)
-
-
-def facts(outbox: Path) -> list[Fact]:
-    written = outbox.read_bytes() if outbox.exists() else b""
-    return [events.fact_of(record) for record in events.unpack(written) if record.kind == Kind.FACT]
+    return await executors.run(executors.spec(JobType.PLAN, source, hooks=[leave]))
 
 
 async def test_programs_and_the_connection_wait_for_the_disk(
@@ -67,28 +49,17 @@ async def test_programs_and_the_connection_wait_for_the_disk(
 ) -> None:
     gate = executors.folder / "gate"
     executor = await start(executors, SLOW_DISK.format(gate=str(gate)), monkeypatch)
-    await until_running(Step.INIT, executor.directory)
+    async with asyncio.timeout(BOUND_SECONDS):
+        while ownership.process_of(executor.directory) is None:
+            await asyncio.sleep(0.05)
     await asyncio.sleep(SETTLE_SECONDS)
-    assert not (executors.folder / "hook-ran").exists()
+    assert session(executor.process.pid) == [executor.process.pid]
+    assert not (executor.directory / files.OUTBOX).exists()
     assert not hub.hellos
     gate.touch()
     assert await executor.exit_code() == exit_codes.DELIVERED, executor.said
     assert (executors.folder / "hook-ran").exists()
     assert hub.result.status == "SUCCEEDED"
-
-
-async def test_an_engine_is_not_installed_before(
-    hub: FakeExecutorHub, executors: ExecutorProcesses, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = executors.folder / "gate"
-    monkeypatch.setenv("TERRACREW_TOFU_RELEASES", "http://127.0.0.1:1")
-    executor = await start(executors, SLOW_DISK.format(gate=str(gate)), monkeypatch, engine_version="99.0.0")
-    await until_running(Step.FETCH, executor.directory)
-    await asyncio.sleep(SETTLE_SECONDS)
-    assert session(executor.process.pid) == [executor.process.pid]
-    gate.touch()
-    assert await executor.exit_code() == exit_codes.DELIVERED, executor.said
-    assert "99.0.0 could not be installed" in hub.result.message
 
 
 async def test_an_attempt_whose_start_cannot_be_made_durable_does_nothing(

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from terracrew.attempt import directories, exit_codes, files, ownership, process_record
-from terracrew.executor.startup import DurableStart, NotDurableError
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.processes import search
 from tests.runner.conftest import granted
@@ -76,12 +75,3 @@ def test_its_traceback_is_in_its_own_log(directory: Path, capfd: pytest.CaptureF
     signed = ownership.process_of(directory)
     assert signed is not None
     assert signed.pid == process.pid
-
-
-@pytest.mark.parametrize("name", ["missing", "impossible\0name"])
-def test_an_attempt_does_not_go_on_if_its_start_cannot_be_made_durable_for_any_reason(
-    tmp_path: Path, name: str
-) -> None:
-    """Only errors of the operating system were noticed, and not, for example, a ValueError."""
-    with pytest.raises(NotDurableError, match="cannot be synced"):
-        DurableStart(tmp_path / name).wait()

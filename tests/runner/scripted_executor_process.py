@@ -14,7 +14,6 @@ from typing import Any, TextIO
 
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.executor import startup
-from terracrew.executor.startup import DurableStart
 from terracrew.protocol.start import ExecutorStart
 
 _helper = 0
@@ -30,8 +29,7 @@ def run(start: ExecutorStart, process: ProcessRecord) -> int:
     return startup.run_in_directory(start, process, _act)
 
 
-def _act(start: ExecutorStart, durable_start: DurableStart, address: str = "") -> int:
-    durable_start.wait()
+def _act(start: ExecutorStart, address: str = "") -> int:
     started_at = time.clock_gettime(time.CLOCK_MONOTONIC)
     told: list[str] = []
     signal.signal(signal.SIGTERM, lambda _number, _frame: told.append("SIGTERM"))

@@ -33,7 +33,6 @@ from terracrew.executor.engines.oom_kills import OomKills
 from terracrew.executor.isolation import system_rules
 from terracrew.executor.limits.usage import KernelLimits
 from terracrew.executor.output.engine_output import EngineOutput
-from terracrew.executor.startup import DurableStart
 from terracrew.executor.state.http_backend import StateBackend
 from terracrew.executor.state.outputs import Outputs
 from terracrew.executor.state.plan_diffs import PlanDiffs
@@ -85,9 +84,8 @@ def run(start: ExecutorStart, process: ProcessRecord) -> int:
     return startup.run_in_directory(start, process, partial(_run_attempt, cgroup=process.cgroup))
 
 
-def _run_attempt(start: ExecutorStart, durable_start: DurableStart, cgroup: str) -> int:
-    work = salvage.run(start) if start.is_salvage else _attempt(start, durable_start, cgroup)
-    durable_start.wait()
+def _run_attempt(start: ExecutorStart, cgroup: str) -> int:
+    work = salvage.run(start) if start.is_salvage else _attempt(start, cgroup)
     loop = uvloop.new_event_loop()
     try:
         return loop.run_until_complete(work)
@@ -95,7 +93,7 @@ def _run_attempt(start: ExecutorStart, durable_start: DurableStart, cgroup: str)
         loop.close()
 
 
-def _attempt(start: ExecutorStart, durable_start: DurableStart, cgroup: str) -> Coroutine[Any, Any, int]:
+def _attempt(start: ExecutorStart, cgroup: str) -> Coroutine[Any, Any, int]:
     """Create all parts of an attempt. When this returns, its engine is running, unless something large has to be fetched first."""
     if (granted := start.granted) is None:
         raise Invalid("the executor was started without a job")
@@ -133,7 +131,7 @@ def _attempt(start: ExecutorStart, durable_start: DurableStart, cgroup: str) -> 
         kernel_limits=KernelLimits(cgroup),
     )
     process.adopt_orphans()
-    return _run(parts, context, run_before_loop.begin(_work(Steps(context, durable_start), parts)))
+    return _run(parts, context, run_before_loop.begin(_work(Steps(context), parts)))
 
 
 async def _run(parts: AttemptDelivery, context: StepContext, work: Coroutine[Any, Any, None]) -> int:

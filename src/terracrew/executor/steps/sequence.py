@@ -9,7 +9,6 @@ from terracrew.errors import TerracrewError
 from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.contract import KeepsInit, LeavesOutDamage, MayNeedNoInit, ValidatesInPlan
 from terracrew.executor.engines.error_summary import EngineFailure
-from terracrew.executor.startup import DurableStart
 from terracrew.executor.steps import (
     engine_command,
     hooks,
@@ -39,8 +38,8 @@ class _ColdAgain:
 
 
 class Steps:
-    def __init__(self, context: StepContext, durable_start: DurableStart) -> None:
-        self._context, self._durable_start = context, durable_start
+    def __init__(self, context: StepContext) -> None:
+        self._context = context
         self._recorder, self._control = context.recorder, context.control
         self._is_in_hook = False
         """Whether the current step runs hooks, or ended in them."""
@@ -263,7 +262,6 @@ class Steps:
             return await preparation.fetch(context)
         if step is Step.INPUTS:
             return preparation.write_inputs(context)
-        self._durable_start.wait()
         self._is_in_hook = True
         await hooks.before(context, step)
         self._is_in_hook = False

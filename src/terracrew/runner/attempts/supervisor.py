@@ -340,7 +340,7 @@ class AttemptSupervisor:
     ) -> Any:
         is_local = opened.type == engine_users.DISPATCHER
         try:
-            # An executor on this disk makes the directory durable itself, beside its other work.
+            # An executor on this disk makes the directory durable itself, before anything else.
             create = directories.make if is_local else directories.create
             directory = await asyncio.to_thread(create, root, granted, server_url)
             temp_directory = self._temp_directories.make(ref)
