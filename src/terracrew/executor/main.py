@@ -1,7 +1,6 @@
 """The executor: a process that runs exactly one attempt of one job and reports all of it before it ends.
 
-The order matters for speed: files, the state backend's socket and the engine come first. The event loop and the connection are made
-while the engine runs.
+The steps begin before the connection to the server is made, so that the engine starts first.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.attempt.record import AttemptRecord
 from terracrew.errors import Conflict, Invalid
-from terracrew.executor import backend_credentials, diagnostics, run_before_loop, salvage, startup
+from terracrew.executor import backend_credentials, diagnostics, salvage, startup
 from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.engines import engine_user, process
 from terracrew.executor.engines.engine_user import EngineUser
@@ -94,7 +93,7 @@ def _run_attempt(start: ExecutorStart, cgroup: str) -> int:
 
 
 def _attempt(start: ExecutorStart, cgroup: str) -> Coroutine[Any, Any, int]:
-    """Create all parts of an attempt. When this returns, its engine is running, unless something large has to be fetched first."""
+    """Create all parts of an attempt, and return what runs it."""
     if (granted := start.granted) is None:
         raise Invalid("the executor was started without a job")
     spec, credentials, directory = granted.spec, granted.credentials, Path(start.directory)
@@ -131,13 +130,13 @@ def _attempt(start: ExecutorStart, cgroup: str) -> Coroutine[Any, Any, int]:
         kernel_limits=KernelLimits(cgroup),
     )
     process.adopt_orphans()
-    return _run(parts, context, run_before_loop.begin(_work(Steps(context), parts)))
+    return _run(parts, context)
 
 
-async def _run(parts: AttemptDelivery, context: StepContext, work: Coroutine[Any, Any, None]) -> int:
+async def _run(parts: AttemptDelivery, context: StepContext) -> int:
     output = context.output
     async with asyncio.TaskGroup() as group:
-        working = group.create_task(work)
+        working = group.create_task(_work(Steps(context), parts))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, _end, parts)
         loops = [
             group.create_task(supervise("the state backend", context.backend.serve)),

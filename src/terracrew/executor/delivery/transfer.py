@@ -55,7 +55,6 @@ class Transfer:
 
     async def _unless_stopping(self, request: Request) -> Answer:
         """Get an answer, or raise Unreachable as soon as the attempt must stop. A server that hangs would delay it for a minute."""
-        await asyncio.sleep(0)  # see `run_before_loop`: there may be no loop yet
         asking = asyncio.ensure_future(self._alone(request))
         stopping = asyncio.ensure_future(self._control.stopping())
         try:
@@ -68,12 +67,10 @@ class Transfer:
         raise Unreachable(f"the request for {request.name} was given up, because the attempt must stop")
 
     async def _alone(self, request: Request) -> Answer:
-        await asyncio.sleep(0)  # see `run_before_loop`: there may be no loop yet
         with transport.pool(self._base) as pool:
             return await self._persist(pool, request, is_insistent=False)
 
     async def _send(self, name: str, file: Path, headers: Mapping[str, str], *, is_insistent: bool) -> None:
-        await asyncio.sleep(0)
         size = os.stat(file).st_size
         what = f"the upload of {name} ({_megabytes(size)})"
         whole = Request("PUT", name, file, headers)

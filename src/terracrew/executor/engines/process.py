@@ -93,7 +93,6 @@ class EngineProcess:
 
     async def wait(self) -> int:
         """Wait until the engine has ended, end the processes that it left behind, and return its exit code."""
-        await asyncio.sleep(0)  # see `run_before_loop`: there may be no loop yet
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         descriptor = os.pidfd_open(self.pid)

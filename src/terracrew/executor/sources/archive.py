@@ -1,28 +1,25 @@
 """A source that was uploaded to the server as an archive (tar.gz)."""
 
+import asyncio
 import hashlib
 import io
 from functools import partial
 from pathlib import Path
 
 from terracrew.errors import Invalid
-from terracrew.executor.run_before_loop import run_or_in_thread
 from terracrew.executor.sources.archive_cache import ArchiveCache
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import ArchiveSource
 from terracrew.source_rules import archive
 
-_MAX_BYTES_WITHOUT_THREAD = 1 << 20
-
 
 class ArchiveFetcher:
     async def fetch(self, source: ArchiveSource, workspace: Path, context: FetchContext) -> SourceResolved:
         data = await _content(source, context)
         digest = hashlib.sha256(data).hexdigest()
-        is_large = len(data) > _MAX_BYTES_WITHOUT_THREAD
         unpack = partial(archive.extract, io.BytesIO(data), workspace)
-        await run_or_in_thread(is_large, context.confinement.within, unpack, workspace)
+        await asyncio.to_thread(context.confinement.within, unpack, workspace)
         return SourceResolved(f"sha256:{digest}", f"archive {digest[:12]}, {len(data):,} bytes")
 
 

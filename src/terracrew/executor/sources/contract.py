@@ -82,8 +82,6 @@ class SourceFetcher(Protocol[S]):
     async def fetch(self, source: S, workspace: Path, context: FetchContext) -> SourceResolved:
         """Fill the empty workspace, and return a description of what was fetched.
 
-        The digest is the same if and only if the content is the same: a later attempt of the job refuses another one. A small
-        source of Terracrew's own kinds is fetched without waiting for the event loop, so that the engine starts first (see
-        `run_before_loop`); the fetcher of a `PluginSource` always has a running loop.
+        The digest is the same if and only if the content is the same: a later attempt of the job refuses another one.
         """
         ...

@@ -1,6 +1,5 @@
 """Fetches the source of a job, whatever its kind."""
 
-import asyncio
 from pathlib import Path
 from typing import cast
 
@@ -38,11 +37,10 @@ def folder_in(workspace: Path, source: Source, digest: str) -> Path:
 
 
 async def _fetch_by_plugin(source: PluginSource, workspace: Path, context: FetchContext) -> SourceResolved:
-    """Fetch with the code of another package, which needs a running event loop and can raise anything."""
+    """Fetch with the code of another package, which can raise anything."""
     if source.plugin in plugins.BUILT_IN[plugins.SOURCES]:  # it would get settings that it does not expect
         raise Invalid(f"{source.plugin!r} is not a plug-in, but a kind of source of Terracrew itself")
     found = fetcher(source.plugin)
-    await asyncio.sleep(0)  # there may be no event loop yet, see `run_before_loop`
     try:
         return await found.fetch(source, workspace, context)
     except (TerracrewError, OSError):

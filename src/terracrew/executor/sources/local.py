@@ -1,28 +1,24 @@
 """A source that is a folder on the runner's machine, under one of the folders that the runner allows."""
 
+import asyncio
 import hashlib
 import os
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
 
 from terracrew.errors import Forbidden, Invalid, NotFound, TooLarge
-from terracrew.executor.run_before_loop import run_or_in_thread
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import LocalSource
 from terracrew.source_rules import archive
 
 _CHUNK_BYTES = 1 << 20
-_MAX_ENTRIES_WITHOUT_THREAD = 300
 
 
 class LocalFetcher:
     async def fetch(self, source: LocalSource, workspace: Path, context: FetchContext) -> SourceResolved:
         folder = _allowed(source, context.roots)
-        entries = archive.walk(folder, archive.Ignore(folder))
-        is_large = any(islice(entries, _MAX_ENTRIES_WITHOUT_THREAD, None))
-        digest = await run_or_in_thread(is_large, copy, folder, workspace)
+        digest = await asyncio.to_thread(copy, folder, workspace)
         return SourceResolved(f"tree:{digest}", f"folder {folder}")
 
 

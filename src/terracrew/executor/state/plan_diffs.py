@@ -7,13 +7,9 @@ from collections.abc import Callable
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.executor.delivery.large_states import LargeStates
 from terracrew.executor.delivery.recorder import Recorder
-from terracrew.executor.run_before_loop import run_or_in_thread
 from terracrew.plan_diff import document
 from terracrew.plan_diff.document import PlanDescription
 from terracrew.protocol.events import MAX_INLINE_DIFF_BYTES, PlanDescribed
-
-_MAX_BYTES_WITHOUT_THREAD = 16 << 10
-"""The diff of a smaller description takes a few milliseconds, about as long as the start of the first thread."""
 
 
 class PlanDiffs:
@@ -22,8 +18,7 @@ class PlanDiffs:
 
     async def record(self, describe: "Callable[[bytes], PlanDescription]", printed: bytes) -> None:
         """Compare what the engine printed and record the diff. Sensitive values stay in the memory of this process."""
-        is_large = len(printed) > _MAX_BYTES_WITHOUT_THREAD
-        content = await run_or_in_thread(is_large, self._built, describe, printed)
+        content = await asyncio.to_thread(self._built, describe, printed)
         sha256 = hashlib.sha256(content).hexdigest()
         if len(content) <= MAX_INLINE_DIFF_BYTES:
             self._recorder.fact(PlanDescribed(sha256, content))

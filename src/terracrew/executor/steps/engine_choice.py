@@ -1,6 +1,5 @@
 """Chooses the program that a job runs with: the version that the server has resolved, which may have to be installed first."""
 
-import asyncio
 import os
 
 from terracrew.errors import EngineMissing
@@ -41,7 +40,6 @@ async def _install(context: StepContext, version: str) -> None:
     It runs with the environment of the executor, not with that of the job: a module must not choose where an engine comes from.
     """
     name = context.engine.name
-    await asyncio.sleep(0)  # see `run_before_loop`: when there is a loop, the start of the attempt is durable
     context.recorder.say(f"This runner does not have {name} {version}, so it is installed first")
     command = own_program.command("terracrew.cli", "engine", "install", name, "--version", version)
     process = EngineProcess(

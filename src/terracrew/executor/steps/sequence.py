@@ -143,7 +143,6 @@ class Steps:
                     return failed
                 continue
             number = ended.number
-            await asyncio.sleep(0)  # see `run_before_loop`: there may be no loop yet
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ended.seconds):
                     await self._control.stopping()
@@ -204,10 +203,10 @@ class Steps:
         context, session = self._context, self._context.session
         if step not in (Step.INIT, Step.VALIDATE, Step.PLAN) or not isinstance(session, KeepsInit):
             return ""
-        if isinstance(session, LeavesOutDamage):
-            await asyncio.sleep(0)  # see `run_before_loop`: there may be no loop yet
-            if damaged := await asyncio.to_thread(session.leave_out_damaged, printed):
-                return f"{', '.join(damaged)} is damaged in the cache of this runner"
+        if isinstance(session, LeavesOutDamage) and (
+            damaged := await asyncio.to_thread(session.leave_out_damaged, printed)
+        ):
+            return f"{', '.join(damaged)} is damaged in the cache of this runner"
         if context.kept_from is not None and session.is_init_missing(printed):
             return "something that init gets is missing in the warm workspace"
         return ""

@@ -21,7 +21,6 @@ class GitFetcher:
 
     async def fetch(self, source: GitSource, workspace: Path, context: FetchContext) -> SourceResolved:
         rules.check(source)  # the server has done this, too, but a runner does not rely on it
-        await asyncio.sleep(0)  # there may be no event loop yet, see `run_before_loop`
         say = partial(asyncio.get_running_loop().call_soon_threadsafe, context.say)
         return await asyncio.to_thread(_fetch, source, workspace, context, Deadline(self._limits, context.control), say)
 

@@ -32,7 +32,6 @@ class RegistryFetcher:
 
     async def fetch(self, source: RegistrySource, workspace: Path, context: FetchContext) -> SourceResolved:
         address = rules.parse(source)  # the server has done this, too, but a runner does not rely on it
-        await asyncio.sleep(0)  # there may be no event loop yet, see `run_before_loop`
         say = partial(asyncio.get_running_loop().call_soon_threadsafe, context.say)
         fetch = _Fetch(source, address, workspace, context, Deadline(self._limits, context.control), say)
         return await asyncio.to_thread(fetch.run)
