@@ -29,7 +29,6 @@ from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.engines import engine_user, process
 from terracrew.executor.engines.engine_user import EngineUser
 from terracrew.executor.engines.oom_kills import OomKills
-from terracrew.executor.isolation import system_rules
 from terracrew.executor.limits.usage import KernelLimits
 from terracrew.executor.output.engine_output import EngineOutput
 from terracrew.executor.state.http_backend import StateBackend
@@ -71,11 +70,6 @@ def preload() -> None:
     names.secrets_of(os.environ)  # decides about each name
     OomKills()  # reads the mounts of this machine
     configurations.files(["main.tf"])  # compiles the patterns of all engines
-
-
-def get_ready() -> None:
-    """Do what every attempt needs, in a process that waits for one."""
-    system_rules.prepare()
 
 
 def run(start: ExecutorStart, process: ProcessRecord) -> int:

@@ -199,8 +199,6 @@ class Surroundings:
     def __init__(self, private: Iterable[str]) -> None:
         self._private = frozenset(private)
         self._ancestors = frozenset(ancestor for path in self._private for ancestor in ancestors(path))
-        self.listed: dict[str, int] = {}
-        """The directories that were divided, with the times (in ns) of their last change before."""
 
     def parts(self, tree: str) -> Iterator[str]:
         """Yield the tree itself if nothing in it is private; otherwise the parts of it beside what is private."""
@@ -212,7 +210,6 @@ class Surroundings:
             yield path
             return
         try:
-            self.listed[path] = os.stat(path).st_ctime_ns
             children = [f"{path}/{name}" for name in os.listdir(path)]
         except OSError:  # no process that this one starts can list the directory either
             return
