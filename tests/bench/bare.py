@@ -11,10 +11,7 @@ from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor.engines import plan_file, registry
 from terracrew.executor.engines.contract import (
     ApiAccess,
-    DescribesPlans,
     EngineContext,
-    HasStateFile,
-    MayNeedNoInit,
     StateAccess,
 )
 from terracrew.protocol.spec import Step
@@ -44,7 +41,7 @@ class Bare:
         self._engine = registry.get(engine).open(found, context)
         base = {name: value for name, value in environ.items() if not name.startswith("TERRACREW_")}
         self._env = self._engine.environment(base, ApiAccess("http://127.0.0.1", "none"))
-        if isinstance(self._engine, HasStateFile):
+        if self._engine.state_file is not None:
             self._engine.prepare({}, has_our_backend=True)
             self._engine.place_state(self._engine.initial_state())
             self._env = self._engine.state_environment(self._env, _NO_STATE)
@@ -55,13 +52,13 @@ class Bare:
         output = os.open(self._place / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             for step in steps:
-                if step is Step.INIT and isinstance(self._engine, MayNeedNoInit) and not self._engine.needs_init():
+                if step is Step.INIT and not self._engine.needs_init():
                     continue
                 began = time.perf_counter()
                 self._command(self._engine.arguments(step, is_destroying=False), output)
                 if step is Step.PLAN:
                     plan_file.take(self._files)
-                if step is Step.PLAN and isinstance(self._engine, DescribesPlans):
+                if step is Step.PLAN and self._engine.describes_plans:
                     described = self._engine.description_arguments()
                     if described is not None:
                         self._command(described, output)

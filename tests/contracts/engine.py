@@ -14,7 +14,7 @@ import pytest
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.engine_rules import import_blocks
 from terracrew.errors import EngineMissing
-from terracrew.executor.engines.contract import Engine, EngineContext, EngineSession, ImportsResources
+from terracrew.executor.engines.contract import Engine, EngineContext, EngineSession
 from terracrew.protocol.spec import ImportedResource, Step
 from terracrew.testing.engine_contract import SECRET_VALUE, EngineContract
 from terracrew.testing.engine_run import EngineRun
@@ -256,7 +256,6 @@ class HclContract(EngineContract):
         old.rename(new)
         imported = import_blocks.file_text([ImportedResource("testing_file.web", str(new))])
         write(folder, {import_blocks.FILE_NAME: imported})
-        assert isinstance(session, ImportsResources)
         backend.states.append(session.without_destroyed(backend.states[-1], {"testing_file.web": str(old)}))
         await run.succeed(Step.PLAN)
         summary = await run.summary(backend.states[-1])
@@ -283,7 +282,6 @@ class HclContract(EngineContract):
         write(folder, source)
         run = EngineRun(engine, session, folder, backend)
         await run.succeed(Step.INIT)
-        assert isinstance(session, ImportsResources)
         code, printed = await run.start(Step.PLAN).ended()
         assert (code, session.refused_imports(printed, addresses)) == (1, ["testing_file.web"])
         imported = [ImportedResource("testing_file.left[0]", "x")]

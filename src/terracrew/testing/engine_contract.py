@@ -19,7 +19,7 @@ from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.errors import Invalid
 from terracrew.executor.control import StopMode
 from terracrew.executor.engines import error_summary, registry
-from terracrew.executor.engines.contract import Engine, EngineContext, EngineSession, HasStateFile, StateIdentity
+from terracrew.executor.engines.contract import Engine, EngineContext, EngineSession, StateIdentity
 from terracrew.executor.state import leftover
 from terracrew.plan_diff.document import DiffDocument, DiffQuery
 from terracrew.protocol.events import PlanSummary
@@ -239,7 +239,7 @@ class EngineContract:
         assert code > 0, "the engine ends by itself"
         assert session.has_received_interrupt(printed)
         assert session.has_ended_in_order(code, printed)
-        if not isinstance(session, HasStateFile):
+        if session.state_file is None:
             assert leftover.find(session.leftover, folder) is None, "its backend has taken everything"
         assert _one_history(engine, backend).resources != 0
 
@@ -265,7 +265,7 @@ class EngineContract:
         await run.succeed(*_PREPARE)
         backend.is_refusing = True
         code, printed = await run.start(Step.APPLY).ended()
-        assert code != 0 or isinstance(session, HasStateFile), "who writes to a file does not notice it"
+        assert code != 0 or session.state_file is not None, "who writes to a file does not notice it"
         assert session.has_ended_in_order(code, printed), "what it made is in the file that it left"
         left = leftover.find(session.leftover, folder.parent)
         assert left is not None, printed

@@ -13,11 +13,8 @@ from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.executor.engines import error_summary, plan_file
 from terracrew.executor.engines.contract import (
     ApiAccess,
-    DescribesPlans,
     Engine,
     EngineSession,
-    HasPlanJson,
-    HasStateFile,
 )
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.state.state_file import StateFile
@@ -65,11 +62,8 @@ class EngineRun:
         `own_environment`, the module has a backend of its own, which these variables select, and `backend` is not used."""
         has_our_backend = own_environment is None
         self._engine, self._session, self._folder, self._backend = engine, session, folder, backend
-        self._state_file = (
-            StateFile(session.state_file, session.state_file.parent)
-            if has_our_backend and isinstance(session, HasStateFile)
-            else None
-        )
+        file = session.state_file if has_our_backend else None
+        self._state_file = StateFile(file, file.parent) if file is not None else None
         if not is_prepared:
             session.prepare({}, has_our_backend=has_our_backend)
         base = {**os.environ, **(own_environment or {})}
@@ -85,7 +79,7 @@ class EngineRun:
         return StartedCommand(process, output, followed or None)
 
     def _process(self, arguments: Sequence[str], output: int, stdout: int | None = None) -> EngineProcess:
-        if self._state_file and isinstance(self._session, HasStateFile):
+        if self._state_file:
             content = self._backend.states[-1] if self._backend.states else self._session.initial_state()
             self._session.place_state(content)
             self._state_file.placed(content)
@@ -99,7 +93,7 @@ class EngineRun:
 
     async def diff(self) -> DiffDocument | None:
         """Return the diff of the plan that was just made; None if the engine does not describe its plans."""
-        if not isinstance(self._session, DescribesPlans):
+        if not self._session.describes_plans:
             return None
         arguments = self._session.description_arguments()
         printed = await self._printed(arguments) if arguments else b""
@@ -107,7 +101,7 @@ class EngineRun:
 
     async def plan_json(self) -> bytes | None:
         """Return the plan that was just made as hooks read it; None if they cannot."""
-        if not isinstance(self._session, HasPlanJson):
+        if not self._session.has_plan_json:
             return None
         arguments = self._session.description_arguments()
         return self._session.plan_json(await self._printed(arguments) if arguments else b"", str)

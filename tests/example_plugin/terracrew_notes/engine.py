@@ -14,7 +14,9 @@ from terracrew.errors import Invalid
 from terracrew.executor.engines.contract import (
     ApiAccess,
     DownloadContext,
+    Engine,
     EngineContext,
+    EngineSession,
     FailureDetails,
     StateAccess,
     StateIdentity,
@@ -40,14 +42,17 @@ class _Plan(msgspec.Struct):
     delete: list[str]
 
 
-class NotesSession:
-    readable_paths: Sequence[Path] = (Path(program.__file__).parent,)
-    operator_paths: Sequence[str] = ()
-    missing_downloads: Sequence[str] = ()
-
+class NotesSession(EngineSession):
     def __init__(self, found: FoundEngine, context: EngineContext) -> None:
         self._program, self._context = found.path, context
-        self.leftover = context.folder / program.LEFTOVER
+
+    @property
+    def readable_paths(self) -> Sequence[Path]:
+        return [Path(program.__file__).parent]
+
+    @property
+    def leftover(self) -> Path:
+        return self._context.folder / program.LEFTOVER
 
     def prepare(self, inputs: Mapping[str, object], *, has_our_backend: bool) -> None:
         if inputs or not has_our_backend:
@@ -73,15 +78,6 @@ class NotesSession:
                 raise ValueError(f"{step} is not a command of notes")
         return [sys.executable, self._program, *options, *flags]
 
-    def before(self, step: Step) -> None:
-        pass
-
-    def after(self, step: Step) -> None:
-        pass
-
-    def facts_arguments(self) -> list[str] | None:
-        return None  # the saved plan says everything
-
     def summarize(self, facts: bytes | None, state: bytes | None) -> PlanSummary:
         plan = msgspec.json.decode(self._context.files.plan.read_bytes(), type=_Plan)
         return PlanSummary(add=len(plan.create), destroy=len(plan.delete))
@@ -89,9 +85,6 @@ class NotesSession:
     def outputs(self, printed: bytes) -> OutputsRead:
         found = {name: Output(value) for name, value in msgspec.json.decode(printed, type=dict[str, str]).items()}
         return OutputsRead(found, hashlib.sha256(msgspec.json.encode(found)).hexdigest())
-
-    def is_ready(self) -> bool:
-        return True
 
     def has_ended_in_order(self, code: int, printed: str) -> bool:
         return code in (0, 1, 130)
@@ -104,7 +97,7 @@ class NotesSession:
         return FailureDetails(found[1] if found else "")
 
 
-class Notes:
+class Notes(Engine):
     name = "notes"
     steps = frozenset(Step) - {Step.INIT, Step.VALIDATE}
     configuration_patterns: Sequence[str] = ("notes.json",)

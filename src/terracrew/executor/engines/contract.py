@@ -1,17 +1,20 @@
 """The contract of an engine: everything that an executor has to know about a program in order to run jobs with it.
 
 An `Engine` is registered under its name (see `terracrew.plugins`) and knows nothing about a particular job. It opens an
-`EngineSession` for each attempt. `terracrew.testing.engine_contract` tests both against the real program.
+`EngineSession` for each attempt. Both are base classes: an engine has to implement the abstract part, and the rest has defaults for
+an engine that does not have it. `terracrew.testing.engine_contract` tests both against the real program.
 """
 
+# ruff: noqa: ARG002 (a default does not use its arguments)
+
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from terracrew.attempt.engine_directory import EngineDirectory
-from terracrew.executor.engines.ability import AbilityType
 from terracrew.protocol import events
 from terracrew.protocol.events import OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
@@ -96,67 +99,6 @@ class FailureDetails(msgspec.Struct, frozen=True):
     Empty for every other reason for which the engine did not get the lock, because that may go away by itself."""
 
 
-@runtime_checkable
-class DeclaresInputs(Protocol, metaclass=AbilityType):
-    """A session of an engine whose source says which inputs it has. Others are given every input."""
-
-    def declared_inputs(self) -> Collection[str]:
-        """Return the names of the inputs that the source declares."""
-        ...
-
-
-@runtime_checkable
-class DescribesPlans(Protocol, metaclass=AbilityType):
-    """A session of an engine that can say what its plan would do to each attribute. Jobs of others have no diff."""
-
-    def description_arguments(self) -> list[str] | None:
-        """Return the command that prints the description of the plan that was just made; None if that plan's own command wrote
-        it to a file. If it is the same command as that of `facts_arguments`, it runs once. Its output is kept in memory only,
-        and not logged."""
-        ...
-
-    def describe(self, printed: bytes) -> "PlanDescription":
-        """Read the description, from what the command printed (nothing without a command). Raises Invalid if that is not possible."""
-        ...
-
-
-@runtime_checkable
-class HasPlanJson(DescribesPlans, Protocol, metaclass=AbilityType):
-    """A session of an engine whose plans hooks can read as JSON. Hooks of others are given the file of the plan only."""
-
-    def plan_json(self, printed: bytes, mask: "Mask") -> bytes:
-        """Return the plan that was just made as one JSON document, without the values that are sensitive. `printed` is the same as
-        for `describe`; `mask` replaces the secrets that the executor knows in a text. Raises Invalid if that is not possible. It is
-        called in a thread."""
-        ...
-
-
-@runtime_checkable
-class EncryptsInputs(Protocol, metaclass=AbilityType):
-    """A session of an engine that keeps secret inputs encrypted. Others are given them with all inputs."""
-
-    def encrypt_inputs(self, inputs: Mapping[str, object], environment_: Mapping[str, str]) -> None:
-        """Write these inputs, which are secret, after `prepare` has written the others. Only for a state that Terracrew holds.
-        The environment is that of the commands, which has the key."""
-        ...
-
-
-@runtime_checkable
-class WarnsAboutStates(Protocol, metaclass=AbilityType):
-    """A session of an engine whose states tell that an earlier change was cut short."""
-
-    def state_warning(self, state: bytes) -> str:
-        """Return a sentence for the log of the plan; '' if there is nothing to say."""
-        ...
-
-
-@runtime_checkable
-class ValidatesInPlan(Protocol, metaclass=AbilityType):
-    """An engine whose plan makes all checks of its validate step. That step then runs only for modules that add something to it."""
-
-    validates_in_plan: bool
-
-
 class InitFile(msgspec.Struct, frozen=True):
     """A file that `init` made."""
 
@@ -166,237 +108,245 @@ class InitFile(msgspec.Struct, frozen=True):
     is_executable: bool = False
 
 
-@runtime_checkable
-class MayNeedNoInit(Protocol, metaclass=AbilityType):
-    """A session of an engine whose `init` has nothing to do for some sources."""
-
-    def needs_init(self) -> bool: ...
-
-
-@runtime_checkable
-class KeepsInit(Protocol, metaclass=AbilityType):
-    """A session of an engine whose `init` need not run again as long as nothing that it reads has changed (ADR 0060).
-
-    Each function raises Invalid, with the reason, where `init` has to run.
-    """
-
-    def read_by_init(self, flags: Sequence[str], environment: Mapping[str, str]) -> list[str | bytes]:
-        """Return what `init` reads besides the source, the inputs, the flags and the environment. It is called before `init` runs."""
-        ...
-
-    def made_by_init(self, *, has_our_backend: bool) -> list[InitFile]:
-        """Return the files that `init` made and a later job of the module can use. None of them may hold a secret or a state."""
-        ...
-
-    def place_init(self, files: Sequence[InitFile]) -> None:
-        """Make the workspace what `init` would make of it."""
-        ...
-
-    def remove_init(self) -> None:
-        """Remove everything that `init` or `place_init` made."""
-        ...
-
-    def is_init_missing(self, printed: str) -> bool:
-        """Whether a failed command says that `init` has to run first."""
-        ...
-
-
-@runtime_checkable
-class ChecksDownloads(Protocol, metaclass=AbilityType):
-    """An engine that knows what its downloads in the shared cache have to be, so that it notices damage of the disk."""
-
-    def drop_damaged(self, context: DownloadContext) -> Sequence[str]:
-        """Remove what is damaged from the shared cache. Returns the items (`Engine.download`). It reads the whole cache."""
-        ...
-
-
-@runtime_checkable
-class LeavesOutDamage(Protocol, metaclass=AbilityType):
-    """A session of such an engine. It also keeps what `init` makes (`KeepsInit`)."""
-
-    def leave_out_damaged(self, printed: str) -> Sequence[str]:
-        """Return the items of the shared cache that this module uses and that are damaged, after a command failed with this output.
-        The next `init` gets them elsewhere, and they are among `missing_downloads` then. It is called in a thread."""
-        ...
-
-
-@runtime_checkable
-class HasSensitiveOutputs(Protocol, metaclass=AbilityType):
-    """An engine whose states say which outputs are sensitive. Their values are masked in the log."""
-
-    def sensitive_outputs(self, content: bytes) -> Mapping[str, object]:
-        """Return the values of the sensitive outputs of a state, by name; nothing if they cannot be read."""
-        ...
-
-
-@runtime_checkable
-class ReportsLostChanges(Protocol, metaclass=AbilityType):
-    """An engine that ends by itself although it does not know how some of its changes ended, and whose output tells so: a plug-in
-    of it was killed before it answered, for example. `has_ended_in_order` of its session has to consider the same."""
-
-    def has_lost_changes(self, printed: str) -> bool:
-        """Whether a mutating command that failed and printed this may have changed something that no state records."""
-        ...
-
-
-@runtime_checkable
-class ImportsResources(Protocol, metaclass=AbilityType):
-    """A session of an engine that can import resources that exist already, by blocks in its configuration."""
-
-    def without_destroyed(self, state: bytes, destroyed: Mapping[str, str]) -> bytes:
-        """Return the state without these resources (address → id), which no longer exist."""
-        ...
-
-    def refused_imports(self, printed: str, addresses: Sequence[str]) -> Sequence[str]:
-        """Return those of these addresses that, as the output of a failed plan tells, could not be imported."""
-        ...
-
-
-@runtime_checkable
-class HasStateFile(Protocol, metaclass=AbilityType):
-    """A session of an engine that keeps its state in a file and cannot reach the attempt's backend by HTTP.
-
-    If Terracrew holds the state, it is placed in this file before each command. While a mutating command runs, the executor
-    records every content that the engine gives the file. The engine replaces the file as a whole; it is also its `leftover`.
-    """
-
-    @property
-    def state_file(self) -> Path:
-        """The path of the file, in the directory of what the engine produces."""
-        ...
-
-    def initial_state(self) -> bytes:
-        """Return the content of the file for a module without a state."""
-        ...
-
-    def place_state(self, content: bytes) -> None:
-        """Write the file, and remove what an earlier command left beside it, such as its lock. Links are not followed."""
-        ...
-
-
-class EngineSession(Protocol):
+class EngineSession(ABC):
     """The engine as one attempt runs it."""
 
+    # ---- before its commands
+
+    encrypts_inputs = False
+    """Whether the engine keeps secret inputs encrypted. Others are given them with all inputs."""
+
+    @abstractmethod
     def prepare(self, inputs: Mapping[str, object], *, has_our_backend: bool) -> None:
         """Write the files that the engine reads beside the source. Raises an error if the source cannot work with our backend."""
-        ...
 
+    def declared_inputs(self) -> Collection[str] | None:
+        """Return the names of the inputs that the source declares; None if it does not say it, so that every input is given."""
+        return None
+
+    def encrypt_inputs(self, inputs: Mapping[str, object], environment_: Mapping[str, str]) -> None:
+        """Write these inputs, which are secret, after `prepare` has written the others. Only for a state that Terracrew holds.
+        The environment is that of the commands, which has the key."""
+        raise NotImplementedError
+
+    @abstractmethod
     def environment(self, base: Mapping[str, str], api: ApiAccess) -> dict[str, str]:
         """Return the environment of all commands, made from the environment of the job."""
-        ...
 
+    @abstractmethod
     def state_environment(self, environment: Mapping[str, str], access: StateAccess) -> dict[str, str]:
         """Return the environment with what makes the engine read and write its state through the attempt's backend."""
-        ...
 
+    # ---- its commands
+
+    @abstractmethod
     def arguments(self, step: Step, *, is_destroying: bool, flags: Sequence[str] = ()) -> list[str]:
         """Return the command of a step, the program first. `flags` are what people add to it, and are checked already. Raises
         ValueError for a step that is not a command. A plan is written to `EngineContext.files.new_plan`; every later command
         reads it at `files.plan`, where the executor puts it."""
-        ...
 
-    def before(self, step: Step) -> None:
+    def before(self, step: Step) -> None:  # noqa: B027  (an engine may have nothing to do)
         """Prepare for the command of a step, which starts next."""
-        ...
 
-    def after(self, step: Step) -> None:
+    def after(self, step: Step) -> None:  # noqa: B027
         """Finish the command of a step, which has succeeded."""
-        ...
+
+    # ---- what its commands said
+
+    @abstractmethod
+    def has_ended_in_order(self, code: int, printed: str) -> bool:
+        """Whether an engine that ended a mutating step like this has saved, or left, everything that it made."""
+
+    @abstractmethod
+    def has_received_interrupt(self, printed: str) -> bool:
+        """Whether the engine says that it is already stopping. A second interrupt would make it give up its state."""
+
+    @abstractmethod
+    def failure_details(self, printed: str) -> FailureDetails:
+        """Find the reason of a failure in the last part of what the engine printed, without colours."""
+
+    @abstractmethod
+    def outputs(self, printed: bytes) -> OutputsRead:
+        """Read the outputs from what the command of the output step printed. Raises ValueError if that is not possible."""
+
+    # ---- its plan
+
+    describes_plans = False
+    """Whether the engine can say what its plan would do to each attribute. Jobs of others have no diff."""
+    has_plan_json = False
+    """Whether hooks can read its plans as JSON; it describes its plans, too. Hooks of others are given the file of the plan only."""
 
     def facts_arguments(self) -> list[str] | None:
         """Return a second command, which prints facts about the plan that was just made; None if that plan's own command wrote
         them to a file, which code that the engine runs could change. What it prints may have secrets in it: it is kept in
         memory only, and not logged. If it fails, the plan fails."""
-        ...
+        return None
 
+    @abstractmethod
     def summarize(self, facts: bytes | None, state: bytes | None) -> PlanSummary:
         """Return what the plan that was just made would do. `facts` is what the command of `facts_arguments` printed; None
         without such a command. `state` is the state that the plan was made from; None if the engine keeps it elsewhere."""
-        ...
 
-    def outputs(self, printed: bytes) -> OutputsRead:
-        """Read the outputs from what the command of the output step printed. Raises ValueError if that is not possible."""
-        ...
+    def description_arguments(self) -> list[str] | None:
+        """Return the command that prints the description of the plan that was just made; None if that plan's own command wrote
+        it to a file. If it is the same command as that of `facts_arguments`, it runs once. Its output is kept in memory only,
+        and not logged."""
+        return None
+
+    def describe(self, printed: bytes) -> "PlanDescription":
+        """Read the description, from what the command printed (nothing without a command). Raises Invalid if that is not possible."""
+        raise NotImplementedError
+
+    def plan_json(self, printed: bytes, mask: "Mask") -> bytes:
+        """Return the plan that was just made as one JSON document, without the values that are sensitive. `printed` is the same as
+        for `describe`; `mask` replaces the secrets that the executor knows in a text. Raises Invalid if that is not possible. It is
+        called in a thread."""
+        raise NotImplementedError
+
+    # ---- its init
+
+    keeps_init = False
+    """Whether `init` need not run again as long as nothing that it reads has changed (ADR 0060). Each of the functions that have
+    to do with it raises Invalid, with the reason, where `init` has to run."""
+
+    def needs_init(self) -> bool:
+        """Whether `init` has something to do for this source."""
+        return True
 
     def is_ready(self) -> bool:
         """Whether everything that `init` fetched is still there, in a workspace that was restored."""
-        ...
+        return True
+
+    def read_by_init(self, flags: Sequence[str], environment: Mapping[str, str]) -> list[str | bytes]:
+        """Return what `init` reads besides the source, the inputs, the flags and the environment. It is called before `init` runs."""
+        raise NotImplementedError
+
+    def made_by_init(self, *, has_our_backend: bool) -> list[InitFile]:
+        """Return the files that `init` made and a later job of the module can use. None of them may hold a secret or a state."""
+        raise NotImplementedError
+
+    def place_init(self, files: Sequence[InitFile]) -> None:
+        """Make the workspace what `init` would make of it."""
+        raise NotImplementedError
+
+    def remove_init(self) -> None:
+        """Remove everything that `init` or `place_init` made."""
+        raise NotImplementedError
+
+    def is_init_missing(self, printed: str) -> bool:
+        """Whether a failed command says that `init` has to run first."""
+        raise NotImplementedError
+
+    def leave_out_damaged(self, printed: str) -> Sequence[str]:
+        """Return the items of the shared cache that this module uses and that are damaged, after a command failed with this output.
+        The next `init` gets them elsewhere, and they are among `missing_downloads` then. It is called in a thread."""
+        return ()
 
     @property
+    def missing_downloads(self) -> Sequence[str]:
+        """What `init` had to download because the shared cache did not have it, as items for `Engine.download`."""
+        return ()
+
+    # ---- its state
+
+    @property
+    @abstractmethod
+    def leftover(self) -> Path:
+        """Where the engine leaves a state that it could not give to its backend: inside the workspace, or in the directory of
+        what the engine produces."""
+
+    @property
+    def state_file(self) -> Path | None:
+        """The file in which the engine keeps its state, in the directory of what the engine produces; None for an engine that
+        reaches the attempt's backend by HTTP.
+
+        If Terracrew holds the state, it is placed in this file before each command. While a mutating command runs, the executor
+        records every content that the engine gives the file. The engine replaces the file as a whole; it is also its `leftover`.
+        """
+        return None
+
+    def initial_state(self) -> bytes:
+        """Return the content of the file for a module without a state."""
+        raise NotImplementedError
+
+    def place_state(self, content: bytes) -> None:
+        """Write the file, and remove what an earlier command left beside it, such as its lock. Links are not followed."""
+        raise NotImplementedError
+
+    def state_warning(self, state: bytes) -> str:
+        """Return a sentence for the log of the plan if the state tells that an earlier change was cut short; otherwise ''."""
+        return ""
+
+    def without_destroyed(self, state: bytes, destroyed: Mapping[str, str]) -> bytes:
+        """Return the state without these resources (address → id), which no longer exist, if the engine can import resources."""
+        return state
+
+    def refused_imports(self, printed: str, addresses: Sequence[str]) -> Sequence[str]:
+        """Return those of these addresses that, as the output of a failed plan tells, could not be imported."""
+        return ()
+
+    # ---- what the isolation allows
+
+    @property
+    @abstractmethod
     def readable_paths(self) -> Sequence[Path]:
         """Paths outside the workspace that the engine has to read and execute."""
-        ...
 
     @property
     def operator_paths(self) -> Sequence[str]:
         """Absolute paths that the operator of this machine set up for the engine, such as its configuration or a mirror. The
         engine may read and execute them as well, except the parts that hold the runner's own files."""
-        ...
-
-    @property
-    def missing_downloads(self) -> Sequence[str]:
-        """What `init` had to download because the shared cache did not have it, as items for `Engine.download`."""
-        ...
-
-    @property
-    def leftover(self) -> Path:
-        """Where the engine leaves a state that it could not give to its backend: inside the workspace, or in the directory of
-        what the engine produces."""
-        ...
-
-    def has_ended_in_order(self, code: int, printed: str) -> bool:
-        """Whether an engine that ended a mutating step like this has saved, or left, everything that it made."""
-        ...
-
-    def has_received_interrupt(self, printed: str) -> bool:
-        """Whether the engine says that it is already stopping. A second interrupt would make it give up its state."""
-        ...
-
-    def failure_details(self, printed: str) -> FailureDetails:
-        """Find the reason of a failure in the last part of what the engine printed, without colours."""
-        ...
+        return ()
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """An engine, as it is registered. It is shared by all attempts and has no state of its own."""
 
-    @property
-    def name(self) -> str: ...
+    name: str
+    steps: frozenset[Step]
+    """The steps that this engine has. Of other steps of a job, only the hooks run; without hooks they are reported as skipped."""
+    configuration_patterns: Sequence[str]
+    """Patterns for the names of configuration files (`*.tf`). A folder without such a file is refused, because many engines would
+    destroy everything that exists there."""
+    validates_in_plan = False
+    """Whether the plan makes all checks of the validate step. That step then runs only for modules that add something to it."""
 
-    @property
-    def steps(self) -> frozenset[Step]:
-        """The steps that this engine has. Of other steps of a job, only the hooks run; without hooks they are reported as skipped."""
-        ...
-
-    @property
-    def configuration_patterns(self) -> Sequence[str]:
-        """Patterns for the names of configuration files (`*.tf`). A folder without such a file is refused, because many
-        engines would destroy everything that exists there."""
-        ...
-
+    @abstractmethod
     def find(self, paths: Sequence[str]) -> FoundEngine:
         """Find the program on this machine, first in these directories. Raises EngineMissing if it is not installed."""
-        ...
 
+    @abstractmethod
     def find_all(self, paths: Sequence[str]) -> Sequence[FoundEngine]:
         """Find every version of the program on this machine, the one that `find` returns first. Returns nothing if there is none."""
-        ...
 
+    @abstractmethod
     def open(self, found: FoundEngine, context: EngineContext) -> EngineSession:
         """Open a session for one attempt. Raises EngineMissing if the program that was found cannot be used."""
-        ...
 
+    @abstractmethod
     def identify_state(self, content: bytes) -> StateIdentity:
         """Read the identity of a state. Raises Invalid if the content is not a state."""
-        ...
 
+    @abstractmethod
     def emptied_state(self, content: bytes) -> bytes:
         """Return the state that replaces this one when the engine deletes its state."""
-        ...
+
+    def sensitive_outputs(self, content: bytes) -> Mapping[str, object]:
+        """Return the values of the sensitive outputs of a state, by name; nothing if they cannot be read. They are masked in the log."""
+        return {}
+
+    def has_lost_changes(self, printed: str) -> bool:
+        """Whether a mutating command that failed and printed this may have changed something that no state records: a plug-in was
+        killed before it answered, for example. `has_ended_in_order` of the session has to consider the same."""
+        return False
 
     async def download(self, item: str, context: DownloadContext) -> bool:
         """Download an item of `missing_downloads` into the shared cache. Returns False if there was nothing to do.
 
         The runner calls this after the attempt. The text of the item may come from a module, so the engine checks it.
         """
-        ...
+        return False
+
+    def drop_damaged(self, context: DownloadContext) -> Sequence[str]:
+        """Remove what a disk has damaged from the shared cache. Returns the items (`download`). It reads the whole cache."""
+        return ()

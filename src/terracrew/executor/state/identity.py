@@ -10,7 +10,7 @@ import msgspec
 
 from terracrew.errors import Invalid
 from terracrew.executor.engines import registry
-from terracrew.executor.engines.contract import HasSensitiveOutputs, ReportsLostChanges, StateIdentity
+from terracrew.executor.engines.contract import StateIdentity
 from terracrew.protocol.events import NOT_IN_OWN_BACKEND
 
 _MAX_PROBLEM_CHARACTERS = 500
@@ -55,8 +55,6 @@ def emptied(engine: str, content: bytes) -> bytes:
 def sensitive_outputs(engine: str, content: bytes) -> dict[str, object]:
     """Return the values of the sensitive outputs of a state. There are none if the engine cannot tell or fails."""
     found = registry.get(engine)
-    if not isinstance(found, HasSensitiveOutputs):
-        return {}
     try:
         return dict(found.sensitive_outputs(content))
     except Exception:  # the code of another package
@@ -67,8 +65,7 @@ def sensitive_outputs(engine: str, content: bytes) -> dict[str, object]:
 def has_lost_changes(engine: str, printed: str) -> bool:
     """Return whether an engine that printed this may have changed something that the state it left does not record."""
     try:
-        found = registry.get(engine)
-        return isinstance(found, ReportsLostChanges) and found.has_lost_changes(printed)
+        return registry.get(engine).has_lost_changes(printed)
     except Exception:  # the code of another package
         _logger.error("the engine %r failed to read its output\n%s", engine, _traceback())
         return True

@@ -10,7 +10,6 @@ from terracrew.attempt import downloads, last_outputs
 from terracrew.engine_rules import flags as engine_flags
 from terracrew.errors import Invalid
 from terracrew.executor.engines import error_summary, plan_file
-from terracrew.executor.engines.contract import DescribesPlans, WarnsAboutStates
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.sources import workspace
 from terracrew.executor.state import identity, leftover
@@ -78,8 +77,7 @@ async def plan(context: StepContext) -> None:
 def _warn(context: StepContext) -> None:
     """Say what the state that a plan is made from tells about an earlier change."""
     session, state = context.session, context.states.current
-    warning = session.state_warning(state) if state and isinstance(session, WarnsAboutStates) else ""
-    if warning:
+    if state and (warning := session.state_warning(state)):
         context.recorder.say(warning)
 
 
@@ -226,7 +224,7 @@ async def _report_plan(context: StepContext) -> None:
     context.has_changes = plan_words.has_changes(msgspec.structs.asdict(summary))
     if hook_plan.is_wanted(context):
         await hook_plan.write(context, await _description(context, facts))
-    if not isinstance(session, DescribesPlans) or not context.has_changes:
+    if not session.describes_plans or not context.has_changes:
         return
     try:
         await context.plan_diffs.record(session.describe, await _description(context, facts))
@@ -240,7 +238,6 @@ async def _report_plan(context: StepContext) -> None:
 async def _description(context: StepContext, facts: bytes | None) -> bytes:
     """Return what the engine prints to describe the plan. These are often the facts that it has printed already."""
     session = context.session
-    assert isinstance(session, DescribesPlans)
     arguments = session.description_arguments()
     if arguments is None:
         return b""

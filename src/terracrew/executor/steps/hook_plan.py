@@ -10,7 +10,6 @@ import os
 
 from terracrew.errors import Conflict, TooLarge
 from terracrew.executor.engines import plan_file
-from terracrew.executor.engines.contract import HasPlanJson
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.spec import Step, StepHook
 
@@ -23,24 +22,22 @@ def is_wanted(context: StepContext) -> bool:
     """Whether a hook of this job, or of a job that applies its plan, reads the plan as JSON."""
     change = Step.DESTROY if context.spec.is_destroying else Step.APPLY
     hooks = context.spec.hooks
-    return any(_sees_plan(each) and each.step in (Step.PLAN, change) for each in hooks) and isinstance(
-        context.session, HasPlanJson
-    )
+    is_read = any(_sees_plan(each) and each.step in (Step.PLAN, change) for each in hooks)
+    return is_read and context.session.has_plan_json
 
 
 async def write(context: StepContext, description: bytes) -> None:
     """Write the JSON of the plan that was just made, from what the engine printed to describe it."""
-    session, size = context.session, len(description)
-    assert isinstance(session, HasPlanJson)
+    size = len(description)
     if size > _MAX_DESCRIPTION_BYTES:
         raise TooLarge(
             f"the engine describes this plan in {size:,} bytes. At most {_MAX_DESCRIPTION_BYTES:,} can be given to hooks"
         )
-    context.plan_json_sha256 = await asyncio.to_thread(_write, context, session, description)
+    context.plan_json_sha256 = await asyncio.to_thread(_write, context, description)
 
 
-def _write(context: StepContext, session: HasPlanJson, description: bytes) -> str:
-    content = session.plan_json(description, context.recorder.redactor.mask_text)
+def _write(context: StepContext, description: bytes) -> str:
+    content = context.session.plan_json(description, context.recorder.redactor.mask_text)
     with open(os.open(context.files.plan_json, _NEW_FILE, 0o600), "wb") as file:
         file.write(content)
     return hashlib.sha256(content).hexdigest()

@@ -2,7 +2,6 @@
 
 import shlex
 
-from terracrew.executor.engines.contract import ImportsResources
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.spec import Step
 
@@ -13,14 +12,14 @@ def prepare_state(context: StepContext) -> None:
     """Take what the earlier attempt destroyed out of the state that the engine reads, where it created something in its place."""
     state, session = context.states.current, context.session
     destroyed = {each.address: each.destroyed_id for each in context.spec.imports if each.destroyed_id}
-    if state and destroyed and isinstance(session, ImportsResources):
+    if state and destroyed:
         context.states.current = session.without_destroyed(state, destroyed)
 
 
 def hint(context: StepContext, step: Step, printed: str) -> str:
     """Return which resources a failed plan could not import and how to leave them out; '' if that is not why it failed."""
     spec, session = context.spec, context.session
-    if step is not Step.PLAN or not spec.imports or not isinstance(session, ImportsResources):
+    if step is not Step.PLAN or not spec.imports:
         return ""
     refused = session.refused_imports(printed, [each.address for each in spec.imports])
     if not refused:

@@ -11,10 +11,7 @@ from terracrew.executor import backend_credentials
 from terracrew.executor.engines import engine_user, registry
 from terracrew.executor.engines.contract import (
     ApiAccess,
-    DeclaresInputs,
-    EncryptsInputs,
     EngineContext,
-    HasStateFile,
     StateAccess,
 )
 from terracrew.executor.isolation.source_rules import SourceConfinement
@@ -74,18 +71,17 @@ async def fetch_state(context: StepContext) -> None:
 
 def place_state(context: StepContext) -> None:
     """Write the current state to the file in which the engine keeps it, if it does that."""
-    session, content = context.session, state_to_place(context)
-    if context.state_file and content is not None and isinstance(session, HasStateFile):
-        session.place_state(content)
+    content = state_to_place(context)
+    if context.state_file and content is not None:
+        context.session.place_state(content)
         context.state_file.placed(content)
 
 
 def state_to_place(context: StepContext) -> bytes | None:
     """Return what the file with the state contains before a command; None for an engine that has no such file."""
-    session = context.session
-    if context.state_file is None or not isinstance(session, HasStateFile):
+    if context.state_file is None:
         return None
-    return context.states.current or session.initial_state()
+    return context.states.current or context.session.initial_state()
 
 
 def write_inputs(context: StepContext) -> None:
@@ -93,12 +89,12 @@ def write_inputs(context: StepContext) -> None:
         context.recorder.say(f"The extra file {path} replaces the one of the source")
     inputs, session = _inputs(context), context.session
     is_ours = context.spec.backend == "terracrew"
-    secret = secret_inputs(inputs, context.spec.secrets) if is_ours and isinstance(session, EncryptsInputs) else {}
+    secret = secret_inputs(inputs, context.spec.secrets) if is_ours and session.encrypts_inputs else {}
     others = {name: value for name, value in inputs.items() if name not in secret}
     session.prepare(others, has_our_backend=is_ours)
     context.inputs = inputs
     _set_environment(context)
-    if secret and isinstance(session, EncryptsInputs):
+    if secret:
         session.encrypt_inputs(secret, context.env)
 
 
@@ -135,9 +131,9 @@ def _inputs(context: StepContext) -> dict[str, Any]:
         for each in spec.definitions
         if each.target == "variable"
     }
-    if not spec.inherited or not isinstance(session, DeclaresInputs):
+    if not spec.inherited or (declared := session.declared_inputs()) is None:
         return inputs
-    unknown = set(spec.inherited) - set(session.declared_inputs())
+    unknown = set(spec.inherited) - set(declared)
     return {name: value for name, value in inputs.items() if name not in unknown}
 
 
@@ -226,8 +222,8 @@ def _open_session(context: StepContext, folder: Path) -> None:
             context.memory_mb,
         ),
     )
-    if isinstance(session, HasStateFile) and context.spec.backend == "terracrew":
-        context.state_file = StateFile(session.state_file, context.files.produced)
+    if context.spec.backend == "terracrew" and (file := session.state_file) is not None:
+        context.state_file = StateFile(file, context.files.produced)
 
 
 def _remove_leftover(context: StepContext) -> None:

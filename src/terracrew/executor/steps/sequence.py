@@ -7,7 +7,6 @@ import msgspec
 
 from terracrew.errors import TerracrewError
 from terracrew.executor.engines import error_summary
-from terracrew.executor.engines.contract import KeepsInit, LeavesOutDamage, MayNeedNoInit, ValidatesInPlan
 from terracrew.executor.engines.error_summary import EngineFailure
 from terracrew.executor.steps import (
     engine_command,
@@ -106,14 +105,11 @@ class Steps:
 
     def _is_checked_by_plan(self, step: Step) -> bool:
         """Whether the plan repeats everything that the step does."""
-        engine = self._context.engine
-        is_repeated = isinstance(engine, ValidatesInPlan) and engine.validates_in_plan
-        return step is Step.VALIDATE and is_repeated and not self._has_addition(step)
+        return step is Step.VALIDATE and self._context.engine.validates_in_plan and not self._has_addition(step)
 
     def _is_init_unnecessary(self) -> bool:
         """Whether `init` has nothing to do."""
-        session = self._context.session
-        if self._has_addition(Step.INIT) or not isinstance(session, MayNeedNoInit) or session.needs_init():
+        if self._has_addition(Step.INIT) or self._context.session.needs_init():
             return False
         self._recorder.say("Init is skipped: this program has nothing to install")
         return True
@@ -201,11 +197,9 @@ class Steps:
         The workspace is warm at most once, and a damaged download is left out afterwards, so this does not go on for ever.
         """
         context, session = self._context, self._context.session
-        if step not in (Step.INIT, Step.VALIDATE, Step.PLAN) or not isinstance(session, KeepsInit):
+        if step not in (Step.INIT, Step.VALIDATE, Step.PLAN) or not session.keeps_init:
             return ""
-        if isinstance(session, LeavesOutDamage) and (
-            damaged := await asyncio.to_thread(session.leave_out_damaged, printed)
-        ):
+        if damaged := await asyncio.to_thread(session.leave_out_damaged, printed):
             return f"{', '.join(damaged)} is damaged in the cache of this runner"
         if context.kept_from is not None and session.is_init_missing(printed):
             return "something that init gets is missing in the warm workspace"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from terracrew.errors import Invalid
-from terracrew.executor.engines.contract import KeepsInit
+from terracrew.executor.engines.contract import EngineSession
 from terracrew.executor.sources import workspace
 from terracrew.executor.steps import definitions
 from terracrew.executor.steps.context import StepContext
@@ -31,13 +31,13 @@ _log = logging.getLogger("terracrew.executor")
 def enter(context: StepContext) -> bool:
     """Make the workspace warm before `init` would run. Returns False if `init` has to run."""
     settings, session, spec = context.start.warm, context.session, context.spec
-    if settings is None or not isinstance(session, KeepsInit):
+    if settings is None or not session.keeps_init:
         return False
     if context.plan_attempt is not None or any(each.step == Step.INIT for each in spec.hooks):
         return False
     cache = WarmCache(settings)
     try:
-        name = cache.name_of(_read_by_init(context, session))
+        name = cache.name_of(_read_by_init(context))
         if spec.is_fresh:
             cache.remove(name)
             return False
@@ -55,7 +55,7 @@ def enter(context: StepContext) -> bool:
     return True
 
 
-def _place(session: KeepsInit, entry: KeptInit) -> bool:
+def _place(session: EngineSession, entry: KeptInit) -> bool:
     try:
         session.place_init(entry.files)
     except (Invalid, OSError) as error:
@@ -68,7 +68,7 @@ def _place(session: KeepsInit, entry: KeptInit) -> bool:
 def keep(context: StepContext) -> None:
     """Keep what `init` has made just now, if a later job can use it."""
     settings, session = context.start.warm, context.session
-    if settings is None or not context.init_name or not isinstance(session, KeepsInit):
+    if settings is None or not context.init_name:
         return
     try:
         files = session.made_by_init(has_our_backend=context.spec.backend == "terracrew")
@@ -83,7 +83,6 @@ def leave(context: StepContext) -> bool:
     """Make the workspace cold, after what `init` made, now or earlier, turned out to be of no use. What the next `init` makes is not
     kept: the module has run something here. Returns False if that is not possible, because of what the module did to its workspace."""
     settings, session = context.start.warm, context.session
-    assert isinstance(session, KeepsInit)
     if settings is not None and context.init_name:
         WarmCache(settings).remove(context.init_name)
     context.kept_from = None
@@ -96,7 +95,7 @@ def leave(context: StepContext) -> bool:
     return True
 
 
-def _read_by_init(context: StepContext, session: KeepsInit) -> Iterator[str | bytes]:
+def _read_by_init(context: StepContext) -> Iterator[str | bytes]:
     """Yield everything that decides what `init` makes."""
     spec, start = context.spec, context.start
     flags = spec.flags.get(Step.INIT, [])
@@ -114,7 +113,7 @@ def _read_by_init(context: StepContext, session: KeepsInit) -> Iterator[str | by
     yield _encoded({name: value for name, value in start.environment.items() if name not in passed_over})
     defined = {each.name: definitions.text(each, spec, context.resolved) for each in spec.definitions}
     yield _encoded(spec.environment | defined)
-    yield from session.read_by_init(flags, context.env)
+    yield from context.session.read_by_init(flags, context.env)
 
 
 def _encoded(value: object) -> bytes:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from terracrew import plugins
 from terracrew.executor.engines import registry
-from terracrew.executor.engines.contract import ChecksDownloads, DownloadContext
+from terracrew.executor.engines.contract import DownloadContext
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class DownloadCache:
         for name in plugins.names(plugins.ENGINES):
             try:
                 engine = registry.get(name)
-                if not isinstance(engine, ChecksDownloads) or type(engine) in checked:
+                if type(engine) in checked:
                     continue
                 checked.add(type(engine))
                 damaged = await asyncio.to_thread(engine.drop_damaged, self._context)

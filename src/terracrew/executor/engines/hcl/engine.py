@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from terracrew.executor.engines.contract import DownloadContext, EngineContext, StateIdentity
+from terracrew.executor.engines.contract import DownloadContext, Engine, EngineContext, StateIdentity
 from terracrew.executor.engines.hcl import failure, plugins, provider_download, state
 from terracrew.executor.engines.hcl.dialect import Dialect
 from terracrew.executor.engines.hcl.session import HclSession
@@ -12,7 +12,7 @@ from terracrew.toolchains import discovery
 from terracrew.toolchains.discovery import FoundEngine
 
 
-class HclEngine:
+class HclEngine(Engine):
     steps = frozenset(Step)
     validates_in_plan = True
 

@@ -11,7 +11,14 @@ import msgspec
 from terracrew.engine_rules import variables
 from terracrew.errors import Conflict, Invalid
 from terracrew.executor.engines import go_collector, plan_summary
-from terracrew.executor.engines.contract import ApiAccess, EngineContext, FailureDetails, InitFile, StateAccess
+from terracrew.executor.engines.contract import (
+    ApiAccess,
+    EngineContext,
+    EngineSession,
+    FailureDetails,
+    InitFile,
+    StateAccess,
+)
 from terracrew.executor.engines.hcl import (
     backend_blocks,
     declared_variables,
@@ -52,7 +59,8 @@ class _PrintedOutput(msgspec.Struct):
     sensitive: bool = False
 
 
-class HclSession:
+class HclSession(EngineSession):
+    describes_plans = has_plan_json = keeps_init = True
     orderly_exit_codes = frozenset({0, 1})
     """A failed apply ends with 1. Go's own fatal errors end with 2, and a panic with 11."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from terracrew.executor.engines.contract import DownloadContext, EngineContext, StateIdentity
+from terracrew.executor.engines.contract import Engine, EngineContext, StateIdentity
 from terracrew.executor.engines.pulumi import checkpoint, failure
 from terracrew.executor.engines.pulumi.session import PulumiSession
 from terracrew.protocol.spec import Step
@@ -13,7 +13,7 @@ from terracrew.toolchains.discovery import FoundEngine
 NAME = "pulumi"
 
 
-class PulumiEngine:
+class PulumiEngine(Engine):
     name = NAME
     steps = frozenset(Step) - {Step.VALIDATE}
     """Pulumi has no command that only checks a program: its preview does that."""
@@ -36,9 +36,6 @@ class PulumiEngine:
 
     def has_lost_changes(self, printed: str) -> bool:
         return failure.has_lost_changes(printed)
-
-    async def download(self, item: str, context: DownloadContext) -> bool:  # noqa: ARG002  (operators install plug-ins)
-        return False
 
 
 ENGINE = PulumiEngine()

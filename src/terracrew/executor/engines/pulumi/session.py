@@ -12,7 +12,7 @@ import msgspec
 from terracrew.attempt.engine_directory import read_produced
 from terracrew.errors import Conflict
 from terracrew.executor.engines import go_collector, plan_summary
-from terracrew.executor.engines.contract import ApiAccess, EngineContext, FailureDetails, StateAccess
+from terracrew.executor.engines.contract import ApiAccess, EngineContext, EngineSession, FailureDetails, StateAccess
 from terracrew.executor.engines.pulumi import (
     checkpoint,
     described_preview,
@@ -38,7 +38,9 @@ _MAX_ORDERLY_CODE = 9
 _DESTROY_PLAN = b"Destroys every resource of the state that the plan was made from.\n"
 
 
-class PulumiSession:
+class PulumiSession(EngineSession):
+    describes_plans = has_plan_json = encrypts_inputs = True
+
     def __init__(self, found: FoundEngine, context: EngineContext) -> None:
         if specs.is_too_old(specs.PULUMI, found.version):
             raise specs.too_old(specs.PULUMI, found.version, found.path)
@@ -155,15 +157,9 @@ class PulumiSession:
 
     # ---- what its commands said
 
-    def facts_arguments(self) -> list[str] | None:
-        return None
-
     def summarize(self, facts: bytes | None, state: bytes | None) -> PlanSummary:  # noqa: ARG002  (a file has the facts)
         count = None if state is None else checkpoint.identify(state).resources
         return plan_summary.summarize(event_facts.read(self._events), count)
-
-    def description_arguments(self) -> None:
-        return None
 
     def describe(self, printed: bytes) -> PlanDescription:  # noqa: ARG002  (a file has the description)
         return described_preview.read(self._events, is_destroying=self._is_destroying)
@@ -182,9 +178,6 @@ class PulumiSession:
         if not self.state_file.exists():  # the module has a backend of its own: which are secret is not known here
             return set(values)
         return checkpoint.secret_outputs(read_produced(self.state_file, MAX_STATE_BYTES))
-
-    def is_ready(self) -> bool:
-        return True
 
     def has_ended_in_order(self, code: int, printed: str) -> bool:
         return code == 0 or (0 < code <= _MAX_ORDERLY_CODE and not failure.has_lost_changes(printed))
@@ -205,7 +198,3 @@ class PulumiSession:
     def operator_paths(self) -> Sequence[str]:
         home = plugins.operator_home(self._context.runner_environment)
         return [str(home / "plugins"), str(home / "bin")] if home else []
-
-    @property
-    def missing_downloads(self) -> Sequence[str]:
-        return ()
