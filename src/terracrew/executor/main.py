@@ -45,7 +45,6 @@ from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import GitSource
 from terracrew.protocol.start import ExecutorStart
 from terracrew.source_rules import configurations
-from terracrew.system import procfs
 from terracrew.toolchains import discovery
 
 SIGTERM_REASON = "the executor was told to end by SIGTERM (the host is shutting down, or its service was stopped)"
