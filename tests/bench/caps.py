@@ -8,12 +8,12 @@ from typing import LiteralString
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db import Database, open_database
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import service as groups
 from terracrew.server.jobs import store
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.server.scheduling import explain
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.tree.groups import service as groups
 from tests.bench import large
 from tests.bench.figures import median, percentile
 from tests.bench.filled_server import Env

@@ -12,7 +12,6 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.fleet_jobs import store as fleet_store
 from terracrew.server.fleet_jobs.model import FleetJobType, NewFleetJob
-from terracrew.server.groups import service as groups
 from terracrew.server.identity.access import role_store
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store
@@ -21,6 +20,7 @@ from terracrew.server.identity.people.sessions import person
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.rollouts import store as rollouts
 from terracrew.server.rollouts.model import Rollout, RolloutRunner, RolloutRunnerStatus, RolloutStatus
+from terracrew.server.tree.groups import service as groups
 from terracrew.testing.clock import ShiftedClock
 
 DAY_SECONDS = 86_400.0

@@ -13,7 +13,7 @@ import pytest
 import urllib3
 
 from terracrew.server.http.streams import MAX_STREAMS
-from terracrew.server.inputs import checks
+from terracrew.server.tree.inputs import checks
 from tests.e2e import modules
 from tests.e2e.people import everything
 from tests.e2e.system import System, eventually, running

@@ -13,7 +13,6 @@ import pytest
 from terracrew.server.app import attach, build, close, make_unattached_app
 from terracrew.server.context import Server
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups.service import ensure_organization
 from terracrew.server.http.request import App
 from terracrew.server.identity.access import role_store
 from terracrew.server.identity.first_start import first_start
@@ -21,6 +20,7 @@ from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import sessions, store
 from terracrew.server.metrics import token as metrics_token
 from terracrew.server.principals.model import Principal
+from terracrew.server.tree.groups.service import ensure_organization
 from terracrew.settings.server import ServerSettings
 from terracrew.testing.clock import ShiftedClock
 

@@ -13,11 +13,11 @@ from terracrew.server.jobs.lost_resources.search import MAX_ATTEMPTS, LostResour
 from terracrew.server.jobs.triggers import Triggers
 from terracrew.server.supervise import FailedRows
 from tests.server.hub.hub_clients import Hub
-from tests.server.inputs.places import SOURCE
-from tests.server.inputs.references import apply, refer
 from tests.server.jobs.lost_resources.cut_short_attempts import LINES, cut_short, printed
 from tests.server.jobs.waiting_jobs import Waiting
 from tests.server.simulated_runner import SimulatedRunner
+from tests.server.tree.inputs.places import SOURCE
+from tests.server.tree.inputs.references import apply, refer
 
 pytestmark = pytest.mark.feature("O6.damaged")
 

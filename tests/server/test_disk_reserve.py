@@ -11,7 +11,7 @@ from terracrew.server.disk_reserve import DiskReserve, DiskSpace, measure
 from tests.e2e.simulated_runner import batch
 from tests.server.application import Application
 from tests.server.hub.hub_clients import Hub
-from tests.server.modules.packed_modules import packed
+from tests.server.tree.modules.packed_modules import packed
 
 FULL = DiskSpace(free_bytes=40_000_000, total_bytes=100_000_000_000)
 

@@ -15,8 +15,6 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.context import Server
 from terracrew.server.db import Database, open_database
 from terracrew.server.fleet_process.link import FleetLink
-from terracrew.server.groups.quotas import Quotas
-from terracrew.server.groups.service import ensure_organization
 from terracrew.server.history.points import History
 from terracrew.server.http.streams import Streams
 from terracrew.server.hub.notify import TOPICS, HubNotifier
@@ -29,8 +27,6 @@ from terracrew.server.jobs.attempts.claims import ClaimGroup, claims
 from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.jobs.create import creator
 from terracrew.server.jobs.reaper import Reaper
-from terracrew.server.modules import service as modules
-from terracrew.server.modules.model import NewModule
 from terracrew.server.objects import Objects, open_objects
 from terracrew.server.principals.model import Principal
 from terracrew.server.rollouts.planning import RolloutRules
@@ -43,6 +39,10 @@ from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.scheduling.standing_claims import NewJobClaims
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.supervise import Tasks
+from terracrew.server.tree.groups.quotas import Quotas
+from terracrew.server.tree.groups.service import ensure_organization
+from terracrew.server.tree.modules import service as modules
+from terracrew.server.tree.modules.model import NewModule
 from terracrew.settings.server import ServerSettings
 from terracrew.testing.clock import ManualClock
 from tests.stateful.faulty_database import TIMEOUT_SECONDS, Cut, Faulty, LostConnections, RefusedCommit, patient

@@ -14,12 +14,12 @@ from terracrew.server.jobs.apply_plan import ApplyPlan
 from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.jobs.model import CHOSEN, Job, JobStatus
-from terracrew.server.modules import service as modules
-from terracrew.server.modules.model import ModuleChange
 from terracrew.server.runners import service as runners
 from terracrew.server.runners.model import RunnerChange
 from terracrew.server.runners.removal import service as removal
 from terracrew.server.state import quarantine
+from terracrew.server.tree.modules import service as modules
+from terracrew.server.tree.modules.model import ModuleChange
 from tests.stateful import rules
 from tests.stateful.faulty_database import patient
 from tests.stateful.server_under_test import KEYS, ROOTS, ServerUnderTest

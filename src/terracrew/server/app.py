@@ -35,8 +35,6 @@ from terracrew.server.db import open_database
 from terracrew.server.fleet_jobs.handlers import FleetHandlers, HandlersByPlace
 from terracrew.server.fleet_jobs.model import FleetJobType
 from terracrew.server.fleet_process.link import FleetLink
-from terracrew.server.groups.quotas import Quotas
-from terracrew.server.groups.service import ensure_organization
 from terracrew.server.history.points import FILE_NAME, History
 from terracrew.server.http import problem
 from terracrew.server.http.authentication import AuthenticationMiddleware
@@ -65,6 +63,8 @@ from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.scheduling.standing_claims import NewJobClaims
 from terracrew.server.secrets.keyring import Keyring, open_keyring
 from terracrew.server.supervise import Tasks
+from terracrew.server.tree.groups.quotas import Quotas
+from terracrew.server.tree.groups.service import ensure_organization
 from terracrew.settings.server import ServerSettings
 from terracrew.system import durable
 

@@ -20,7 +20,6 @@ from terracrew.server.db.seam import Database
 from terracrew.server.disk_reserve import DiskReserve
 from terracrew.server.fleet_jobs.handlers import FleetHandlers
 from terracrew.server.fleet_process.link import FleetLink
-from terracrew.server.groups.quotas import Quotas
 from terracrew.server.history.points import History
 from terracrew.server.http.counts import Counts
 from terracrew.server.http.streams import Streams
@@ -48,6 +47,7 @@ from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.diff_process import DiffProcess
 from terracrew.server.supervise import Tasks
+from terracrew.server.tree.groups.quotas import Quotas
 from terracrew.server.uploads.service import Staging
 from terracrew.settings.server import ServerSettings
 

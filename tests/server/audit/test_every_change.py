@@ -14,9 +14,9 @@ from tests.server.dashboard.company.kept_plans import kept_plan, planned_group
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.company.seed import approval, company
 from tests.server.dashboard.visitor import Visitor, logged_in
-from tests.server.modules.packed_modules import packed
 from tests.server.releases.release_rows import new_release, wheel
 from tests.server.runners.connected import connect
+from tests.server.tree.modules.packed_modules import packed
 
 API = "/api/v1"
 SOURCE = {"kind": "local", "path": "/srv/sources/m"}

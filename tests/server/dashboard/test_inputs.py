@@ -4,7 +4,7 @@ import pytest
 
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
-from tests.server.inputs.places import SECRET, put, put_secret, tree
+from tests.server.tree.inputs.places import SECRET, put, put_secret, tree
 
 
 @pytest.mark.feature("J6.inputs", "J6.secrets", "U6.tree")

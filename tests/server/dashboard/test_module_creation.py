@@ -6,10 +6,10 @@ import re
 import pytest
 
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups.service import ensure_organization
+from terracrew.server.tree.groups.service import ensure_organization
 from tests.server.application import Application
 from tests.server.dashboard.visitor import Visitor, logged_in, visitor
-from tests.server.modules.packed_modules import packed
+from tests.server.tree.modules.packed_modules import packed
 
 pytestmark = [pytest.mark.feature("U6.tree"), pytest.mark.usefixtures("jobs")]
 HERE = "/dashboard/modules/create"

@@ -9,16 +9,16 @@ from terracrew.errors import Conflict
 from terracrew.plan_diff import document
 from terracrew.plan_diff.document import PlanDescription
 from terracrew.protocol.events import Output, PlanDescribed, PlanSummary
-from terracrew.server.inputs import trigger_store
 from terracrew.server.jobs import create
 from terracrew.server.jobs.triggers import Triggers
+from terracrew.server.tree.inputs import trigger_store
 from terracrew.testing.deliveries import DONE, RUNNING, fact
 from tests.plan_diff.plans import planned, unmasked
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
-from tests.server.inputs.places import SOURCE
-from tests.server.inputs.references import apply, refer
 from tests.server.simulated_runner import SimulatedRunner
+from tests.server.tree.inputs.places import SOURCE
+from tests.server.tree.inputs.references import apply, refer
 
 
 @pytest.mark.feature("J6.triggers", "U6.tree")

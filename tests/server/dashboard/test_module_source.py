@@ -4,7 +4,7 @@ import pytest
 
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
-from tests.server.modules.packed_modules import packed
+from tests.server.tree.modules.packed_modules import packed
 
 pytestmark = pytest.mark.feature("J5.git")
 URL = "https://git.example.com/acme/network.git"

@@ -4,7 +4,7 @@ import pytest
 
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
-from tests.server.inputs.places import tree
+from tests.server.tree.inputs.places import tree
 
 SCRIPT = "#!/bin/sh\necho <checked>\n"
 HOSTILE = '#!/bin/sh\n"><script>alert(1)</script>{{7*7}}\n'

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 STORES: dict[str, tuple[str, ...]] = {
     "api_tokens": ("identity/people/store.py",),
-    "archives": ("modules/store.py",),
+    "archives": ("tree/modules/store.py",),
     "assignments": ("assignments/store.py",),
     "attempt_inputs": ("jobs/input_store.py",),
-    "step_settings": ("step_settings/store.py",),
+    "step_settings": ("tree/step_settings/store.py",),
     "attempts": ("jobs/attempt_store.py", "jobs/attempts/claim_store.py"),
     "audit": ("audit/store.py",),
     "cloud_identities": ("cloud_identities/store.py",),
@@ -23,11 +23,11 @@ STORES: dict[str, tuple[str, ...]] = {
     "fleet_steps": ("fleet_jobs/store.py",),
     "group_run_modules": ("group_runs/store.py",),
     "group_runs": ("group_runs/store.py",),
-    "groups": ("groups/store.py",),
+    "groups": ("tree/groups/store.py",),
     "held_modules": ("history/store.py",),
     "history": ("history/store.py",),
     "holds": ("history/store.py",),
-    "inputs": ("inputs/store.py",),
+    "inputs": ("tree/inputs/store.py",),
     "instance_engines": ("engines/store.py",),
     "instance_updates": ("runner_updates/store.py",),
     "instances": ("connections/store.py",),
@@ -37,12 +37,12 @@ STORES: dict[str, tuple[str, ...]] = {
     "log_chunks": ("logs/store.py",),
     "log_objects": ("logs/store.py",),
     "lost_resources": ("jobs/lost_resources/store.py",),
-    "modules": ("modules/store.py",),
+    "modules": ("tree/modules/store.py",),
     "notes": ("jobs/attempt_store.py",),
     "object_deletions": ("retention/store.py",),
     "once_tokens": ("once_tokens/store.py",),
     "one_time_links": ("identity/people/store.py",),
-    "organizations": ("groups/store.py", "groups/organization_store.py"),
+    "organizations": ("tree/groups/store.py", "tree/groups/organization_store.py"),
     "outputs": ("state/store.py",),
     "plan_diffs": ("jobs/plans/diff_store.py",),
     "plans": ("jobs/plans/store.py",),
@@ -65,8 +65,8 @@ STORES: dict[str, tuple[str, ...]] = {
     "signing_keys": ("identity/keys/store.py",),
     "states": ("state/store.py",),
     "steps": ("jobs/attempt_store.py",),
-    "trigger_problems": ("inputs/trigger_store.py",),
-    "triggered_modules": ("inputs/trigger_store.py",),
+    "trigger_problems": ("tree/inputs/trigger_store.py",),
+    "triggered_modules": ("tree/inputs/trigger_store.py",),
     "trust_policies": ("identity/federation/store.py",),
     "uploads": ("uploads/store.py",),
     "users": ("identity/people/store.py",),
@@ -229,7 +229,7 @@ READERS = (
     _reader("history/store.py", "modules", "a hold holds every module; `modules` is above `history`"),
     _reader("identity/access/role_store.py", "modules", "a role leads to its module; `modules` is above `identity`"),
     _reader(
-        "groups/store.py", "modules", "a group and a module cannot have the same path; `modules` is above `groups`"
+        "tree/groups/store.py", "modules", "a group and a module cannot have the same path; `modules` is above `groups`"
     ),
     _reader("logs/reads.py", "attempts jobs", "the row of an attempt says how long its log is; `jobs` is above `logs`"),
     _reader(
@@ -238,7 +238,9 @@ READERS = (
         "the row of an attempt says which of its log has moved; `jobs` is above `logs`",
     ),
     _reader(
-        "modules/reads.py", "jobs states", "a module with a history is deleted only by force; both packages are above"
+        "tree/modules/reads.py",
+        "jobs states",
+        "a module with a history is deleted only by force; both packages are above",
     ),
     _reader(
         "runners/store.py",

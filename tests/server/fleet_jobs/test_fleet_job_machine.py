@@ -15,8 +15,8 @@ from terracrew.server.fleet_jobs.model import (
     FleetLine,
     FleetStep,
 )
-from terracrew.server.groups import store as groups
 from terracrew.server.principals.model import SYSTEM
+from terracrew.server.tree.groups import store as groups
 from tests.server.fleet_jobs.fleet_rows import FleetRows, owner
 
 pytestmark = pytest.mark.feature("W4.fleet")

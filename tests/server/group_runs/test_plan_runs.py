@@ -9,9 +9,9 @@ from terracrew.server.group_runs.loop import GroupRuns
 from terracrew.testing.deliveries import RUNNING, fact
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
-from tests.server.inputs.places import SOURCE
-from tests.server.inputs.references import refer
 from tests.server.simulated_runner import SimulatedRunner
+from tests.server.tree.inputs.places import SOURCE
+from tests.server.tree.inputs.references import refer
 
 pytestmark = pytest.mark.feature("J6.groups", "J8.plan-first")
 RUNS = "/api/v1/groups/team/runs"

@@ -11,10 +11,10 @@ from terracrew.server.group_runs.loop import GroupRuns
 from terracrew.server.jobs.triggers import Triggers
 from terracrew.testing.deliveries import RUNNING, fact
 from tests.server.application import Application
-from tests.server.inputs.places import SOURCE, put_secret
-from tests.server.inputs.references import finish, refer
 from tests.server.jobs.waiting_jobs import waiting
 from tests.server.simulated_runner import SimulatedRunner
+from tests.server.tree.inputs.places import SOURCE, put_secret
+from tests.server.tree.inputs.references import finish, refer
 
 pytestmark = pytest.mark.feature("J6.groups")
 RUNS = "/api/v1/groups/team/runs"

@@ -16,8 +16,8 @@ from terracrew.server.connections import socket as hub_socket
 from terracrew.server.connections.withheld import WithheldJobs
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.jobs import service
-from terracrew.server.modules import removal
 from terracrew.server.retention.deletion import remove_deleted
+from terracrew.server.tree.modules import removal
 from terracrew.testing.transactions import until_blocked
 from tests.server.application import on_one
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Hub, on_postgres, ref_of, refusal

@@ -14,7 +14,6 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.api import routes
 from terracrew.server.api.access.context import AccessCall, AccessContext
 from terracrew.server.db import Database, Tx
-from terracrew.server.groups import service as groups
 from terracrew.server.http.authentication import AuthenticationMiddleware
 from terracrew.server.http.problem import HANDLERS
 from terracrew.server.http.request import App
@@ -25,6 +24,7 @@ from terracrew.server.identity.people import service, sessions, store
 from terracrew.server.principals.model import SYSTEM, Principal, Role
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.tree.groups import service as groups
 from terracrew.settings.server import ServerSettings
 from terracrew.testing.deliveries import RUNNING, delivery
 from terracrew.testing.job_rows import JobRows

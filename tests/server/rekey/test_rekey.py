@@ -12,11 +12,7 @@ from terracrew.protocol.events import Output, OutputsRead, PlanDescribed
 from terracrew.server.app import build, close
 from terracrew.server.context import Server
 from terracrew.server.db import lease
-from terracrew.server.inputs import sealing
-from terracrew.server.inputs.effective import JobContent
 from terracrew.server.jobs import job_inputs
-from terracrew.server.modules import contents, module_key
-from terracrew.server.modules.contents import Content
 from terracrew.server.process import builtin
 from terracrew.server.rekey import key_holders, progress, service
 from terracrew.server.rekey.inventory import COLUMNS, FOLDERS, LAST, key_of
@@ -24,6 +20,10 @@ from terracrew.server.rekey.service import Rekey
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.starts import service as starts
 from terracrew.server.state.model import MAX_INLINE_BYTES
+from terracrew.server.tree.inputs import sealing
+from terracrew.server.tree.inputs.effective import JobContent
+from terracrew.server.tree.modules import contents, module_key
+from terracrew.server.tree.modules.contents import Content
 from terracrew.testing.deliveries import DONE, fact
 from tests.server.application import Application, on_one, open_application
 from tests.server.secrets.earlier_ciphertexts import sealed_by_an_earlier_version

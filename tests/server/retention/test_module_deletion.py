@@ -8,9 +8,9 @@ import pytest
 
 from terracrew.server.db.seam import Tx
 from terracrew.server.logs.mover import Mover
-from terracrew.server.modules import removal
 from terracrew.server.retention import deletion, objects
 from terracrew.server.state.model import MAX_INLINE_BYTES
+from terracrew.server.tree.modules import removal
 from terracrew.testing.deliveries import DONE, RUNNING, log
 from tests.server.simulated_runner import SimulatedRunner
 

@@ -18,9 +18,9 @@ from terracrew.server.retention.rules import RULES
 from terracrew.settings.server import ServerSettings
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, log
-from tests.server.modules.packed_modules import packed
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner, watching
 from tests.server.state.stored_states import applied, content
+from tests.server.tree.modules.packed_modules import packed
 
 DAY_SECONDS = 86400.0
 ALL = RetentionPolicy(logs_days=90, states_days=90, states_count=3, archives_days=90)

@@ -22,10 +22,10 @@ from terracrew.server.jobs.attempts.claim_store import ClaimRequest
 from terracrew.server.jobs.attempts.claims import ClaimGroup, ClaimWon
 from terracrew.server.jobs.create import NotClaimedAhead
 from terracrew.server.jobs.model import Job
-from terracrew.server.modules.model import Module
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.scheduling.standing_claims import NewJobClaims, as_waiting
+from terracrew.server.tree.modules.model import Module
 from terracrew.testing.job_rows import KEYS, Instance, JobRows
 from tests.server.scheduling.recorded_offers import OfferRecorder
 from tests.server.scheduling.selection_rows import build, connected, delete_all, insert_job

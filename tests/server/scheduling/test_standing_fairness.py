@@ -19,9 +19,9 @@ from terracrew.server.jobs import store
 from terracrew.server.jobs.attempts.claims import ClaimGroup, ClaimWon
 from terracrew.server.jobs.create import NotClaimedAhead
 from terracrew.server.jobs.model import Job
-from terracrew.server.modules.model import Module
 from terracrew.server.scheduling import open_offers
 from terracrew.server.scheduling.standing_claims import NewJobClaims
+from terracrew.server.tree.modules.model import Module
 from terracrew.testing.job_rows import KEYS, SOURCE, Instance, JobRows
 from terracrew.testing.rows import insert
 from tests.server.scheduling.recorded_offers import OfferRecorder

@@ -9,9 +9,9 @@ from terracrew.protocol.uploads import PART_BYTES
 from terracrew.server.uploads import service
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import RUNNING
-from tests.server.modules.packed_modules import packed
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 from tests.server.state.stored_states import content
+from tests.server.tree.modules.packed_modules import packed
 
 LARGE = content(1, 3 << 20)
 

@@ -27,13 +27,13 @@ from terracrew.server.deployments.model import CloudDeployment
 from terracrew.server.fleet_jobs import reads as fleet_reads
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, NewFleetJob
-from terracrew.server.groups import service as groups
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases import store as releases
 from terracrew.server.runners import service as runners
 from terracrew.server.runners import views
 from terracrew.server.runners.model import NewRunner, Runner, RunnerChange
+from terracrew.server.tree.groups import service as groups
 
 FORCE = "force"
 """The word in the specification of a DESTROY_WORKER that does not wait for jobs."""

@@ -8,9 +8,9 @@ from msgspec import UNSET, UnsetType
 from terracrew.clouds.model import Architecture, CloudKind, DeploymentSettings
 from terracrew.server.deployments.model import CloudInstance, DeploymentStatus
 from terracrew.server.fleet_jobs.model import FleetJob
-from terracrew.server.groups.model import Description
 from terracrew.server.runners.model import RunnerView
 from terracrew.server.tags import Tags
+from terracrew.server.tree.groups.model import Description
 
 
 class NewCloudRunner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

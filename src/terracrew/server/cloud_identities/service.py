@@ -20,13 +20,13 @@ from terracrew.server.cloud_identities import reads, rules, store
 from terracrew.server.cloud_identities.model import IdentityChange, IdentityRecord, NewIdentity
 from terracrew.server.cloud_identities.reads import RunnerOfIdentity
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.groups import organizations
-from terracrew.server.groups import service as groups
-from terracrew.server.groups import tree_path as paths
 from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.tree.groups import organizations
+from terracrew.server.tree.groups import service as groups
+from terracrew.server.tree.groups import tree_path as paths
 
 MAX_IDENTITIES = 200
 """For each organization."""

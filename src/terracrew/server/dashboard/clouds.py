@@ -14,7 +14,7 @@ from terracrew.protocol.cloud import (
     GcpIdentity,
     VaultIdentity,
 )
-from terracrew.server.groups.clouds import CloudChange
+from terracrew.server.tree.groups.clouds import CloudChange
 
 CLOUDS: Mapping[CloudName, type[msgspec.Struct]] = {
     "aws": AwsIdentity,

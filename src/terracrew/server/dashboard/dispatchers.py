@@ -6,9 +6,9 @@ import msgspec
 
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.server.dashboard import forms
-from terracrew.server.groups.dispatchers import DispatcherChange, PlaceChoice
-from terracrew.server.groups.model import Group
-from terracrew.server.modules.model import Module
+from terracrew.server.tree.groups.dispatchers import DispatcherChange, PlaceChoice
+from terracrew.server.tree.groups.model import Group
+from terracrew.server.tree.modules.model import Module
 from terracrew.wording import dispatcher_words
 
 _PREFIX = "dispatcher_"

@@ -8,13 +8,13 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.search import patterns
 from terracrew.server.jobs import reads, service
 from terracrew.server.jobs.model import Job, JobStatus
-from terracrew.server.modules import reads as module_reads
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads as runner_reads
 from terracrew.server.runners import service as runners
 from terracrew.server.runners.model import RunnerStatus
+from terracrew.server.tree.modules import reads as module_reads
 
 MAX_FIRST_JOBS = 3
 """The steps are shown until more jobs than this have succeeded, so that people see the last one turn to done."""

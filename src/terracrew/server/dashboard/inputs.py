@@ -13,17 +13,17 @@ from terracrew.server.dashboard import forms, place_words, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import level_reads
-from terracrew.server.groups.model import Group
 from terracrew.server.http.request import tree_path
-from terracrew.server.inputs import service
-from terracrew.server.inputs.model import InputPlace, InputView, NewInput, OutputReference, Target
-from terracrew.server.modules import output_references, places
-from terracrew.server.modules import service as modules
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.tree.groups import level_reads
+from terracrew.server.tree.groups.model import Group
+from terracrew.server.tree.inputs import service
+from terracrew.server.tree.inputs.model import InputPlace, InputView, NewInput, OutputReference, Target
+from terracrew.server.tree.modules import output_references, places
+from terracrew.server.tree.modules import service as modules
 from terracrew.wording import typed_values
 
 HERE = "/dashboard/inputs"

@@ -7,7 +7,7 @@ import msgspec
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import MAX_LIMIT_SECONDS, JobLimits, Step
 from terracrew.server.dashboard import forms
-from terracrew.server.groups.limits import LimitsChange
+from terracrew.server.tree.groups.limits import LimitsChange
 from terracrew.wording import durations, limit_words
 
 _BETWEEN_STEPS = re.compile(r"[,\s]+")

@@ -17,12 +17,8 @@ from terracrew.server.dashboard.module_signs import Drift
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.inputs import dependencies
-from terracrew.server.inputs.dependencies import Dependency
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.jobs.plans.diff_store import StoredDiff
-from terracrew.server.modules import reads as module_reads
-from terracrew.server.modules.model import Module
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -31,6 +27,10 @@ from terracrew.server.state import importing, reads, resources
 from terracrew.server.state import service as states
 from terracrew.server.state.resources import ResourcePage, ResourceRow
 from terracrew.server.state.service import KeptState, outputs_context
+from terracrew.server.tree.inputs import dependencies
+from terracrew.server.tree.inputs.dependencies import Dependency
+from terracrew.server.tree.modules import reads as module_reads
+from terracrew.server.tree.modules.model import Module
 
 MAX_VERSIONS = 10
 MAX_DEPENDENCIES = 50

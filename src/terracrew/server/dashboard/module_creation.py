@@ -16,16 +16,16 @@ from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.source_fields import SourceField, SourceFields
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import reads as group_reads
-from terracrew.server.groups import service as groups
-from terracrew.server.groups import tree_path
-from terracrew.server.modules import archives, service
-from terracrew.server.modules.model import Module, NewModule
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service as runners
 from terracrew.server.tags import MAX_TAG_CHARACTERS, MAX_TAGS, Tags
+from terracrew.server.tree.groups import reads as group_reads
+from terracrew.server.tree.groups import service as groups
+from terracrew.server.tree.groups import tree_path
+from terracrew.server.tree.modules import archives, service
+from terracrew.server.tree.modules.model import Module, NewModule
 
 HERE = "/dashboard/modules"
 MAX_GROUPS = 300

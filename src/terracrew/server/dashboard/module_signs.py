@@ -8,16 +8,16 @@ from terracrew.errors import TerracrewError
 from terracrew.plan_diff.document import DiffQuery
 from terracrew.server.dashboard.context import DashboardContext
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.inputs import trigger_reads
 from terracrew.server.jobs import reads
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.jobs.plans import diff_store
 from terracrew.server.jobs.plans.diff_store import StoredDiff
-from terracrew.server.modules.model import Module
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb, Visible
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import plan_diff
+from terracrew.server.tree.inputs import trigger_reads
+from terracrew.server.tree.modules.model import Module
 
 MAX_HOLDING = 5
 """How many of the modules that a module waits for are named."""

@@ -12,11 +12,11 @@ from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.source_fields import SourceField, SourceFields
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import level_reads
-from terracrew.server.groups.model import Group
-from terracrew.server.modules import archives, service
-from terracrew.server.modules.model import Module, ModuleChange
 from terracrew.server.principals.authorize import Verb
+from terracrew.server.tree.groups import level_reads
+from terracrew.server.tree.groups.model import Group
+from terracrew.server.tree.modules import archives, service
+from terracrew.server.tree.modules.model import Module, ModuleChange
 
 HERE = "/dashboard/modules"
 

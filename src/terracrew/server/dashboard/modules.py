@@ -36,16 +36,10 @@ from terracrew.server.dashboard.steps import StepsPanel
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.groups import level_reads
-from terracrew.server.groups.model import Group
 from terracrew.server.http.request import tree_path
-from terracrew.server.inputs import dependencies
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.jobs.model import Job, JobStatus, Lock
-from terracrew.server.modules import output_references, places, policy, reads, service
-from terracrew.server.modules.model import Module
-from terracrew.server.modules.reads import NO_FILTER, ModuleFilter
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -60,6 +54,12 @@ from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import resources
 from terracrew.server.state import service as state_service
 from terracrew.server.state.resources import Resources
+from terracrew.server.tree.groups import level_reads
+from terracrew.server.tree.groups.model import Group
+from terracrew.server.tree.inputs import dependencies
+from terracrew.server.tree.modules import output_references, places, policy, reads, service
+from terracrew.server.tree.modules.model import Module
+from terracrew.server.tree.modules.reads import NO_FILTER, ModuleFilter
 from terracrew.wording import approval_words
 
 HERE = "/dashboard/modules"

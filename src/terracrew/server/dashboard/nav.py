@@ -6,7 +6,6 @@ import msgspec
 
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.groups import reads
 from terracrew.server.history import store as holds
 from terracrew.server.identity.access import organizations
 from terracrew.server.principals import authorize
@@ -14,6 +13,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service as runners
 from terracrew.server.runs import to_approve
+from terracrew.server.tree.groups import reads
 
 MAX_COUNTED = 999
 """A larger count is shown as `999+`."""

@@ -9,10 +9,10 @@ from terracrew.server.dashboard import render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import level_reads
-from terracrew.server.groups.model import Group
-from terracrew.server.modules.model import Module
 from terracrew.server.state import importing
+from terracrew.server.tree.groups import level_reads
+from terracrew.server.tree.groups.model import Group
+from terracrew.server.tree.modules.model import Module
 
 HERE = "/dashboard/modules"
 

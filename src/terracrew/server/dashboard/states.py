@@ -13,11 +13,11 @@ from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.modules import service as modules
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.state import comparison, importing, quarantine, reads
+from terracrew.server.tree.modules import service as modules
 
 PAGE_ROWS = 50
 

@@ -13,17 +13,17 @@ from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import level_reads
-from terracrew.server.groups.model import Group
 from terracrew.server.http.request import tree_path
-from terracrew.server.inputs.model import InputPlace
-from terracrew.server.modules import places, step_settings
-from terracrew.server.modules import service as modules
-from terracrew.server.modules.step_settings import StepPlace
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.step_settings.model import NewStepSettings, StepSettings
+from terracrew.server.tree.groups import level_reads
+from terracrew.server.tree.groups.model import Group
+from terracrew.server.tree.inputs.model import InputPlace
+from terracrew.server.tree.modules import places, step_settings
+from terracrew.server.tree.modules import service as modules
+from terracrew.server.tree.modules.step_settings import StepPlace
+from terracrew.server.tree.step_settings.model import NewStepSettings, StepSettings
 
 HERE = "/dashboard/steps"
 STEPS = [step for step in Step if step.is_hookable]

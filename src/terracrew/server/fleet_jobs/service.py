@@ -10,11 +10,11 @@ from terracrew.server.fleet_jobs import decide, reads, store
 from terracrew.server.fleet_jobs.handlers import FleetHandlers, handler_of
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobView, FleetLine, NewFleetJob
 from terracrew.server.fleet_jobs.reads import FleetJobFilter
-from terracrew.server.groups import store as groups
 from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.tree.groups import store as groups
 
 
 async def create(tx: Tx, who: Principal, new: NewFleetJob) -> FleetJob:

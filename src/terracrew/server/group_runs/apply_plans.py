@@ -6,13 +6,13 @@ from terracrew.errors import Conflict, TerracrewError
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.group_runs import service, store
 from terracrew.server.group_runs.model import GroupRun, RunModule
-from terracrew.server.groups import service as groups
 from terracrew.server.jobs import store as jobs
 from terracrew.server.jobs.apply_plan import Apply, ApplyPlan
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import plan_offers
+from terracrew.server.tree.groups import service as groups
 
 
 class AppliedPlan(msgspec.Struct, frozen=True):

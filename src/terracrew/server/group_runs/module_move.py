@@ -3,11 +3,11 @@
 from terracrew.errors import Conflict
 from terracrew.server.db.seam import Tx
 from terracrew.server.group_runs import store
-from terracrew.server.groups import service as groups
-from terracrew.server.modules import moving, service
-from terracrew.server.modules.model import Module
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.tree.groups import service as groups
+from terracrew.server.tree.modules import moving, service
+from terracrew.server.tree.modules.model import Module
 
 
 async def move(tx: Tx, who: Principal, reference: str, to: str) -> Module:

@@ -17,19 +17,19 @@ from terracrew.server.group_runs.model import (
     RunModuleView,
     RunType,
 )
-from terracrew.server.groups import service as groups
-from terracrew.server.groups.model import Group
-from terracrew.server.inputs import dependency_reads
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import store as jobs
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.jobs.plans import decide_plan
-from terracrew.server.modules import reads as modules
 from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import plan_offers, reasons
+from terracrew.server.tree.groups import service as groups
+from terracrew.server.tree.groups.model import Group
+from terracrew.server.tree.inputs import dependency_reads
+from terracrew.server.tree.modules import reads as modules
 
 MAX_MODULES = 1_000
 """The most modules that a run can have."""

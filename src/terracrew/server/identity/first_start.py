@@ -3,12 +3,12 @@
 from terracrew.errors import Conflict
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.groups import service as groups
 from terracrew.server.identity.access import role_store
 from terracrew.server.identity.people import service as people
 from terracrew.server.identity.people import store
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.secrets import credentials
+from terracrew.server.tree.groups import service as groups
 
 
 async def first_start(db: Database, organization: str = "default") -> str | None:

@@ -9,19 +9,19 @@ from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.protocol.spec import JobType
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.groups.quotas import Quotas
 from terracrew.server.jobs import approvals, create, decide, service, store
 from terracrew.server.jobs.attempts import claim_store, claims, contact, received_states
 from terracrew.server.jobs.create import JobRequest
 from terracrew.server.jobs.model import GivenApproval, Job, Plan
 from terracrew.server.jobs.plans import approver_rules, approvers, decide_plan
 from terracrew.server.jobs.plans import store as plan_store
-from terracrew.server.modules import policy
-from terracrew.server.modules import service as modules
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.tree.groups.quotas import Quotas
+from terracrew.server.tree.modules import policy
+from terracrew.server.tree.modules import service as modules
 
 _CHANGED = (
     "an input, a hook, a flag or another setting of the module has changed since the plan of job {number} was made: "

@@ -17,14 +17,14 @@ from terracrew.server.jobs.lost_resources.imports import ImportLost, Imports
 from terracrew.server.jobs.model import GivenApproval, Job, Plan, plain
 from terracrew.server.jobs.plans import approver_rules, approvers, decide_plan
 from terracrew.server.jobs.plans import store as plan_store
-from terracrew.server.modules import policy
-from terracrew.server.modules import service as modules
-from terracrew.server.modules.model import Module
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.supervise import FailedRows
+from terracrew.server.tree.modules import policy
+from terracrew.server.tree.modules import service as modules
+from terracrew.server.tree.modules.model import Module
 
 MAX_OVERDUE = 100
 """The most overdue plans that are handled in one step."""

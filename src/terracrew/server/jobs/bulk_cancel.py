@@ -12,14 +12,14 @@ from terracrew.protocol.messages import CancelMode
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import rows_to
-from terracrew.server.groups import service as groups
 from terracrew.server.jobs import cancelable_reads, decide, store
 from terracrew.server.jobs.cancelable_reads import CancelSelection
 from terracrew.server.jobs.model import Job, JobStatus
-from terracrew.server.modules import service as modules
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.tree.groups import service as groups
+from terracrew.server.tree.modules import service as modules
 
 MAX_PER_REQUEST = 500
 MAX_PER_TRANSACTION = 100

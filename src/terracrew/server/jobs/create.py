@@ -14,24 +14,24 @@ from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.protocol.spec import ImportedResource, JobLimits, JobType, Source
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.groups import limits as group_limits
-from terracrew.server.groups import store as groups
-from terracrew.server.groups.limits import LimitsChange
-from terracrew.server.groups.quotas import Quotas
-from terracrew.server.inputs import checks as input_checks
-from terracrew.server.inputs.effective import JobContent
 from terracrew.server.jobs import job_inputs, priorities, service, store
 from terracrew.server.jobs.lost_resources.imports import ImportLost, Imports
 from terracrew.server.jobs.model import Job, JobStatus
-from terracrew.server.modules import job_settings
-from terracrew.server.modules import service as modules
-from terracrew.server.modules.job_settings import JobSettings
-from terracrew.server.modules.model import Module, Priority
 from terracrew.server.objects import Objects
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.tree.groups import limits as group_limits
+from terracrew.server.tree.groups import store as groups
+from terracrew.server.tree.groups.limits import LimitsChange
+from terracrew.server.tree.groups.quotas import Quotas
+from terracrew.server.tree.inputs import checks as input_checks
+from terracrew.server.tree.inputs.effective import JobContent
+from terracrew.server.tree.modules import job_settings
+from terracrew.server.tree.modules import service as modules
+from terracrew.server.tree.modules.job_settings import JobSettings
+from terracrew.server.tree.modules.model import Module, Priority
 
 
 class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

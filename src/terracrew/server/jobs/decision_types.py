@@ -6,7 +6,7 @@ import msgspec
 
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.jobs.model import Attempt, Job, Plan
-from terracrew.server.modules.model import DestroyLimits
+from terracrew.server.tree.modules.model import DestroyLimits
 
 
 def hold_ref(hold_id: str) -> AttemptRef:

@@ -8,16 +8,16 @@ import msgspec
 from terracrew.masking import names
 from terracrew.protocol.spec import ImportedResource
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.inputs import effective, sealing
-from terracrew.server.inputs import reads as input_reads
-from terracrew.server.inputs.effective import GivenInputs, JobContent
-from terracrew.server.inputs.model import PlacedInput, UsedInput
 from terracrew.server.jobs import input_store, module_outputs
 from terracrew.server.jobs.model import Job
-from terracrew.server.modules import module_key
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import store as state_store
-from terracrew.server.step_settings.model import StepSettings
+from terracrew.server.tree.inputs import effective, sealing
+from terracrew.server.tree.inputs import reads as input_reads
+from terracrew.server.tree.inputs.effective import GivenInputs, JobContent
+from terracrew.server.tree.inputs.model import PlacedInput, UsedInput
+from terracrew.server.tree.modules import module_key
+from terracrew.server.tree.step_settings.model import StepSettings
 
 MAX_GIVEN_BYTES = 2 << 20
 """The largest total of the inputs of one job. A grant has a bounded size, and it also holds the state and the source."""

@@ -12,7 +12,7 @@ from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import JobLimits, JobType, Source, Step
-from terracrew.server.groups.model import Interrupted
+from terracrew.server.tree.groups.model import Interrupted
 from terracrew.wording import escapes
 
 

@@ -2,12 +2,12 @@
 
 from terracrew.errors import Conflict
 from terracrew.server.db.seam import Tx
-from terracrew.server.inputs import dependencies
 from terracrew.server.jobs import module_outputs
-from terracrew.server.modules import service as modules
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.tree.inputs import dependencies
+from terracrew.server.tree.modules import service as modules
 from terracrew.wording import dependency_words
 
 

@@ -8,14 +8,14 @@ import msgspec
 from terracrew.masking import names
 from terracrew.protocol.events import Output
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.inputs import reads as input_reads
-from terracrew.server.inputs import sealing
-from terracrew.server.inputs import store as input_store
-from terracrew.server.inputs.effective import OutputValue
-from terracrew.server.inputs.model import PlacedInput
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import service as states
 from terracrew.server.state import store as state_store
+from terracrew.server.tree.inputs import reads as input_reads
+from terracrew.server.tree.inputs import sealing
+from terracrew.server.tree.inputs import store as input_store
+from terracrew.server.tree.inputs.effective import OutputValue
+from terracrew.server.tree.inputs.model import PlacedInput
 
 _outputs = msgspec.json.Decoder(dict[str, Output])
 

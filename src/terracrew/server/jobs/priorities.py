@@ -7,11 +7,11 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import service, store
 from terracrew.server.jobs.model import Job, JobStatus
-from terracrew.server.modules import service as modules
-from terracrew.server.modules.model import Module, Priority
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.tree.modules import service as modules
+from terracrew.server.tree.modules.model import Module, Priority
 
 MAX_OPERATOR_PRIORITY = 10
 """Everybody who may run a module's jobs may choose priorities up to this one, or up to the module's own if it is higher.

@@ -15,10 +15,10 @@ from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.jobs import attempt_store, decide, reads, store
 from terracrew.server.jobs.decide import Decision
 from terracrew.server.jobs.model import Attempt, Job, Lock
-from terracrew.server.modules import reads as module_reads
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.tree.modules import reads as module_reads
 
 
 class Owned(msgspec.Struct, frozen=True):

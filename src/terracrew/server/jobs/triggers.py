@@ -7,15 +7,15 @@ from terracrew.errors import Damaged, NotFound, TerracrewError
 from terracrew.logging import get_logger
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.inputs import trigger_reads, trigger_store
 from terracrew.server.jobs import create, job_inputs, store
 from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.jobs.model import Job
-from terracrew.server.modules import service as modules
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.supervise import FailedRows
+from terracrew.server.tree.inputs import trigger_reads, trigger_store
+from terracrew.server.tree.modules import service as modules
 
 POLL_SECONDS = 0.5
 """How often modules that wait for their turn are looked at."""

@@ -9,15 +9,15 @@ from typing import Any, LiteralString
 
 from terracrew.server.db.seam import Param, Row
 from terracrew.server.identity.keys import signing
-from terracrew.server.inputs import sealing as input_sealing
 from terracrew.server.jobs import job_inputs
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.plans import diffs
-from terracrew.server.modules import module_key
 from terracrew.server.secrets import keyring as master_key
 from terracrew.server.starts import service as starts
 from terracrew.server.state import content
 from terracrew.server.state import service as states
+from terracrew.server.tree.inputs import sealing as input_sealing
+from terracrew.server.tree.modules import module_key
 
 Contexts = tuple[str, ...]
 """The context that a ciphertext is bound to, and the earlier one if it has changed."""

@@ -15,9 +15,9 @@ from terracrew.server.jobs.lost_resources import store as lost_resource_store
 from terracrew.server.jobs.plans import diff_store
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.logs import store as log_store
-from terracrew.server.modules import store as modules
 from terracrew.server.retention import objects
 from terracrew.server.state import store as state_store
+from terracrew.server.tree.modules import store as modules
 
 BATCH_ROWS = 200
 """Rows that one statement deletes; fewer if they have more than `batches.MAX_BYTES` together."""

@@ -9,12 +9,12 @@ import msgspec
 
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import rows_to
-from terracrew.server.groups import quota_reads
 from terracrew.server.objects import Objects
 from terracrew.server.retention import kept_plans, orphans, passes, usage_reads
 from terracrew.server.retention.passes import LastRun
 from terracrew.server.retention.policy import RetentionPolicy, Tally
 from terracrew.server.retention.rules import RULES
+from terracrew.server.tree.groups import quota_reads
 
 MAX_LARGEST_MODULES = 10
 

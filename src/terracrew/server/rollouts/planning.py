@@ -5,8 +5,6 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import service as groups
-from terracrew.server.groups import tree_path
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -21,6 +19,8 @@ from terracrew.server.rollouts.updaters import Updaters
 from terracrew.server.rollouts.waves import WaveCandidate
 from terracrew.server.runners import outdated
 from terracrew.server.runners import service as runners
+from terracrew.server.tree.groups import service as groups
+from terracrew.server.tree.groups import tree_path
 from terracrew.source_rules.version_ranges import parse_version
 
 

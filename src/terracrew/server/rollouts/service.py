@@ -7,7 +7,6 @@ from terracrew.errors import Conflict, Forbidden, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs.model import FleetJob
-from terracrew.server.groups import service as groups
 from terracrew.server.paging import Page, cursor
 from terracrew.server.paging import start as start_after
 from terracrew.server.principals import authorize
@@ -33,6 +32,7 @@ from terracrew.server.rollouts.planning import RolloutPlan, RolloutRules
 from terracrew.server.rollouts.views import RolloutReader
 from terracrew.server.runners import outdated
 from terracrew.server.runners import service as runners
+from terracrew.server.tree.groups import service as groups
 
 MAX_NAMED_RUNNERS = 20
 """How many paths the audit log names of the runners of a roll-out."""

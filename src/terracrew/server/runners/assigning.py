@@ -4,8 +4,8 @@ from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.assignments import store as assignments
 from terracrew.server.assignments.model import PlaceKind
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups.tree_path import is_within
 from terracrew.server.runners.model import Runner
+from terracrew.server.tree.groups.tree_path import is_within
 
 
 async def assign(tx: Tx, runner: Runner, place_id: str, kind: PlaceKind, organization_id: str, path: str) -> bool:

@@ -11,8 +11,8 @@ from terracrew.protocol.dispatcher_choice import OfferedDispatcher
 from terracrew.protocol.messages import Installation
 from terracrew.server.assignments.model import PlaceKind
 from terracrew.server.connections.configuration import UNCONFIGURED, Configuration, ConfigurationChange
-from terracrew.server.groups.model import Description
 from terracrew.server.tags import Tags
+from terracrew.server.tree.groups.model import Description
 
 SILENCE_SECONDS = 60.0
 """An instance without a heartbeat for this long counts as offline."""

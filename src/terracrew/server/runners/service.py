@@ -12,9 +12,6 @@ from terracrew.server.audit import service as audit
 from terracrew.server.connections import configuration
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store as deployments
-from terracrew.server.groups import service as groups
-from terracrew.server.groups import tree_path as paths
-from terracrew.server.groups.model import Group
 from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
@@ -33,6 +30,9 @@ from terracrew.server.runners.shared import rules
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.credentials import Secret
 from terracrew.server.tags import normalized
+from terracrew.server.tree.groups import service as groups
+from terracrew.server.tree.groups import tree_path as paths
+from terracrew.server.tree.groups.model import Group
 
 CLOUD_TOKEN_SECONDS = 10 * 365 * 24 * 3600.0
 

@@ -5,10 +5,10 @@ import msgspec
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import explain as access
 from terracrew.server.identity.access.explain import Explanation
-from terracrew.server.modules import policy
-from terracrew.server.modules import service as modules
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.tree.modules import policy
+from terracrew.server.tree.modules import service as modules
 
 
 async def explain(tx: Tx, who: Principal, principal: str, verb: Verb, path: str) -> Explanation:

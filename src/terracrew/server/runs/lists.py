@@ -12,7 +12,6 @@ from terracrew.server.db.statements.fragments import instance_name, runner_path
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import reads, store
 from terracrew.server.jobs.model import JobStatus
-from terracrew.server.modules import service as modules
 from terracrew.server.paging import Page
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -20,6 +19,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
 from terracrew.server.runs.model import JobListed
 from terracrew.server.runs.reasons import Watch
+from terracrew.server.tree.modules import service as modules
 
 
 class Query(msgspec.Struct, frozen=True):

@@ -9,21 +9,21 @@ from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
-from terracrew.server.groups import dispatchers, level_reads
-from terracrew.server.groups.inheritance import ApprovalRule
-from terracrew.server.inputs import dependencies
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.jobs.model import JobStatus, Lock
-from terracrew.server.modules import policy
-from terracrew.server.modules import reads as module_reads
-from terracrew.server.modules.model import Module
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report, held_lock, holds, placement, reads
 from terracrew.server.runs.held_lock import HeldLock
 from terracrew.server.runs.holds import ModuleHold
 from terracrew.server.runs.model import AttemptReport
 from terracrew.server.runs.placement import Placement
+from terracrew.server.tree.groups import dispatchers, level_reads
+from terracrew.server.tree.groups.inheritance import ApprovalRule
+from terracrew.server.tree.inputs import dependencies
+from terracrew.server.tree.modules import policy
+from terracrew.server.tree.modules import reads as module_reads
+from terracrew.server.tree.modules.model import Module
 
 MAX_QUARANTINED = 100
 """How many states in quarantine one view of a module shows."""

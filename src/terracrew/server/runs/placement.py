@@ -3,8 +3,8 @@
 import msgspec
 
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.groups import level_reads
 from terracrew.server.runs import reads
+from terracrew.server.tree.groups import level_reads
 
 
 class RunningLimit(msgspec.Struct, frozen=True):

@@ -5,10 +5,10 @@ from typing import LiteralString
 
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.fragments import IS_OPEN_JOB, instance_name, only_destroys, runner_path
-from terracrew.server.inputs import reads as input_reads
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
+from terracrew.server.tree.inputs import reads as input_reads
 
 _PLACEMENT: LiteralString = (
     f"{runner_path('modules')} AS pinned_runner_path, modules.runner_instance_name, modules.tags, modules.group_id"

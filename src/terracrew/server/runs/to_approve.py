@@ -12,12 +12,12 @@ from terracrew.server.jobs.decision_types import ApproverStanding, hold_ref
 from terracrew.server.jobs.model import GivenApproval, queued_by
 from terracrew.server.jobs.plans import approver_rules, approvers
 from terracrew.server.jobs.plans import store as plan_store
-from terracrew.server.modules import policy
-from terracrew.server.modules.policy import ModulePolicy
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import holds, reads
+from terracrew.server.tree.modules import policy
+from terracrew.server.tree.modules.policy import ModulePolicy
 
 
 class AwaitingJob(msgspec.Struct, frozen=True):

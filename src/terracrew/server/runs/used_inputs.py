@@ -3,14 +3,14 @@
 import msgspec
 
 from terracrew.server.db.seam import Tx
-from terracrew.server.inputs import effective
-from terracrew.server.inputs import reads as input_reads
-from terracrew.server.inputs.model import UsedInput
 from terracrew.server.jobs import job_inputs
 from terracrew.server.jobs.model import Job
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.tree.inputs import effective
+from terracrew.server.tree.inputs import reads as input_reads
+from terracrew.server.tree.inputs.model import UsedInput
 
 
 class JobInput(UsedInput, frozen=True, kw_only=True, omit_defaults=False):

@@ -10,15 +10,15 @@ import msgspec
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import STEPS_OF, JobType, Source, Step
 from terracrew.server.db.seam import Database, Row, Tx
-from terracrew.server.inputs import dependencies
 from terracrew.server.jobs import attempt_store, service, store
 from terracrew.server.jobs.decision_types import hold_ref
 from terracrew.server.jobs.model import CHOSEN, Attempt, Job, JobStatus, Lock, Plan, StepRow
 from terracrew.server.jobs.plans import approver_rules, approvers, decide_plan, destruction
 from terracrew.server.jobs.plans import store as plan_store
-from terracrew.server.modules import policy
 from terracrew.server.runs import attempt_report, held_lock, holds, placement, reads, reasons, summary
 from terracrew.server.runs.model import AttemptReport, JobView, LapsedApproval
+from terracrew.server.tree.inputs import dependencies
+from terracrew.server.tree.modules import policy
 
 MAX_QUICK_ATTEMPTS = 20
 """The view of a job with more attempts than this is not read on the event loop."""

@@ -12,12 +12,12 @@ from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.server.db.kept import KeptAnswers
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.groups import reads as group_reads
 from terracrew.server.jobs import queue_reads
 from terracrew.server.runners import crew_reads
 from terracrew.server.runners.seat_reads import available
 from terracrew.server.scheduling import select
 from terracrew.server.scheduling.select import Tier
+from terracrew.server.tree.groups import reads as group_reads
 
 _choice = msgspec.json.Decoder(DispatcherChoice)
 SHARED = ""

@@ -10,12 +10,12 @@ from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, only_destroys
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.history.store import IS_HELD
-from terracrew.server.inputs import reads as input_reads
 from terracrew.server.jobs.queue_reads import first_of_module
 from terracrew.server.runners import eligibility
 from terracrew.server.runners.eligibility import GRACE_SECONDS
 from terracrew.server.scheduling.assignment_view import groups_above
 from terracrew.server.scheduling.queue import Waiting
+from terracrew.server.tree.inputs import reads as input_reads
 
 PAGE_ROWS = 200
 """The rows of one read. SQLite is read on the event loop, and this many rows take a millisecond."""

@@ -12,15 +12,15 @@ from terracrew.errors import Unavailable
 from terracrew.logging import get_logger
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import tree_path
 from terracrew.server.jobs import store
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.server.jobs.attempts.claims import ClaimGroup, ClaimWon
 from terracrew.server.jobs.create import NotClaimedAhead
 from terracrew.server.jobs.model import Job, JobStatus
-from terracrew.server.modules.model import Module
 from terracrew.server.scheduling.queue import Waiting
+from terracrew.server.tree.groups import tree_path
+from terracrew.server.tree.modules.model import Module
 
 Send = Callable[[RunnerSession, ClaimWon], None]
 TakeBack = Callable[[ClaimRequest], None]

@@ -13,13 +13,13 @@ from terracrew.errors import Conflict, Invalid, Locked
 from terracrew.protocol.events import MAX_STATE_BYTES, Count, Line, StateFact
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.modules import service as modules
-from terracrew.server.modules import store as module_store
-from terracrew.server.modules.model import Module, ModuleChange
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.state import content, object_names, quarantine, reads, resources, store
 from terracrew.server.state.model import Received, State
+from terracrew.server.tree.modules import service as modules
+from terracrew.server.tree.modules import store as module_store
+from terracrew.server.tree.modules.model import Module, ModuleChange
 from terracrew.server.uploads import service as uploads
 from terracrew.server.uploads.service import Body, Staging
 

@@ -6,11 +6,11 @@ from terracrew import ids
 from terracrew.errors import Conflict, Locked, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.modules import service as modules
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.state import reads, store
 from terracrew.server.state.model import State
+from terracrew.server.tree.modules import service as modules
 
 _KEPT_ELSEWHERE = (
     "the module keeps its state in a backend of its own: if it is needed, push it there, and then discard it here"

@@ -8,11 +8,11 @@ import msgspec
 from terracrew import ids
 from terracrew.protocol.events import OutputsRead
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.modules import store as modules
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import store
 from terracrew.server.state.model import Received, State
 from terracrew.server.state.store import StoredState
+from terracrew.server.tree.modules import store as modules
 
 KeptState: TypeAlias = StoredState
 """A state with its content, as it is stored."""

@@ -3,8 +3,8 @@
 import pytest
 
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups.service import ensure_organization
 from terracrew.server.identity.access import role_store
+from terracrew.server.tree.groups.service import ensure_organization
 from tests.server.application import Application
 from tests.server.dashboard.visitor import Visitor, logged_in
 

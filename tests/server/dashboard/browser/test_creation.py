@@ -6,13 +6,13 @@ import pytest
 from playwright.async_api import Page, expect
 
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups.service import ensure_organization
 from terracrew.server.identity.access import roles
 from terracrew.server.identity.people import sessions, store
 from terracrew.server.principals.model import Role
+from terracrew.server.tree.groups.service import ensure_organization
 from tests.server.dashboard.browser.looks import look
 from tests.server.dashboard.company.stage import Stage
-from tests.server.modules.packed_modules import packed
+from tests.server.tree.modules.packed_modules import packed
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
 

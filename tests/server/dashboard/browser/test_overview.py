@@ -7,10 +7,10 @@ from playwright.async_api import Browser, Page, expect
 
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups.service import ensure_organization
 from terracrew.server.identity.access import role_store
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store
+from terracrew.server.tree.groups.service import ensure_organization
 from tests.conftest import DATABASES
 from tests.server.dashboard.browser.looks import look
 from tests.server.dashboard.company.rows import Company

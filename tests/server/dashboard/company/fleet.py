@@ -7,8 +7,8 @@ from terracrew.server.db.seam import Database
 from terracrew.server.fleet_jobs import decide, service, store
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, NewFleetJob
 from terracrew.server.fleet_jobs.writing import AttemptLog
-from terracrew.server.groups import store as groups
 from terracrew.server.principals.model import SYSTEM
+from terracrew.server.tree.groups import store as groups
 
 ROLE = "arn:aws:iam::123456789012:role/terracrew-burst-task"
 TASK = "arn:aws:ecs:eu-central-1:123456789012:task/terracrew/5d0f8a21b7"

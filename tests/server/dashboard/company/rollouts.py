@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 from terracrew import ids
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.groups import store as groups
 from terracrew.server.rollouts import store
 from terracrew.server.rollouts.model import Rollout, RolloutRunner, RolloutRunnerStatus, RolloutStatus
+from terracrew.server.tree.groups import store as groups
 
 _S = RolloutRunnerStatus
 PIP = "/opt/terracrew/bin/python -m pip install --upgrade 'terracrew==1.5.0'"

@@ -10,8 +10,8 @@ from terracrew.protocol.hooks import Hook
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.step_settings import store as step_settings
-from terracrew.server.step_settings.model import NewStepSettings
+from terracrew.server.tree.step_settings import store as step_settings
+from terracrew.server.tree.step_settings.model import NewStepSettings
 from tests.server.dashboard.company import contents
 from tests.server.dashboard.company.cloud import cloud_identities
 from tests.server.dashboard.company.rows import Company

@@ -5,8 +5,8 @@ import pytest
 from terracrew.server.group_runs.loop import GroupRuns
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
-from tests.server.inputs.places import tree, tree_again
-from tests.server.inputs.references import APP, NETWORK, refer
+from tests.server.tree.inputs.places import tree, tree_again
+from tests.server.tree.inputs.references import APP, NETWORK, refer
 
 
 @on_one

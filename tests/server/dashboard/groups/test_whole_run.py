@@ -9,8 +9,8 @@ from terracrew.server.group_runs.loop import GroupRuns
 from terracrew.server.group_runs.model import ModuleStatus, RunModuleView
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
-from tests.server.inputs.places import SOURCE, tree, tree_again
-from tests.server.inputs.references import APP, NETWORK, refer
+from tests.server.tree.inputs.places import SOURCE, tree, tree_again
+from tests.server.tree.inputs.references import APP, NETWORK, refer
 
 pytestmark = pytest.mark.feature("J6.groups", "U6.runs")
 

@@ -5,9 +5,9 @@ import pytest
 from terracrew.protocol import messages
 from terracrew.protocol.events import Output, OutputsRead, PlanSummary, ResourceChange, Result
 from terracrew.server.connections.withheld import WithheldJobs
-from terracrew.server.modules import contents
-from terracrew.server.modules.contents import Content
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.tree.modules import contents
+from terracrew.server.tree.modules.contents import Content
 from tests.e2e.simulated_runner import batch
 from tests.server.hub.hub_clients import Hub
 

@@ -13,10 +13,10 @@ from terracrew.server.jobs import decide, service
 from terracrew.server.jobs.create import NewJob
 from terracrew.server.jobs.model import Job
 from terracrew.server.jobs.plans import store as plan_store
-from terracrew.server.modules import contents
-from terracrew.server.modules.contents import Content
 from terracrew.server.principals.model import Principal
 from terracrew.server.retention import kept_plans
+from terracrew.server.tree.modules import contents
+from terracrew.server.tree.modules.contents import Content
 from terracrew.testing.deliveries import DONE, delivery, fact
 from terracrew.testing.job_rows import KEYS, begin, begin_code
 from tests.server.jobs.plans.planned_jobs import ADDS_ONE, HASH, NOTHING, Planned

@@ -10,12 +10,12 @@ from terracrew.protocol.messages import AttemptRef, BeginRefused, Begun
 from terracrew.server.connections.registry import Registry
 from terracrew.server.jobs import approvals, decide, service
 from terracrew.server.jobs.plans import store as plan_store
-from terracrew.server.modules import contents
-from terracrew.server.modules.contents import Content
 from terracrew.server.objects import open_objects
 from terracrew.server.retention import kept_plans
 from terracrew.server.retention import objects as deletions
 from terracrew.server.runs import reasons
+from terracrew.server.tree.modules import contents
+from terracrew.server.tree.modules.contents import Content
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, delivery
 from terracrew.testing.job_rows import KEYS, JobRows, begin, begin_code

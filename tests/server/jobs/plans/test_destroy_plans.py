@@ -4,9 +4,9 @@ import pytest
 
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
-from tests.server.modules.packed_modules import packed
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import applied
+from tests.server.tree.modules.packed_modules import packed
 
 STATE = b"""{"version": 4, "serial": 1, "lineage": "a", "resources": [
     {"mode": "managed", "type": "aws_vpc", "name": "main", "instances": [{}]},

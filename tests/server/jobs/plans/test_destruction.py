@@ -17,10 +17,10 @@ from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.jobs.decision_types import ApproverStanding
 from terracrew.server.jobs.plans import approver_rules
 from terracrew.server.jobs.plans.destruction import reason_to_ask, removes_everything
-from terracrew.server.modules.model import DestroyLimits
-from terracrew.server.modules.policy import ModulePolicy
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
+from terracrew.server.tree.modules.model import DestroyLimits
+from terracrew.server.tree.modules.policy import ModulePolicy
 from terracrew.testing.deliveries import RUNNING, delivery, fact
 from terracrew.testing.job_rows import KEYS, JobRows, begin
 from tests.server.jobs.waiting_jobs import Waiting, waiting

@@ -15,9 +15,9 @@ from terracrew.server.jobs import approvals, service, store
 from terracrew.server.jobs.model import Job
 from terracrew.server.jobs.plans import approvers
 from terracrew.server.jobs.plans import store as plan_store
-from terracrew.server.modules import policy
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons, view
+from terracrew.server.tree.modules import policy
 from terracrew.testing.deliveries import delivery
 from terracrew.testing.job_rows import begin, begin_code
 from tests.server.jobs.waiting_jobs import Waiting, waiting

@@ -14,9 +14,9 @@ from terracrew.server.jobs.decision_types import Doubt, ModuleStanding
 from terracrew.server.jobs.model import GivenApproval, Job
 from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.jobs.plans import store as plan_store
-from terracrew.server.modules import policy
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons, view
+from terracrew.server.tree.modules import policy
 from terracrew.testing.deliveries import RUNNING, delivery
 from terracrew.testing.job_rows import JobRows, begin, begin_code
 from tests.server.jobs.waiting_jobs import Waiting

@@ -6,10 +6,10 @@ from litestar.params import FromPath, JSONBody
 
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.api.access.fields import Name
-from terracrew.server.groups import organizations as service
-from terracrew.server.groups.model import Organization, OrganizationDetails
 from terracrew.server.identity.access import organizations
 from terracrew.server.paging import After, Limit, Page
+from terracrew.server.tree.groups import organizations as service
+from terracrew.server.tree.groups.model import Organization, OrganizationDetails
 
 
 class NewOrganization(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

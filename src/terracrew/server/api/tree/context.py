@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
 from terracrew.server.db.seam import Database
-from terracrew.server.groups.quotas import Quotas
 from terracrew.server.http import request
 from terracrew.server.objects import Objects
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.diff_process import DiffProcess
+from terracrew.server.tree.groups.quotas import Quotas
 from terracrew.server.uploads.service import Staging
 from terracrew.settings.server import ServerSettings
 

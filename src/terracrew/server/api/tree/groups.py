@@ -5,11 +5,11 @@ from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import inheritance, level_reads, service
-from terracrew.server.groups.inheritance import GroupView
-from terracrew.server.groups.model import Group, GroupChange, NewGroup
 from terracrew.server.http.request import tree_path
 from terracrew.server.paging import After, Limit, Page
+from terracrew.server.tree.groups import inheritance, level_reads, service
+from terracrew.server.tree.groups.inheritance import GroupView
+from terracrew.server.tree.groups.model import Group, GroupChange, NewGroup
 
 
 @get("/groups", summary="List groups")

@@ -7,10 +7,10 @@ from litestar.params import FromQuery, JSONBody, QueryParameter
 
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.db.seam import Tx
-from terracrew.server.inputs import service
-from terracrew.server.inputs.model import InputView, NewInput, Target
-from terracrew.server.modules import output_references, places
 from terracrew.server.paging import After, Limit, Page
+from terracrew.server.tree.inputs import service
+from terracrew.server.tree.inputs.model import InputView, NewInput, Target
+from terracrew.server.tree.modules import output_references, places
 
 PlacePath = Annotated[
     str, QueryParameter(description="The path or id of a group or module; empty or `/` for the organization")

@@ -15,10 +15,10 @@ from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.http.request import tree_path
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.attempts import reads as attempt_reads
-from terracrew.server.modules import service as modules
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.state import content, reads
 from terracrew.server.state import service as states
+from terracrew.server.tree.modules import service as modules
 
 Sensitive = Annotated[bool, QueryParameter(description="Sensitive values, too: takes `state.read`")]
 

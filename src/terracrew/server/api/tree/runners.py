@@ -9,7 +9,6 @@ from terracrew.server.assignments import store as assignments
 from terracrew.server.assignments.model import Assignment
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
-from terracrew.server.modules import assigning
 from terracrew.server.paging import After, Limit, Page
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runner_alerts.model import RunnerAlert
@@ -28,6 +27,7 @@ from terracrew.server.runners.model import (
 from terracrew.server.runners.removal import remaining
 from terracrew.server.runners.removal import service as removal
 from terracrew.server.runners.removal.model import Dependents, Remaining, RunnerRemoval
+from terracrew.server.tree.modules import assigning
 
 
 @get("/runners", summary="List runners")

@@ -14,13 +14,13 @@ from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
-from terracrew.server.modules import service as modules
 from terracrew.server.paging import After, Limit, Page, cursor, page, start
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.state import comparison, content, importing, quarantine, resources, store
 from terracrew.server.state.model import State
 from terracrew.server.state.resources import Resources
 from terracrew.server.state.store import StoredState
+from terracrew.server.tree.modules import service as modules
 from terracrew.server.uploads import service as uploads
 
 

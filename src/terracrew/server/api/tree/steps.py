@@ -9,11 +9,11 @@ from terracrew.protocol.spec import Step
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
-from terracrew.server.modules import step_settings
-from terracrew.server.modules.step_settings import StepPlace
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.step_settings.model import NewStepSettings, StepSettings
+from terracrew.server.tree.modules import step_settings
+from terracrew.server.tree.modules.step_settings import StepPlace
+from terracrew.server.tree.step_settings.model import NewStepSettings, StepSettings
 
 _Find = Callable[[Tx, Principal, str, Verb], Awaitable[StepPlace]]
 """Finds the group or the module of a path, if the caller may do this there."""

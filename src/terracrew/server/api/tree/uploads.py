@@ -6,10 +6,10 @@ from litestar.params import FromPath, JSONBody
 from terracrew.errors import Invalid
 from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted
 from terracrew.server.api.tree.context import TreeCall
-from terracrew.server.modules import archives
 from terracrew.server.releases import checks
 from terracrew.server.releases import service as releases
 from terracrew.server.state import importing
+from terracrew.server.tree.modules import archives
 from terracrew.server.uploads import service
 
 _MAX_BYTES = {archives.TARGET: archives.MAX_ARCHIVE_BYTES, importing.TARGET: importing.MAX_IMPORTED_BYTES}

@@ -10,12 +10,12 @@ from terracrew.server.dashboard.access import words
 from terracrew.server.dashboard.access.place import AccessPlace
 from terracrew.server.dashboard.words import counted
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import inheritance
-from terracrew.server.groups.model import Group
 from terracrew.server.identity.access import role_reads, subjects
 from terracrew.server.identity.access.model import RoleListed, ServiceAccount
 from terracrew.server.principals import authorize
 from terracrew.server.principals.model import Role
+from terracrew.server.tree.groups import inheritance
+from terracrew.server.tree.groups.model import Group
 
 
 class Effect(msgspec.Struct, frozen=True):

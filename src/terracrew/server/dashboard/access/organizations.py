@@ -10,11 +10,11 @@ from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
-from terracrew.server.groups import organizations as service
-from terracrew.server.groups.model import OrganizationDetails
 from terracrew.server.identity.access import organizations
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
+from terracrew.server.tree.groups import organizations as service
+from terracrew.server.tree.groups.model import OrganizationDetails
 
 HERE = "/dashboard/organizations"
 PAGE_ROWS = 50

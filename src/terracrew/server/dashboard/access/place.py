@@ -6,13 +6,13 @@ import msgspec
 
 from terracrew.server.dashboard import nav
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import level_reads, service
-from terracrew.server.groups.model import Group
-from terracrew.server.modules import level_reads as module_reads
-from terracrew.server.modules import service as modules
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.tree.groups import level_reads, service
+from terracrew.server.tree.groups.model import Group
+from terracrew.server.tree.modules import level_reads as module_reads
+from terracrew.server.tree.modules import service as modules
 
 PlaceKind = Literal["group", "module"]
 

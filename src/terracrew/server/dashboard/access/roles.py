@@ -17,15 +17,15 @@ from terracrew.server.dashboard.access.place import AccessPlace, PlaceKind
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import level_reads
-from terracrew.server.groups import service as groups
-from terracrew.server.groups.model import Group
 from terracrew.server.http.request import tree_path
 from terracrew.server.identity.access import explain, roles, users
 from terracrew.server.identity.access.explain import Explanation
 from terracrew.server.identity.access.model import RoleListed
 from terracrew.server.principals.authorize import GRANTS, Verb
 from terracrew.server.principals.model import Principal, Role
+from terracrew.server.tree.groups import level_reads
+from terracrew.server.tree.groups import service as groups
+from terracrew.server.tree.groups.model import Group
 
 PAGE_ROWS = 100
 MAX_NAMES = 200

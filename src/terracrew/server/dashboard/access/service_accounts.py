@@ -12,7 +12,6 @@ from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import reads as group_reads
 from terracrew.server.identity.access import roles, service
 from terracrew.server.identity.access.model import ClientSecret, RoleListed, ServiceAccount
 from terracrew.server.identity.federation import service as trust
@@ -22,6 +21,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import account_reads
 from terracrew.server.runners.model import Runner
+from terracrew.server.tree.groups import reads as group_reads
 
 HERE = "/dashboard/service-accounts"
 PAGE_ROWS = 50

@@ -17,10 +17,10 @@ from terracrew.server.fleet_jobs import reads as fleet_reads
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobType, FleetJobView, FleetStep
 from terracrew.server.fleet_jobs.reads import FleetJobFilter
-from terracrew.server.groups import reads as group_reads
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.tree.groups import reads as group_reads
 
 PAGE_ROWS = 50
 MAX_GROUPS = 300

@@ -14,14 +14,14 @@ from terracrew.server.dashboard.groups import page, settings
 from terracrew.server.dashboard.groups.page import HERE, GroupHead
 from terracrew.server.dashboard.groups.settings import GroupSettingsPage
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import service, tree_path
-from terracrew.server.groups.model import Group, NewGroup
 from terracrew.server.http import request as requests
 from terracrew.server.jobs import bulk_cancel
 from terracrew.server.jobs.bulk_cancel import CancelMany
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.tree.groups import service, tree_path
+from terracrew.server.tree.groups.model import Group, NewGroup
 
 ORGANIZATION = ""
 """The path of the organization, which is the root of the tree."""

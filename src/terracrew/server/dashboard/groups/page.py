@@ -11,12 +11,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.search import patterns
 from terracrew.server.group_runs import service as group_runs
 from terracrew.server.group_runs.model import GroupRun, RunModule
-from terracrew.server.groups import inheritance, level_reads, organization_store, service
-from terracrew.server.groups.inheritance import InForce
-from terracrew.server.groups.model import Group
 from terracrew.server.jobs.model import JobStatus
-from terracrew.server.modules import level_reads as module_reads
-from terracrew.server.modules import places
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -24,6 +19,11 @@ from terracrew.server.runners import reads as runner_reads
 from terracrew.server.runners import views
 from terracrew.server.runners.model import RunnerView
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.tree.groups import inheritance, level_reads, organization_store, service
+from terracrew.server.tree.groups.inheritance import InForce
+from terracrew.server.tree.groups.model import Group
+from terracrew.server.tree.modules import level_reads as module_reads
+from terracrew.server.tree.modules import places
 
 HERE = "/dashboard/groups"
 PAGE_ROWS = 50

@@ -17,13 +17,13 @@ from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.group_runs import apply_plans, service
 from terracrew.server.group_runs.model import GroupRun, GroupRunView, NewGroupRun, RunModule, RunModuleView
-from terracrew.server.groups import service as groups
 from terracrew.server.http import request as requests
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs.reasons import Watch
+from terracrew.server.tree.groups import service as groups
 from terracrew.wording import plan_words
 
 MAX_OTHER_RUNS = 20

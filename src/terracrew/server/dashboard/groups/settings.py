@@ -13,10 +13,10 @@ from terracrew.server.dashboard.groups.page import GroupHead
 from terracrew.server.dashboard.limits import LimitsFields
 from terracrew.server.dashboard.sections import FormSection
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import service
-from terracrew.server.groups.inheritance import DEFAULTS, InForce, in_force
-from terracrew.server.groups.model import Group, GroupChange
 from terracrew.server.principals.model import Principal
+from terracrew.server.tree.groups import service
+from terracrew.server.tree.groups.inheritance import DEFAULTS, InForce, in_force
+from terracrew.server.tree.groups.model import Group, GroupChange
 
 _CHOICES = {"": None, "yes": True, "no": False}
 

@@ -23,9 +23,9 @@ from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.lost_resources import listing as lost_resources
 from terracrew.server.jobs.lost_resources.imports import ImportLost, Imports
 from terracrew.server.jobs.model import JobStatus
-from terracrew.server.modules.model import Priority
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runs import log as run_log
+from terracrew.server.tree.modules.model import Priority
 from terracrew.wording import approval_words
 
 HERE = "/dashboard/jobs"

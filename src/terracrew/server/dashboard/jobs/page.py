@@ -18,7 +18,6 @@ from terracrew.server.jobs import reads, service
 from terracrew.server.jobs.lost_resources.model import LostResources
 from terracrew.server.jobs.model import Job, JobStatus, StepRow
 from terracrew.server.jobs.plans import approver_rules, approvers
-from terracrew.server.modules import policy
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -31,6 +30,7 @@ from terracrew.server.runs.view import read as read_view
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import reads as state_reads
 from terracrew.server.state.service import outputs_checksum, outputs_context
+from terracrew.server.tree.modules import policy
 from terracrew.wording import approval_words, plan_words
 
 

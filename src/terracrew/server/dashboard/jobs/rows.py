@@ -14,13 +14,13 @@ from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import reads, service
 from terracrew.server.jobs.model import TERMINAL, Job, JobStatus, Outcome
-from terracrew.server.modules import reads as module_reads
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import lists, reasons
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.scheduling.model import Reason
+from terracrew.server.tree.modules import reads as module_reads
 
 PAGE_ROWS = 50
 MAX_SEARCHED_MODULES = 20

@@ -17,8 +17,8 @@ from terracrew.server.dashboard.module_settings.sections import SECTIONS
 from terracrew.server.dashboard.sections import FormSection
 from terracrew.server.group_runs import module_move
 from terracrew.server.jobs import module_deletion
-from terracrew.server.modules import service
-from terracrew.server.modules.model import ModuleChange
+from terracrew.server.tree.modules import service
+from terracrew.server.tree.modules.model import ModuleChange
 
 HERE = "/dashboard/modules"
 _FOLDER = "module_settings"

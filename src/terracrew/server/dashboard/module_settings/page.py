@@ -7,12 +7,6 @@ import msgspec
 from terracrew.server.dashboard import choices
 from terracrew.server.dashboard.choices import RunnerChoices
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import level_reads
-from terracrew.server.groups.inheritance import InForce, RuleName, in_force
-from terracrew.server.groups.model import Group
-from terracrew.server.inputs import dependencies
-from terracrew.server.modules import policy, removal, service
-from terracrew.server.modules.model import Module
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -20,6 +14,12 @@ from terracrew.server.runs import placement
 from terracrew.server.runs.placement import Placement
 from terracrew.server.state import importing
 from terracrew.server.state import service as states
+from terracrew.server.tree.groups import level_reads
+from terracrew.server.tree.groups.inheritance import InForce, RuleName, in_force
+from terracrew.server.tree.groups.model import Group
+from terracrew.server.tree.inputs import dependencies
+from terracrew.server.tree.modules import policy, removal, service
+from terracrew.server.tree.modules.model import Module
 from terracrew.wording import backend_words
 
 _RULES: tuple[RuleName, ...] = ("interrupted", "max_destroy", "max_destroy_percent", "min_approvals")

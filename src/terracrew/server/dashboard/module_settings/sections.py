@@ -13,7 +13,7 @@ from terracrew.server.dashboard.dispatchers import DispatcherFields
 from terracrew.server.dashboard.limits import LimitsFields
 from terracrew.server.dashboard.module_settings.page import ModuleSettingsPage
 from terracrew.server.dashboard.sections import FormSection
-from terracrew.server.modules.model import ModuleChange
+from terracrew.server.tree.modules.model import ModuleChange
 from terracrew.wording import durations
 
 _BETWEEN_TAGS = re.compile(r"[,\s]+")

@@ -12,11 +12,11 @@ from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.runners import page
 from terracrew.server.db.seam import Tx
-from terracrew.server.modules import assigning
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runners import alerts, service
 from terracrew.server.runners.alerts import Acknowledgement
 from terracrew.server.runners.model import AssignTo, RunnerChange, RunnerView
+from terracrew.server.tree.modules import assigning
 
 HERE = "/dashboard/runners"
 MAX_TYPED_CHARACTERS = 200

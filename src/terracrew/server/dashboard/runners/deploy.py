@@ -18,8 +18,8 @@ from terracrew.server.dashboard.runners import deployment_form, edit, rows
 from terracrew.server.dashboard.runners.actions import HERE
 from terracrew.server.dashboard.runners.deployment_form import Costs, DeployForm
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import tree_path
 from terracrew.server.principals.model import Principal
+from terracrew.server.tree.groups import tree_path
 
 MAX_IDENTITIES = 200
 FIRST = DeployForm(has_public_address=True, assign=True)

@@ -13,12 +13,8 @@ from terracrew.server.dashboard.runners.cloud import CloudState
 from terracrew.server.dashboard.runners.settings import SettingRow
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import reads as group_reads
-from terracrew.server.groups import tree_path
 from terracrew.server.identity.access import account_reads
 from terracrew.server.jobs import runner_reads
-from terracrew.server.modules import reads as module_reads
-from terracrew.server.modules.reads import ModuleScope
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -28,6 +24,10 @@ from terracrew.server.runners import alerts, outdated, place_reads, service, vie
 from terracrew.server.runners.model import Instance, Runner, RunnerStatus, RunnerView
 from terracrew.server.runners.removal import remaining
 from terracrew.server.runs.reasons import Watch
+from terracrew.server.tree.groups import reads as group_reads
+from terracrew.server.tree.groups import tree_path
+from terracrew.server.tree.modules import reads as module_reads
+from terracrew.server.tree.modules.reads import ModuleScope
 from terracrew.wording.update_words import ByHand
 
 MAX_JOBS = 20

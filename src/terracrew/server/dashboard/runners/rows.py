@@ -12,13 +12,13 @@ from terracrew.server.dashboard.runners.cloud import CloudState
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.search import patterns
-from terracrew.server.groups import reads as group_reads
 from terracrew.server.jobs import runner_reads
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads, service, views
 from terracrew.server.runners.model import Instance, RunnerStatus, RunnerView
+from terracrew.server.tree.groups import reads as group_reads
 
 PAGE_ROWS = 50
 MAX_GROUPS = 300

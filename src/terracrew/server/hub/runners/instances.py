@@ -20,13 +20,13 @@ from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.engines import model as engines
 from terracrew.server.engines import store as engine_store
 from terracrew.server.engines.model import AvailableEngines
-from terracrew.server.groups import tree_path as paths
 from terracrew.server.hub.runners import takeover, updates
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.hub.runners.model import InstanceRow
 from terracrew.server.principals import authorize
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
+from terracrew.server.tree.groups import tree_path as paths
 
 REMOVED = "this runner was removed; its running attempts deliver their results without it. To use this machine again, register a runner"
 

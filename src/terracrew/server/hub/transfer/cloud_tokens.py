@@ -10,7 +10,7 @@ from terracrew.protocol.spec import MUTATING, STEPS_OF
 from terracrew.server.hub.transfer import own_attempt
 from terracrew.server.hub.transfer.context import TransferCall
 from terracrew.server.identity.oidc import cloud
-from terracrew.server.modules import reads as modules
+from terracrew.server.tree.modules import reads as modules
 
 
 class _CloudTokenWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

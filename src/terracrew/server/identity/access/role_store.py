@@ -7,8 +7,8 @@ from terracrew.errors import NotFound
 from terracrew.server.db.seam import Param, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.db.statements.table import Table, excluded_assignments
-from terracrew.server.groups import reads as groups
 from terracrew.server.identity.access.model import RoleBinding
+from terracrew.server.tree.groups import reads as groups
 
 ROLES = Table("role_bindings", RoleBinding)
 _REPLACED: LiteralString = excluded_assignments("role", "created_by", "created_at", "expires_at")

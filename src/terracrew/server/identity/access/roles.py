@@ -5,8 +5,6 @@ import msgspec
 from terracrew.errors import Forbidden, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.groups import reads as groups
-from terracrew.server.groups import tree_path as paths
 from terracrew.server.identity.access import role_reads, role_store, subjects
 from terracrew.server.identity.access.model import RoleBinding, RoleListed, ServiceAccount
 from terracrew.server.identity.people import link_rights, store
@@ -15,6 +13,8 @@ from terracrew.server.paging import Page, page, start
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal, Role
+from terracrew.server.tree.groups import reads as groups
+from terracrew.server.tree.groups import tree_path as paths
 
 
 class RoleQuery(msgspec.Struct, frozen=True):

@@ -7,7 +7,6 @@ from terracrew import ids
 from terracrew.errors import Conflict
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.groups import tree_path as paths
 from terracrew.server.identity.access import holder_store, roles
 from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.access.model import ClientSecret, ServiceAccount
@@ -16,6 +15,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
+from terracrew.server.tree.groups import tree_path as paths
 
 MAX_SECRETS = 10
 MAX_REFERENCE_CHARACTERS = 2000

@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable
 
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.groups import reads as groups
-from terracrew.server.groups import tree_path
 from terracrew.server.identity.access import credential_store
 from terracrew.server.identity.federation import rules, store, verification
 from terracrew.server.identity.federation.issuers import Issuers
@@ -21,6 +19,8 @@ from terracrew.server.identity.federation.service import Trust
 from terracrew.server.identity.federation.store import ExchangedToken
 from terracrew.server.identity.oidc import tokens as access_tokens
 from terracrew.server.identity.oidc.tokens import CACHE_SECONDS, USED_AT_SECONDS, AccessToken, AccessTokens
+from terracrew.server.tree.groups import reads as groups
+from terracrew.server.tree.groups import tree_path
 
 FAILURE_SECONDS = 0.1
 """A failure is answered after this time at the earliest, so that the time does not tell how far the check came."""

@@ -18,8 +18,6 @@ from terracrew.server.addresses import limit_key
 from terracrew.server.audit import service as audit
 from terracrew.server.audit.failures import Failures
 from terracrew.server.db.seam import Database, Row, Tx
-from terracrew.server.groups import reads as groups
-from terracrew.server.groups import tree_path
 from terracrew.server.identity import limits
 from terracrew.server.identity.access import credential_store
 from terracrew.server.identity.access import store as access_store
@@ -35,6 +33,8 @@ from terracrew.server.runner_alerts import raising
 from terracrew.server.runner_alerts.model import AlertKind, Occurrence
 from terracrew.server.runner_alerts.raising import AlertedRunner
 from terracrew.server.secrets import credentials
+from terracrew.server.tree.groups import reads as groups
+from terracrew.server.tree.groups import tree_path
 
 LIFETIME_SECONDS = 900
 KIND = "at+jwt"  # RFC 9068

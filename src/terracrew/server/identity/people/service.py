@@ -6,7 +6,6 @@ from terracrew.errors import Conflict, Invalid, Unauthenticated
 from terracrew.server.addresses import limit_key
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.groups import organization_store
 from terracrew.server.identity import limits
 from terracrew.server.identity.guard import LoginGuard
 from terracrew.server.identity.people import link_rights, logins, passwords, sessions, store
@@ -16,6 +15,7 @@ from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.secrets import credentials
+from terracrew.server.tree.groups import organization_store
 
 ADMINISTRATOR = "admin"
 """The name that the first start gives to the administrator, who may be renamed."""

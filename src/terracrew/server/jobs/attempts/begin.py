@@ -15,8 +15,8 @@ from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.jobs.plans.approvers import Approvers
 from terracrew.server.jobs.set_back import detection
 from terracrew.server.jobs.set_back.loop import LOST_OWN_WRITES
-from terracrew.server.modules import policy
 from terracrew.server.state import service as states
+from terracrew.server.tree.modules import policy
 
 _REFUSALS = {
     "state_moved": "the state has changed since the plan was made",

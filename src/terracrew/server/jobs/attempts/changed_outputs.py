@@ -5,11 +5,11 @@ import msgspec
 from terracrew.protocol.events import Output, OutputsRead
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.inputs import trigger_store
 from terracrew.server.jobs.model import Job
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import service as states
 from terracrew.server.state import store as state_store
+from terracrew.server.tree.inputs import trigger_store
 
 _outputs = msgspec.json.Decoder(dict[str, Output])
 

@@ -9,12 +9,12 @@ from terracrew.protocol.spec import Credentials
 from terracrew.server.db.seam import Columns, Param, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, only_destroys
 from terracrew.server.history.store import IS_HELD
-from terracrew.server.inputs import reads as input_reads
 from terracrew.server.jobs import attempt_store, queue_reads, store
 from terracrew.server.jobs.set_back import receipts
 from terracrew.server.jobs.set_back.receipts import Claimed
 from terracrew.server.runners import eligibility
 from terracrew.server.runners.eligibility import GRACE_SECONDS, Precedence
+from terracrew.server.tree.inputs import reads as input_reads
 
 
 class Claimant(msgspec.Struct, frozen=True):

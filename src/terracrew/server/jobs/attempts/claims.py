@@ -18,8 +18,6 @@ from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.engines import model as engines
 from terracrew.server.engines import store as engine_store
 from terracrew.server.engines.model import AvailableEngines
-from terracrew.server.inputs import reads as input_reads
-from terracrew.server.inputs.effective import GivenInputs
 from terracrew.server.jobs import attempt_store, decide, job_inputs, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.attempts import claim_store, known_revisions, used_once_tokens
@@ -29,14 +27,16 @@ from terracrew.server.jobs.model import Plan
 from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.jobs.set_back import receipts
 from terracrew.server.jobs.set_back.receipts import Claimed
-from terracrew.server.modules import module_key
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.content import state_contexts
-from terracrew.server.step_settings import combine
-from terracrew.server.step_settings import store as step_settings
-from terracrew.server.step_settings.model import StepSettings
+from terracrew.server.tree.inputs import reads as input_reads
+from terracrew.server.tree.inputs.effective import GivenInputs
+from terracrew.server.tree.modules import module_key
+from terracrew.server.tree.step_settings import combine
+from terracrew.server.tree.step_settings import store as step_settings
+from terracrew.server.tree.step_settings.model import StepSettings
 
 
 class ClaimWon(msgspec.Struct, frozen=True):

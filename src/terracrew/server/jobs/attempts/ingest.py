@@ -26,11 +26,11 @@ from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.jobs.plans.diff_store import StoredDiff
 from terracrew.server.logs import chunks
 from terracrew.server.logs import store as log_store
-from terracrew.server.modules import reads as modules
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import service as states
 from terracrew.server.state.model import LargeOutputs, Received
+from terracrew.server.tree.modules import reads as modules
 
 MAX_NOTES = 10
 """The most notes about late events of one attempt that are stored."""

@@ -10,11 +10,11 @@ from terracrew.server.jobs import decide
 from terracrew.server.jobs.attempts import reads
 from terracrew.server.jobs.decision_types import ApproverStanding, Doubt
 from terracrew.server.jobs.model import Attempt, Job
-from terracrew.server.modules.policy import ModulePolicy
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.state import service as states
 from terracrew.server.state import store as state_store
 from terracrew.server.state.model import Received
+from terracrew.server.tree.modules.policy import ModulePolicy
 
 NO_POLICY = ModulePolicy()
 NO_APPROVERS = ApproverStanding()

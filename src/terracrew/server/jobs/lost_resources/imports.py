@@ -13,13 +13,13 @@ from terracrew.server.jobs.lost_resources import compare, gaps, search, store
 from terracrew.server.jobs.lost_resources.model import StoredChange
 from terracrew.server.jobs.lost_resources.store import CutLog
 from terracrew.server.jobs.model import Job
-from terracrew.server.modules.model import Module
 from terracrew.server.objects import Objects
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import instance_ids
 from terracrew.server.state.instance_ids import InstanceIds
+from terracrew.server.tree.modules.model import Module
 
 MAX_NAMED = 10
 """How many resources a refusal names."""

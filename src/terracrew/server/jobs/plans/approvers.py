@@ -10,10 +10,10 @@ from terracrew.server.identity.access import holder_store, lasting_rights, role_
 from terracrew.server.jobs.decision_types import ApproverStanding
 from terracrew.server.jobs.model import Job, Plan
 from terracrew.server.jobs.plans import approver_rules
-from terracrew.server.modules.policy import ModulePolicy
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal, PrincipalKind
+from terracrew.server.tree.modules.policy import ModulePolicy
 
 MAX_POSSIBLE = 50
 """How many people and service accounts with a role are looked at to say who could approve a plan."""

@@ -6,10 +6,10 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.history import store
 from terracrew.server.history.model import Hold
 from terracrew.server.jobs.set_back import detection
-from terracrew.server.modules import service as modules
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.tree.modules import service as modules
 
 
 async def hold(db: Database, who: Principal, reason: str) -> Hold:

@@ -5,13 +5,13 @@ from msgspec.structs import replace
 from terracrew.errors import Conflict, Forbidden, NotFound, Unavailable
 from terracrew.protocol.spec import MUTATING, STEPS_OF
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.groups import store as groups
 from terracrew.server.history import store as history_store
 from terracrew.server.jobs import attempt_store, decide, reads, store
 from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.jobs.set_back import detection
 from terracrew.server.jobs.set_back.receipts import Claimed
-from terracrew.server.modules import reads as module_reads
+from terracrew.server.tree.groups import store as groups
+from terracrew.server.tree.modules import reads as module_reads
 
 MAX_TRIES = 3
 

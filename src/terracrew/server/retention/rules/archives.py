@@ -2,9 +2,9 @@
 
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
-from terracrew.server.modules import archive_reads, store
 from terracrew.server.retention import objects
 from terracrew.server.retention.policy import DAY_SECONDS, Item, RetentionPolicy
+from terracrew.server.tree.modules import archive_reads, store
 
 GRACE_SECONDS = 7 * DAY_SECONDS
 """New archives are kept for this time, because an archive is uploaded before the module or the job that uses it is created."""

@@ -1,0 +1,139 @@
+"""Reads the inputs that apply to a place: its own, and those of all groups above it."""
+
+from collections.abc import Iterable, Sequence
+from typing import LiteralString
+
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements import fragments
+from terracrew.server.db.statements.mapping import row_to, rows_to
+from terracrew.server.tree.inputs.model import Input, PlacedInput
+from terracrew.server.tree.inputs.store import INPUTS
+
+MAY_READ_STATES: LiteralString = "('operator', 'approver', 'owner')"
+"""The roles that include the right to read states."""
+IS_WAITED_FOR: LiteralString = f"""inputs.is_current AND inputs.source_module_id IS NOT NULL
+    AND EXISTS (SELECT 1 FROM modules AS source WHERE source.id = inputs.source_module_id AND source.path <> source.id)
+    AND NOT EXISTS (SELECT 1 FROM outputs WHERE outputs.module_id = inputs.source_module_id AND outputs.created_at = (
+            SELECT max(newest.created_at) FROM outputs AS newest WHERE newest.module_id = inputs.source_module_id)
+        AND NOT EXISTS (SELECT 1 FROM jobs AS ended WHERE ended.module_id = inputs.source_module_id
+            AND ended.status = 'SUCCEEDED' AND ended.type <> 'PLAN' AND ended.finished_at > outputs.created_at
+            AND ended.id <> outputs.job_id)
+        AND NOT {fragments.is_destroyed_after("outputs.module_id", "outputs.created_at")})"""
+"""The condition that an input is an output of a module that exists and whose outputs are not known: it was not applied yet, it was
+destroyed since, or the outputs of its last change could not be kept. Jobs of the module that needs it wait."""
+HAS_OLDER_OUTPUTS: LiteralString = f"""EXISTS (SELECT 1 FROM outputs WHERE outputs.module_id = inputs.source_module_id
+    AND NOT {fragments.is_destroyed_after("outputs.module_id", "outputs.created_at")})"""
+"""The condition that the module of such an input has outputs of a job before its last change."""
+
+_HAD_OUTPUTS: LiteralString = "EXISTS (SELECT 1 FROM outputs WHERE outputs.module_id = inputs.source_module_id)"
+
+
+def is_ended(now: LiteralString) -> LiteralString:
+    """Return the condition that an input is an output which is not given any more: an owner of the other module has ended the reference,
+    or the one who set it may not read the state of that module any more. `now` is an expression with the present time.
+
+    The second part is `lasting_rights.has` as SQL, because the claim decides by it; a test compares them.
+    """
+    return f"""(inputs.is_current AND inputs.source_module_id IS NOT NULL
+    AND EXISTS (SELECT 1 FROM modules AS source WHERE source.id = inputs.source_module_id AND source.path <> source.id
+        AND (inputs.ended_by_name IS NOT NULL OR NOT (
+            EXISTS (SELECT 1 FROM users WHERE users.id = inputs.set_by AND users.is_system_admin AND NOT users.is_disabled)
+            OR EXISTS (SELECT 1 FROM role_bindings AS held WHERE held.principal_id = inputs.set_by
+                AND held.organization_id = source.organization_id AND held.role IN {MAY_READ_STATES}
+                AND (held.expires_at IS NULL OR held.expires_at > {now})
+                AND (held.place_kind = 'module' AND held.path = source.path OR held.place_kind = 'group'
+                    AND (held.path = '' OR substr(source.path, 1, length(held.path) + 1) = held.path || '/'))
+                AND (EXISTS (SELECT 1 FROM users WHERE users.id = held.principal_id AND NOT users.is_disabled)
+                    OR EXISTS (SELECT 1 FROM service_accounts WHERE service_accounts.id = held.principal_id
+                        AND service_accounts.organization_id = source.organization_id
+                        AND NOT service_accounts.is_disabled)))))))"""
+
+
+def holds_jobs(now: LiteralString, destroys: LiteralString) -> LiteralString:
+    """Return the condition that a job of a module waits because of an input: its output does not exist yet, or is not given any more.
+
+    `destroys` is the condition that the job only destroys. It is given the last value that the output had, and does not wait for a
+    module that was destroyed before.
+    """
+    # The first two conditions are repeated before OR, so that both databases use the index of references.
+    return f"""(inputs.is_current AND inputs.source_module_id IS NOT NULL
+        AND ({IS_WAITED_FOR} AND NOT ({destroys} AND {_HAD_OUTPUTS}) OR {is_ended(now)}))"""
+
+
+_UP: LiteralString = """
+    UNION ALL SELECT above.start_id, groups.id, groups.parent_id, groups.path, above.level + 1
+    FROM above JOIN groups ON groups.id = above.parent_id)"""
+_PLACED: LiteralString = f"""
+SELECT above.start_id, above.path, above.level, {INPUTS.columns},
+    (SELECT source.path FROM modules AS source WHERE source.id = inputs.source_module_id AND source.path <> source.id)
+        AS source_path
+FROM above JOIN inputs ON inputs.place_id = above.place_id AND inputs.is_current"""
+_ABOVE: LiteralString = "WITH RECURSIVE above (start_id, place_id, parent_id, path, level) AS ("
+_MODULE: LiteralString = "SELECT modules.id, modules.id, modules.group_id, modules.path, 0"
+_OF_MODULES: LiteralString = f"""{_ABOVE}
+    {_MODULE} FROM batch JOIN modules ON modules.id = batch.id
+{_UP}{_PLACED}"""
+_OF_MODULES_WITH_JOBS: LiteralString = f"""{_ABOVE}
+    {_MODULE} FROM batch JOIN jobs ON jobs.id = batch.id JOIN modules ON modules.id = jobs.module_id
+{_UP}{_PLACED}"""
+_OF_GROUP: LiteralString = f"""{_ABOVE}
+    SELECT groups.id, groups.id, groups.parent_id, groups.path, 0 FROM groups WHERE groups.id = :id
+{_UP}{_PLACED}"""
+
+
+async def of_modules(tx: Tx, module_ids: Sequence[str]) -> dict[str, list[PlacedInput]]:
+    """Return the inputs that are set at each of these modules and at the groups above it, removals included."""
+    return _by_module(await tx.each(_OF_MODULES, {"id": "text"}, [(each,) for each in sorted(set(module_ids))]))
+
+
+async def of_modules_with(tx: Tx, job_ids: Sequence[str]) -> dict[str, list[PlacedInput]]:
+    """Return the same for the modules of these jobs, no two of which are of the same module."""
+    return _by_module(await tx.each(_OF_MODULES_WITH_JOBS, {"id": "text"}, [(each,) for each in job_ids]))
+
+
+def _by_module(rows: Iterable[Row]) -> dict[str, list[PlacedInput]]:
+    found: dict[str, list[PlacedInput]] = {}
+    for row in rows:
+        found.setdefault(row["start_id"], []).append(row_to(PlacedInput, row))
+    return found
+
+
+async def of_group(tx: Tx, group_id: str) -> list[PlacedInput]:
+    """Return the inputs that are set at a group and at the groups above it, removals included."""
+    return rows_to(PlacedInput, await tx.all(_OF_GROUP, id=group_id))
+
+
+async def secret_versions(tx: Tx, inputs: Sequence[Input]) -> list[Input]:
+    """Return the kept versions of these secrets, the newest included."""
+    rows = await tx.each(
+        f"""SELECT {INPUTS.columns} FROM batch JOIN inputs ON inputs.place_id = batch.place_id
+            AND inputs.target = batch.target AND inputs.name = batch.name
+        WHERE inputs.kind = 'secret' AND inputs.sealed IS NOT NULL""",
+        {"place_id": "text", "target": "text", "name": "text"},
+        [(each.place_id, each.target, each.name) for each in inputs],
+    )
+    return rows_to(Input, rows)
+
+
+async def lasting_references(tx: Tx, source_module_id: str) -> list[Input]:
+    """Return the inputs that are outputs of this module now, without those that have ended."""
+    rows = await tx.all(
+        f"""SELECT {INPUTS.columns} FROM inputs
+        WHERE source_module_id = :id AND is_current AND sealed IS NOT NULL AND NOT {is_ended(":now")}""",
+        id=source_module_id,
+        now=tx.now,
+    )
+    return rows_to(Input, rows)
+
+
+async def needs(tx: Tx, module_id: str, other_id: str) -> bool:
+    """Return whether a module is, or needs an output of, another one, directly or through others."""
+    row = await tx.one(
+        """WITH RECURSIVE needed (id) AS (SELECT CAST(:module_id AS text) UNION
+            SELECT inputs.source_module_id FROM needed JOIN inputs ON inputs.place_id = needed.id
+                AND inputs.is_current AND inputs.source_module_id IS NOT NULL)
+        SELECT id FROM needed WHERE id = :other_id""",
+        module_id=module_id,
+        other_id=other_id,
+    )
+    return row is not None

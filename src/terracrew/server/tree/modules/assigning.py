@@ -1,0 +1,56 @@
+"""Assigns a runner to a group or a module, and takes the assignment back, for callers who may change the runner."""
+
+import msgspec
+
+from terracrew.errors import NotFound
+from terracrew.server.assignments import store as assignments
+from terracrew.server.assignments.model import PlaceKind
+from terracrew.server.db.seam import Tx
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runners import assigning
+from terracrew.server.runners import service as runners
+from terracrew.server.runners.model import AssignTo, Runner
+from terracrew.server.tree.groups import service as groups
+from terracrew.server.tree.modules import service as modules
+
+
+class _Place(msgspec.Struct, frozen=True):
+    id: str
+    kind: PlaceKind
+    organization_id: str
+    path: str
+
+
+async def assign(tx: Tx, who: Principal, runner: str, wanted: AssignTo) -> Runner:
+    """Let a module, or a group and thereby every module below it, use a runner."""
+    found = await runners.hold(tx, who, runner)  # it cannot be removed meanwhile
+    place = await _place(tx, who, wanted)
+    if place.kind == "module":
+        await modules.hold_at(tx, place.id, place.path)
+    if await assigning.assign(tx, found, place.id, place.kind, place.organization_id, place.path):
+        await runners.note(tx, who, "runner.assign", found, kind=place.kind, place=place.path)
+    return found
+
+
+async def withdraw(tx: Tx, who: Principal, runner: str, wanted: AssignTo) -> Runner:
+    """Remove an assignment. Jobs that the runner already has continue."""
+    found = await runners.hold(tx, who, runner)  # it cannot be removed meanwhile
+    place = await _place(tx, who, wanted)
+    if not await assignments.withdraw(tx, found.id, place.id):
+        raise NotFound(f"`{found.path}` is not assigned to {place.kind} `{place.path}`")
+    await runners.note(tx, who, "runner.withdraw", found, kind=place.kind, place=place.path)
+    return found
+
+
+async def _place(tx: Tx, who: Principal, wanted: AssignTo) -> _Place:
+    """Return the place of this reference. A group and a module never share a path, so the kind may be left out."""
+    if wanted.kind != "module":
+        try:
+            group = await groups.show(tx, who, wanted.place)
+            return _Place(group.id, "group", group.organization_id, group.path)
+        except NotFound:
+            if wanted.kind == "group":
+                raise
+    module = await modules.find(tx, who, wanted.place, Verb.TREE_READ)
+    return _Place(module.id, "module", module.organization_id, module.path)

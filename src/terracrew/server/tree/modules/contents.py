@@ -1,0 +1,36 @@
+"""The literal inputs and the environment of a module itself, as its API shows and replaces them. They are stored as rows of `inputs`."""
+
+from typing import Any
+
+import msgspec
+
+from terracrew.server.db.seam import Tx
+from terracrew.server.principals.model import SYSTEM, Principal
+from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.tree.inputs import changes, sealing
+from terracrew.server.tree.inputs import store as input_store
+from terracrew.server.tree.inputs.model import Target
+
+
+class Content(msgspec.Struct, frozen=True):
+    inputs: dict[str, Any] = {}
+    environment: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return "Content(…)"
+
+
+async def load(tx: Tx, keys: Keyring, module_id: str) -> Content:
+    found = Content({}, {})
+    for each in await input_store.at_place(tx, module_id):
+        if each.kind == "literal" and each.sealed is not None and each.target != "file":
+            values = found.inputs if each.target == "variable" else found.environment
+            values[each.name] = sealing.opened(keys, each)
+    return found
+
+
+async def save(tx: Tx, keys: Keyring, module_id: str, content: Content, who: Principal = SYSTEM) -> None:
+    """Make these the only literals of a module. What does not change keeps its version and who set it."""
+    wanted: dict[Target, dict[str, Any]] = {"variable": content.inputs, "environment": content.environment}
+    await changes.replace_literals(tx, keys, who, module_id, wanted)
+    await changes.check_room(tx, module_id)

@@ -1,0 +1,326 @@
+"""Creates, changes, finds and deletes modules, and checks that the caller may do so."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from msgspec import UNSET
+
+from terracrew import ids, plugins
+from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.protocol.cloud import CloudIdentities
+from terracrew.protocol.spec import (
+    ArchiveSource,
+    GitSource,
+    JobLimits,
+    LocalSource,
+    PluginSource,
+    RegistrySource,
+    Source,
+)
+from terracrew.server.assignments import store as assignments
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Tx
+from terracrew.server.engines import model as engines
+from terracrew.server.engines import store as engine_store
+from terracrew.server.paging import Page, page, start
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Place, Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runners import service as runners
+from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.tags import normalized
+from terracrew.server.tree.groups import clouds as group_clouds
+from terracrew.server.tree.groups import dispatchers as group_dispatchers
+from terracrew.server.tree.groups import limits as group_limits
+from terracrew.server.tree.groups import service as groups
+from terracrew.server.tree.groups import tree_path as paths
+from terracrew.server.tree.groups.dispatchers import NOTHING_CHOSEN, DispatcherChange
+from terracrew.server.tree.inputs import checks as input_checks
+from terracrew.server.tree.inputs import store as inputs
+from terracrew.server.tree.inputs import trigger_store
+from terracrew.server.tree.modules import archives, checks, contents, hidden_values, reads, removal, store
+from terracrew.server.tree.modules.contents import Content
+from terracrew.server.tree.modules.model import Module, ModuleChange, NewModule
+from terracrew.server.tree.step_settings import store as step_settings
+from terracrew.source_rules import configurations
+from terracrew.source_rules import git as git_rules
+from terracrew.source_rules import registry as registry_rules
+
+
+def place(module: Module) -> Place:
+    return authorize.module(module.organization_id, module.path)
+
+
+async def find(tx: Tx, who: Principal, reference: str, verb: Verb, unseen: NotFound | None = None) -> Module:
+    """Find a module by its id, or by its path in the caller's organization. The caller must have the right to do `verb` with it."""
+    if ids.is_id("mod", reference):
+        module = await store.get(tx, ids.parse("mod", reference))
+    else:
+        module = await store.at(tx, who.organization_id or "", paths.parse(reference))
+    unseen = unseen or NotFound(f"there is no module `{reference}` here, or you may not see it")
+    if module is None:
+        raise unseen
+    await authorize.require(tx, who, verb, place(module), unseen)
+    return module
+
+
+def asked_for(who: Principal, reference: str) -> tuple[str, str | None, str]:
+    """Return what decides which module a reference means: a person acts in several organizations, which may have the same paths."""
+    return who.id, who.organization_id, reference
+
+
+def _at(who: Principal, path: str) -> tuple[str, str]:
+    """Return the place of a module in the caller's organization. A text that is no path is the place of none."""
+    try:
+        return who.organization_id or "", paths.parse(path)
+    except Invalid:
+        return "", ""
+
+
+async def hold_at(tx: Tx, module_id: str, path: str) -> None:
+    """Lock a module for something that is kept with its path, and refuse it if another request has just given it another one."""
+    module = await store.hold(tx, module_id)
+    if module is None or module.path != path:
+        raise NotFound(f"module `{path}` has just been deleted or moved")
+
+
+async def hold_many(tx: Tx, wanted: Iterable[tuple[Principal, str]]) -> dict[tuple[str, str | None, str], Module]:
+    """Return many modules with few statements, whether their principals may see them or not.
+
+    They are not moved or deleted until the transaction ends: a job gets what the groups say where its module is.
+
+    The keys of the result are those that `asked_for` returns.
+    """
+    asked = {asked_for(who, reference): (who, reference) for who, reference in wanted}
+    by_id = {ids.parse("mod", reference) for _, reference in asked.values() if ids.is_id("mod", reference)}
+    modules = {module.id: module for module in await store.hold_many(tx, sorted(by_id))} if by_id else {}
+    at = await store.hold_at_many(tx, (_at(*each) for each in asked.values() if not ids.is_id("mod", each[1])))
+    found = {
+        key: modules.get(ids.parse("mod", reference)) if ids.is_id("mod", reference) else at.get(_at(who, reference))
+        for key, (who, reference) in asked.items()
+    }
+    return {key: module for key, module in found.items() if module is not None}
+
+
+async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], keys: Keyring) -> Module:
+    group_path, name = paths.split(paths.parse(new.path))
+    organization_id = who.organization_id or ""
+    await authorize.require(tx, who, Verb.TREE_WRITE, authorize.group(organization_id, group_path))
+    group = await groups.at(tx, who, group_path)
+    path = await groups.hold(tx, group, name)
+    await check_engine(tx, group.organization_id, new.engine)
+    await _remember_versions(tx, new.engine, new.engine_version.strip())
+    input_checks.check_inputs(new.inputs)
+    input_checks.check_environment(new.environment)
+    checks.check_workspace(new.engine, new.backend, new.environment)
+    checks.check_audiences(new.oidc_audiences)
+    module = Module(
+        id=ids.new("mod"),
+        organization_id=group.organization_id,
+        group_id=group.id,
+        name=name,
+        path=path,
+        description=new.description,
+        engine=new.engine,
+        source=await checked_source(tx, who, organization_id, new.source, roots, new.engine),
+        backend=new.backend,
+        oidc_audiences=new.oidc_audiences,
+        runner_id=await _runner(tx, who, new.runner),
+        runner_instance_name=new.runner_instance_name,
+        state_version=0,
+        created_at=datetime.fromtimestamp(tx.now, UTC),
+        needs_approval=new.needs_approval,
+        approval_seconds=new.approval_seconds,
+        interrupted=new.interrupted,
+        min_approvals=new.min_approvals,
+        max_destroy=new.max_destroy,
+        max_destroy_percent=new.max_destroy_percent,
+        tags=normalized(new.tags),
+        priority=new.priority,
+        engine_version=new.engine_version.strip(),
+        is_fresh=new.is_fresh,
+        triggers=new.triggers,
+        limits=JobLimits() if new.limits is None else group_limits.changed(JobLimits(), new.limits),
+        cloud=CloudIdentities() if new.cloud is None else group_clouds.changed(CloudIdentities(), new.cloud),
+        dispatcher=group_dispatchers.changed(NOTHING_CHOSEN, new.dispatcher or DispatcherChange()),
+    )
+    await store.insert(tx, module)
+    given = hidden_values.restored(Content(), new.inputs, new.environment)
+    await contents.save(tx, keys, module.id, given, who)
+    await audit.record(tx, who, "module.create", "module", module.id, {"path": path})
+    tx.wake("tree", module.id)
+    return hidden_values.shown(module, given)
+
+
+async def change(
+    tx: Tx, who: Principal, reference: str, wanted: ModuleChange, roots: Sequence[Path], keys: Keyring
+) -> Module:
+    before = await store.hold(tx, (await find(tx, who, reference, Verb.TREE_WRITE)).id)
+    if before is None:
+        raise NotFound(f"module `{reference}` has just been deleted")
+    given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
+    engine: str = given.get("engine", before.engine)
+    if "source" in given or engine != before.engine:
+        wanted_source = given.get("source", before.source)
+        source = await checked_source(tx, who, before.organization_id, wanted_source, roots, engine)
+        given |= {"source": source} if "source" in given else {}
+    if "runner" in given:
+        given["runner_id"] = await _runner(tx, who, given.pop("runner"))
+    if wanted.limits is not UNSET:
+        given["limits"] = group_limits.changed(before.limits, wanted.limits)
+    if wanted.cloud is not UNSET:
+        given["cloud"] = group_clouds.changed(before.cloud, wanted.cloud)
+    if wanted.dispatcher is not UNSET:
+        given["dispatcher"] = group_dispatchers.changed(before.dispatcher, wanted.dispatcher)
+    if "tags" in given:
+        given["tags"] = normalized(given["tags"])
+    if engine != before.engine:
+        await check_engine(tx, before.organization_id, engine)
+    if "engine_version" in given:
+        given["engine_version"] = given["engine_version"].strip()
+    await _remember_versions(tx, engine, given.get("engine_version", before.engine_version))
+    input_checks.check_inputs(given.get("inputs", {}))
+    input_checks.check_environment(given.get("environment", {}))
+    checks.check_audiences(given.get("oidc_audiences", []))
+    had = await contents.load(tx, keys, before.id)
+    has = hidden_values.restored(had, given.pop("inputs", had.inputs), given.pop("environment", had.environment))
+    after = msgspec.structs.replace(before, **given)
+    checks.check_workspace(after.engine, after.backend, has.environment)
+    if after.backend != before.backend and (count := (await removal.kept(tx, before.id)).unfinished_jobs):
+        raise Conflict(
+            f"module `{before.path}` has {count} unfinished {'job' if count == 1 else 'jobs'}, which would continue without the state "
+            "that it has now: cancel them first, or wait, and change the backend then",
+            unfinished_jobs=count,
+        )
+    if after == before and has == had:
+        return hidden_values.shown(before, had)
+    await store.update(tx, after)
+    if has != had:
+        await contents.save(tx, keys, after.id, has, who)
+    # Values are not recorded in the audit log, because inputs and environment may contain secrets.
+    changed = [field for field in given if getattr(before, field) != getattr(after, field)]
+    changed = sorted(
+        [*changed, *(field for field in ("inputs", "environment") if getattr(had, field) != getattr(has, field))]
+    )
+    details = {"path": after.path, "changed": changed}
+    await audit.record(tx, who, "module.change", "module", after.id, details, organization_id=after.organization_id)
+    tx.wake("tree", after.id)
+    return hidden_values.shown(after, has)
+
+
+async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
+    """Delete a module. If it has jobs or states, `force` is required; these are removed later, in small batches."""
+    module = await find(tx, who, reference, Verb.TREE_WRITE)
+    if await store.hold(tx, module.id) is None:
+        raise NotFound(f"module `{module.path}` has just been deleted")
+    kept = await removal.kept(tx, module.id)
+    if kept.unfinished_jobs:
+        raise Conflict(f"module `{module.path}` has {kept.unfinished_jobs} unfinished jobs: cancel them first, or wait")
+    if (kept.jobs or kept.states) and not force:
+        raise Conflict(
+            f"module `{module.path}` has {kept.jobs} jobs and {kept.states} states, which would be deleted with it. "
+            "The resources that it has created would remain, and nothing would manage them: run a DESTROY first, "
+            "or ask for force=true (--force on the command line)",
+            jobs=kept.jobs,
+            states=kept.states,
+        )
+    await assignments.forget(tx, module.id)
+    await inputs.forget(tx, module.id)
+    await trigger_store.forget(tx, module.id)
+    await step_settings.forget(tx, module.id)
+    await removal.delete(tx, module.id)
+    details = {"path": module.path, "jobs": kept.jobs, "states": kept.states}
+    await audit.record(tx, who, "module.delete", "module", module.id, details, organization_id=module.organization_id)
+    tx.wake("tree", module.id)
+
+
+async def listing(
+    tx: Tx, who: Principal, group: str | None, recursive: bool, after: str | None, limit: int
+) -> Page[Module]:
+    """Return the modules that the reader may see in a group, or also below it, or in the whole organization."""
+    seen = await authorize.visible(tx, who, Verb.TREE_READ)
+    within = reads.ModuleScope(who.organization_id or "")
+    if group is not None:
+        found = await groups.on_the_way(tx, who, group, seen)
+        within = reads.ModuleScope(found.organization_id, found.id, found.path, recursive)
+    return page(store.modules(await reads.page(tx, seen, within, start(after), limit + 1)), limit)
+
+
+async def checked_source(
+    tx: Tx, who: Principal, organization_id: str, source: Source, roots: Sequence[Path], engine: str
+) -> Source:
+    """Return the source if the caller may use it in the organization. An archive gets its size and hash from its row.
+
+    An archive without a configuration of the engine is refused here. Only the executor can check a folder on a runner's
+    machine.
+    """
+    checks.check_subdirectory(source.subdirectory)
+    match source:
+        case LocalSource():
+            checks.check_local(source, roots)
+            return source
+        case ArchiveSource():
+            return await _checked_archive(tx, who, organization_id, source, engine)
+        case PluginSource():
+            checks.check_plugin_source(source)
+            return source
+        case GitSource():
+            git_rules.check(source)
+            return source
+        case RegistrySource():
+            address = registry_rules.parse(source, engine)
+            return msgspec.structs.replace(source, address=f"{address.host}/{address.path}")
+
+
+async def _checked_archive(
+    tx: Tx, who: Principal, organization_id: str, source: ArchiveSource, engine: str
+) -> ArchiveSource:
+    archive = await store.hold_archive(tx, ids.parse("arc", source.archive_id), organization_id)
+    if archive is None or not await archives.may_use(tx, who, archive):
+        raise Invalid(
+            f"source: there is no archive {source.archive_id} that you have uploaded, or that a module uses whose jobs you may "
+            "run: upload it first (POST /api/v1/archives)"
+        )
+    known = archive.configurations
+    if known is not None and not configurations.has_configuration(known, source.subdirectory, engine):
+        raise Invalid(f"source: {configurations.missing(source.subdirectory, engine, configurations.PATTERNS[engine])}")
+    return ArchiveSource(archive.id, source.subdirectory, archive.sha256, archive.size)
+
+
+async def check_engine(tx: Tx, organization_id: str, engine: str) -> None:
+    """Refuse a name that is probably misspelt. An engine of another package is known once a runner has announced it."""
+    checks.check_engine(engine)
+    if plugins.has(plugins.ENGINES, engine) or await engine_store.is_announced(tx, organization_id, engine):
+        return
+    known = await known_engines(tx, organization_id)
+    near = difflib.get_close_matches(engine, known, 1)
+    meant = f"did you mean {near[0]}?" if near else f"there is {', '.join(known)}."
+    raise Invalid(
+        f"engine: no runner has ever had an engine {engine!r}: {meant} An engine of another package is known as soon as a runner that "
+        "has it has connected",
+        field="engine",
+    )
+
+
+async def known_engines(tx: Tx, organization_id: str) -> list[str]:
+    """Return the engines of Terracrew, and those of other packages that runners of the organization have announced."""
+    return sorted({*plugins.names(plugins.ENGINES), *await engine_store.announced(tx, organization_id)})
+
+
+async def _remember_versions(tx: Tx, engine: str, wanted: str) -> None:
+    """Check the range of versions of a module, and make it known to the statements that compare it with what runners have."""
+    if wanted:
+        engines.check_range(wanted)
+        await engine_store.remember_range(tx, engine, wanted)
+
+
+async def _runner(tx: Tx, who: Principal, reference: str | None) -> str | None:
+    if reference is None:
+        return None
+    found = await runners.find(tx, who, reference, Verb.RUNNER_READ)
+    if found.removing_since is not None:
+        raise Conflict(f"runner: `{found.path}` is being removed: name another one, or undrain it first")
+    return found.id

@@ -1,0 +1,53 @@
+"""The key under which an engine encrypts the secrets in a module's state: one for each module, and the server keeps it."""
+
+import base64
+
+import pytest
+
+from terracrew.server.tree.modules import module_key
+from terracrew.server.tree.modules import store as module_store
+from terracrew.testing.job_rows import KEYS, JobRows
+
+pytestmark = pytest.mark.feature("J15.encrypted", "J15.pulumi")
+
+
+async def of_engine(rows: JobRows, engine: str) -> str:
+    module_id = await rows.module()
+    await rows.run("UPDATE modules SET engine = :engine WHERE id = :id", engine=engine, id=module_id)
+    return module_id
+
+
+async def given_key(rows: JobRows, module_id: str) -> bytes:
+    """Return the key that the next job of the module gets, and end the job."""
+    instance = await rows.runner()
+    engines = '{"tofu":"1.12.6","pulumi":"3.255.0","theirs":"1.0.0"}'
+    await rows.run("UPDATE instances SET engines = :engines WHERE id = :id", engines=engines, id=instance.id)
+    job_id = await rows.job(module_id)
+    key = (await instance.has(job_id)).credentials.module_key
+    await rows.run("UPDATE jobs SET status = 'SUCCEEDED', finished_at = :now WHERE id = :id", now=2, id=job_id)
+    return key
+
+
+async def test_every_job_of_a_module_gets_the_same_key_and_other_modules_another(rows: JobRows) -> None:
+    module_id, other = await of_engine(rows, "pulumi"), await of_engine(rows, "theirs")
+    first = await given_key(rows, module_id)
+    assert len(first) == 32
+    assert await given_key(rows, module_id) == first
+    assert await given_key(rows, other) not in (first, b"")
+
+
+async def test_an_engine_whose_states_only_terracrew_encrypts_gets_no_key(rows: JobRows) -> None:
+    module_id = await rows.module()
+    assert await given_key(rows, module_id) == b""
+    assert await rows.db.read(lambda tx: module_store.sealed_key(tx, module_id)) is None
+
+
+async def test_the_key_is_stored_encrypted_for_its_module_and_masked_in_logs(rows: JobRows) -> None:
+    module_id = await of_engine(rows, "pulumi")
+    key = await given_key(rows, module_id)
+    sealed = await rows.db.read(lambda tx: module_store.sealed_key(tx, module_id))
+    assert sealed is not None
+    assert key not in sealed
+    assert KEYS.decrypt(sealed, module_key.context(module_id)) == key
+    masked = await rows.db.read(lambda tx: module_key.values_to_mask(tx, KEYS, module_id))
+    assert masked == [base64.b64encode(key).decode()]
