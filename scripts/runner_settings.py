@@ -5,9 +5,10 @@ from typing import Any
 from settings_reference import section_of, section_rows
 
 from terracrew.settings import layers
-from terracrew.settings.environment import variable
+from terracrew.settings.names import short_names
 from terracrew.settings.runner import RunnerSettings
 from terracrew.settings.trees import Path
+from terracrew.settings.variables import variable
 
 HEAD = """# A runner's settings
 
@@ -78,7 +79,7 @@ def tables(schema: dict[str, Any]) -> list[str]:
 
 
 def _variables(path: Path) -> list[str]:
-    short = [name for name, other in layers.SHORT_NAMES.items() if other == path]
+    short = [name for name, other in short_names(RunnerSettings).items() if other == path]
     return [variable(layers.PREFIX, path), *short]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from settings_reference import default, described, limits, section_of, section_rows
 
 from terracrew.settings import server
-from terracrew.settings.environment import variable
+from terracrew.settings.variables import variable
 
 HEAD = """# The server's settings
 

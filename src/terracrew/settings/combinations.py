@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from typing import Any, cast
 
+from pydantic import TypeAdapter, ValidationError
+
 from terracrew import ids, plugins
 from terracrew.client import address
 from terracrew.errors import Invalid
@@ -17,6 +19,7 @@ from terracrew.runner.dispatch.docker import settings as docker_settings
 from terracrew.runner.dispatch.ecs import settings as ecs_settings
 from terracrew.runner.dispatch.kubernetes import settings as kubernetes_settings
 from terracrew.settings.merging import Combination
+from terracrew.settings.runner import RunnerSection
 from terracrew.settings.trees import Tree, find
 
 _PAIRS = "give client_id or service_account_path with client_secret or helper, or worker_id and worker_token"
@@ -35,14 +38,13 @@ _ALLOWED: dict[str, ChoiceField] = {
     "service_accounts": "service_account",
 }
 """The settings of an allow-list, each with what a job may then ask for."""
-_DEFAULT_SLOT_COUNT = 4
 _PROBLEMS = {
     "docker": docker_settings.problems,
     "ecs": ecs_settings.problems,
     "kubernetes": kubernetes_settings.problems,
 }
 """What is wrong with the settings of a dispatcher, by its type."""
-_TRUE = ("1", "true", "t", "yes", "y", "on")
+_BOOLEAN = TypeAdapter(bool)
 
 
 def check(values: Tree) -> Iterator[Combination]:
@@ -190,7 +192,7 @@ def _engine_users(values: Tree) -> Iterator[Combination]:
         words = "this process is not root, so it cannot run engines as another user: start the runner as root"
         yield Combination(path, words)
     capacity = find(values, ("runner", "capacity"))
-    wanted = int(capacity) if str(capacity).isdigit() else _DEFAULT_SLOT_COUNT
+    wanted = int(capacity) if str(capacity).isdigit() else RunnerSection.model_fields["capacity"].default
     if count < wanted:
         words = (
             f"{count} user{'' if count == 1 else 's'} cannot run {wanted} attempts at once: name more users, or set "
@@ -201,4 +203,7 @@ def _engine_users(values: Tree) -> Iterator[Combination]:
 
 def _is_set(values: Tree, path: tuple[str, ...]) -> bool:
     value: Any = find(values, path)
-    return value is True or (isinstance(value, str) and value.lower() in _TRUE)
+    try:
+        return _BOOLEAN.validate_python(value)
+    except ValidationError:
+        return False  # the check of the setting itself reports it

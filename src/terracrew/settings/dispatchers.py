@@ -10,7 +10,7 @@ from terracrew.errors import Invalid
 from terracrew.protocol import dispatcher_choice
 from terracrew.protocol.dispatcher_choice import AllowedChoices
 from terracrew.runner.config import NamedDispatcher
-from terracrew.settings.values import SettingsSection, checked, split_words
+from terracrew.settings.values import SHOWN, SettingsSection, Shown, VariableNames, checked, split_words
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _PATTERN = re.compile(r"[A-Za-z0-9_.:/@*?+=,\[\]!-]+")
@@ -38,25 +38,58 @@ def _name(text: str) -> str:
 
 
 Patterns = Annotated[
-    list[Annotated[str, AfterValidator(_pattern)]], split_words, Field(max_length=dispatcher_choice.MAX_PATTERNS)
+    list[Annotated[str, AfterValidator(_pattern)]], split_words, SHOWN, Field(max_length=dispatcher_choice.MAX_PATTERNS)
 ]
+
+DispatcherData = Annotated[
+    dict[str, str],
+    Shown(
+        frozenset(
+            {
+                "api_url",
+                "auth_type",
+                "bind_path",
+                "cluster",
+                "cpu_limit",
+                "eks_cluster",
+                "engines",
+                "environment",
+                "extra_hosts",
+                "host",
+                "image",
+                "launch_type",
+                "local_image",
+                "memory_limit",
+                "memory_request",
+                "namespace",
+                "network",
+                "pids_limit",
+                "pull_seconds",
+                "region",
+                "subnets",
+                "task_definition",
+            }
+        )
+    ),
+]
+"""Settings of a dispatcher. Only these keys are known to hold no secret: others, and those of plug-ins, are hidden."""
 
 
 class AllowedSection(SettingsSection):
     """What jobs may ask a dispatcher for. Without it, they get what the settings of the dispatcher say."""
 
-    images: Patterns = Field(
+    images: Annotated[Patterns, VariableNames(("TERRACREW_JOB_DISPATCHER_ALLOW_IMAGES",))] = Field(
         default=[],
         description="The images that jobs may ask for, separated by spaces or commas: `*` stands for any characters except "
         "`/`, and `/**` at the end for everything below.",
     )
-    max_memory_mb: int | None = Field(
+    max_memory_mb: Annotated[int | None, VariableNames(("TERRACREW_JOB_DISPATCHER_ALLOW_MAX_MEMORY_MB",))] = Field(
         default=None, ge=64, le=999_999, description="The most memory that a job may ask for, in MB."
     )
-    max_cpu: float | None = Field(
+    max_cpu: Annotated[float | None, VariableNames(("TERRACREW_JOB_DISPATCHER_ALLOW_MAX_CPU",))] = Field(
         default=None, ge=0.1, le=1024, description="The most processors that a job may ask for."
     )
-    service_accounts: Patterns = Field(
+    service_accounts: Annotated[Patterns, VariableNames(("TERRACREW_JOB_DISPATCHER_ALLOW_SERVICE_ACCOUNTS",))] = Field(
         default=[], description="The service accounts that jobs may ask for, with `*` as in `images`."
     )
 
@@ -65,15 +98,13 @@ class AllowedSection(SettingsSection):
 
 
 class JobDispatcher(SettingsSection):
-    type: Annotated[str, checked(_installed)] = Field(
+    type: Annotated[str, checked(_installed), SHOWN, VariableNames(("TERRACREW_JOB_DISPATCHER_TYPE",))] = Field(
         default="local",
         min_length=1,
         description="What starts executors: `local` (processes of this machine), `docker` (containers), `kubernetes` (pods), "
-        "`ecs` (tasks of Amazon ECS), or a dispatcher of an "
-        "installed package. "
-        "Also TERRACREW_JOB_DISPATCHER_TYPE.",
+        "`ecs` (tasks of Amazon ECS), or a dispatcher of an installed package.",
     )
-    data: dict[str, str] = Field(
+    data: DispatcherData = Field(
         default={},
         description="Settings of the dispatcher. All of them know `api_url`, the server's address as executors see it; "
         "`local` knows no other, and those of the others are in docs/dispatchers.md. Also TERRACREW_JOB_DISPATCHER_DATA_<NAME>.",
@@ -89,8 +120,8 @@ class JobDispatcher(SettingsSection):
 class FurtherDispatcher(SettingsSection):
     """A dispatcher besides the default one. Jobs ask for it by its name or its type."""
 
-    type: Annotated[str, checked(_installed)] = Field(min_length=1, description="As `job_dispatcher.type`.")
-    data: dict[str, str] = Field(default={}, description="As `job_dispatcher.data`.")
+    type: Annotated[str, checked(_installed), SHOWN] = Field(min_length=1, description="As `job_dispatcher.type`.")
+    data: DispatcherData = Field(default={}, description="As `job_dispatcher.data`.")
     allow: AllowedSection = Field(default_factory=AllowedSection)
 
 

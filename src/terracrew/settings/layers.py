@@ -6,40 +6,17 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+from pydantic import SecretStr
 
 from terracrew.runner.config import RunnerConfig
-from terracrew.settings import combinations, environment, files, merging, trees, variables
+from terracrew.settings import combinations, files, merging, names, trees, variables
 from terracrew.settings.external import layer as external_layer
-from terracrew.settings.external.section import SECRETS as EXTERNAL_SECRETS
-from terracrew.settings.layer import Layer
 from terracrew.settings.merging import Merged
 from terracrew.settings.runner import RunnerSettings
-from terracrew.settings.trees import Tree
+from terracrew.settings.trees import Layer, Tree
 
 PREFIX = "TERRACREW_"
-SHORT_NAMES = {
-    "TERRACREW_API_URL": ("server", "url"),
-    "TERRACREW_URL": ("server", "url"),
-    "TERRACREW_RUNNER_PATH": ("runner", "path"),
-    "TERRACREW_RUNNER_RELEASE_KEY": ("runner", "release_key"),
-    "TERRACREW_SERVICE_ACCOUNT_PATH": ("runner", "credentials", "service_account_path"),
-    "TERRACREW_CREDENTIAL_HELPER_CMD_PATH": ("runner", "credentials", "helper", "command"),
-    "TERRACREW_CREDENTIAL_HELPER_CMD_ARGS": ("runner", "credentials", "helper", "args"),
-    "TERRACREW_JOB_DISPATCHER_TYPE": ("job_dispatcher", "type"),
-    "TERRACREW_JOB_DISPATCHER_ALLOW_IMAGES": ("job_dispatcher", "allow", "images"),
-    "TERRACREW_JOB_DISPATCHER_ALLOW_MAX_MEMORY_MB": ("job_dispatcher", "allow", "max_memory_mb"),
-    "TERRACREW_JOB_DISPATCHER_ALLOW_MAX_CPU": ("job_dispatcher", "allow", "max_cpu"),
-    "TERRACREW_JOB_DISPATCHER_ALLOW_SERVICE_ACCOUNTS": ("job_dispatcher", "allow", "service_accounts"),
-    "TERRACREW_SERVICE_DISCOVERY_HOST": ("server", "discovery_host"),
-}
-"""Variables with names of their own. A variable that is named after the setting overrides them."""
 _DISPATCHER_DATA = "TERRACREW_JOB_DISPATCHER_DATA_"
-_SECRETS = (
-    ("runner", "credentials", "client_secret"),
-    ("runner", "credentials", "worker_token"),
-    *((external_layer.SECTION, *path) for path in EXTERNAL_SECRETS),
-    ("job_dispatcher", "data", "registry_password"),
-)
 _NAMED_DISPATCHERS, _DISPATCHER_SECRET = "job_dispatchers", ("data", "registry_password")
 _LEVELS = ("logging", "log_level")
 
@@ -80,9 +57,10 @@ def merged(
 def _without_secrets(layer: Layer) -> Layer:
     """Refuse secrets on the command line. Their values go no further, so that no message can repeat them."""
     problems: list[str] = []
-    named = trees.find(layer.values, (_NAMED_DISPATCHERS,))
-    names = list(cast("Tree", named)) if isinstance(named, dict) else []
-    for path in (*_SECRETS, *((_NAMED_DISPATCHERS, name, *_DISPATCHER_SECRET) for name in names)):
+    found = trees.find(layer.values, (_NAMED_DISPATCHERS,))
+    named = list(cast("Tree", found)) if isinstance(found, dict) else []
+    dispatchers = [("job_dispatcher",), *((_NAMED_DISPATCHERS, name) for name in named)]
+    for path in (*_secrets(), *((*dispatcher, *_DISPATCHER_SECRET) for dispatcher in dispatchers)):
         if trees.find(layer.values, path) is not None:
             name = ".".join(path)
             problems.append(
@@ -92,6 +70,14 @@ def _without_secrets(layer: Layer) -> Layer:
     return layer._replace(problems=problems)
 
 
+def _secrets() -> list[trees.Path]:
+    return [
+        path
+        for path, field in names.settings_of(RunnerSettings)
+        if any(kind.type is SecretStr for kind in names.kinds_of_field(field))
+    ]
+
+
 def _short_names() -> Layer:
     data = {
         name: ("job_dispatcher", "data", name.removeprefix(_DISPATCHER_DATA).lower())
@@ -99,7 +85,7 @@ def _short_names() -> Layer:
         if name.startswith(_DISPATCHER_DATA) and name != _DISPATCHER_DATA
     }
     further = {name: path for name in sorted(os.environ) if (path := variables.of_dispatcher(name))}
-    found = environment.read_short(SHORT_NAMES | data | further, os.environ)
+    found = variables.read_short(names.short_names(RunnerSettings) | data | further, os.environ)
     return Layer("environment", found.values, found.places)
 
 

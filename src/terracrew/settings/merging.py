@@ -8,12 +8,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from terracrew.errors import Invalid
-from terracrew.settings import environment, suggestions, trees, variables
+from terracrew.settings import names, problems, trees, variables
 from terracrew.settings.external.section import ExternalFacts
-from terracrew.settings.layer import Layer
-from terracrew.settings.names import folded
-from terracrew.settings.problems import allowed, kinds, sections, words
-from terracrew.settings.trees import Path, Tree
+from terracrew.settings.trees import Layer, Path, Tree
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -57,31 +54,31 @@ def merge(
     values: Tree = {}
     for layer in reversed(layers):
         values = trees.merge(values, layer.values)
-    problems = [problem for layer in layers for problem in layer.problems]
+    wrong = [problem for layer in layers for problem in layer.problems]
     settings = None
     try:
         settings = model.model_validate(values)
     except ValidationError as error:
-        problems += [
+        wrong += [
             _say(problem, model, layers, prefix)
             for each in error.errors(include_url=False)
-            for problem in (each, *kinds.beside(model, values, each))
+            for problem in (each, *problems.beside(model, values, each))
             if problem["type"] != "missing" or not _may_be_unread(layers, _keys(model, problem))
         ]
-    problems += [
+    wrong += [
         _located(each.path, _without_value(each, values, layers), layers)
         for each in check(values)
         if not any(_may_be_unread(layers, path) for path in each.missing)
     ]
-    problems += [f"  {name} (environment): {words}" for name, words in variables.unknown(os.environ)]
-    if problems or settings is None:
-        raise Invalid("\n".join(["the settings have errors:", *problems]), problems=problems) from None
+    wrong += [f"  {name} (environment): {words}" for name, words in variables.unknown(os.environ)]
+    if wrong or settings is None:
+        raise Invalid("\n".join(["the settings have errors:", *wrong]), problems=wrong) from None
     return Merged(settings, layers, external)
 
 
 def environment_layer(model: type[BaseModel], prefix: str, *, ignores_empty: bool = False) -> Layer:
     """Read the variables that are named after the settings of a model."""
-    found = environment.read(model, prefix, os.environ, ignores_empty=ignores_empty)
+    found = variables.read(model, prefix, os.environ, ignores_empty=ignores_empty)
     return Layer("environment", found.values, found.places, found.problems, found.unread)
 
 
@@ -90,7 +87,7 @@ def command_line(model: type[BaseModel], given: Mapping[str, Any], options: Mapp
     values: Tree = {}
     places: dict[Path, str] = {}
     for name, value in given.items():
-        path = folded(model, name.split("."))
+        path = names.folded(model, name.split("."))
         trees.put(values, path, value)
         places[path] = f"option {options.get(name, f'--set {name}')}"
     return Layer("command line", values, places)
@@ -98,12 +95,12 @@ def command_line(model: type[BaseModel], given: Mapping[str, Any], options: Mapp
 
 def _with_sections(model: type[BaseModel], layer: Layer) -> Layer:
     """Return a layer without values that are where a section must be; each of them is a problem of the layer."""
-    wrong = sections.misplaced(model, layer.values)
+    wrong = list(problems.misplaced(model, layer.values))
     values = layer.values
     for path, _ in wrong:
-        values = sections.without(values, path)
+        values = problems.without(values, path)
     found = [
-        f"  {'.'.join(path)} ({layer.place_of(path)}): must be {allowed.SECTION}, not {words.kind_of(value)}"
+        f"  {'.'.join(path)} ({layer.place_of(path)}): must be {problems.SECTION}, not {problems.kind_of(value)}"
         for path, value in wrong
     ]
     unread = [*layer.unread, *(path for path, _ in wrong)]
@@ -121,28 +118,28 @@ def _may_be_unread(layers: Sequence[Layer], path: Sequence[str]) -> bool:
 
 
 def _keys(model: type[BaseModel], problem: ErrorDetails) -> list[str]:
-    return [part for part in suggestions.setting_path(model, problem["loc"]) if isinstance(part, str)]
+    return [part for part in names.setting_path(model, problem["loc"]) if isinstance(part, str)]
 
 
 def _say(problem: ErrorDetails, model: type[BaseModel], layers: Sequence[Layer], prefix: str) -> str:
-    path = suggestions.setting_path(model, problem["loc"])
+    path = names.setting_path(model, problem["loc"])
     name = ".".join(str(part) for part in path)
     keys = _keys(model, problem)
     match problem["type"]:
         case "missing":
             return f"  {name}: is required (in the file{_or_variable(prefix, keys)})"
         case "extra_forbidden":
-            near = suggestions.nearest_setting(model, keys)
+            near = names.nearest_setting(model, keys)
             return _located(path, f"there is no such setting{near}", layers)
         case "union_tag_not_found":
-            return _located(path, f"is required: {allowed.listed(suggestions.tagged(model, keys))}", layers, ".kind")
+            return _located(path, f"is required: {problems.listed(names.tagged(model, keys))}", layers, ".kind")
         case "union_tag_invalid":
-            named = allowed.listed(suggestions.tagged(model, keys))
+            named = problems.listed(names.tagged(model, keys))
             return _located([*path, "kind"], f"must be {named}", layers)
         case _ if _is_external(keys, layers):
-            return _located(path, f"the value is not valid; it must be {allowed.values(model, path)}", layers)
+            return _located(path, f"the value is not valid; it must be {problems.allowed(model, path)}", layers)
         case _:
-            return _located(path, words.of(problem, allowed.values(model, path)), layers)
+            return _located(path, problems.describe(problem, problems.allowed(model, path)), layers)
 
 
 def _is_external(path: Sequence[str], layers: Sequence[Layer]) -> bool:
@@ -164,5 +161,5 @@ def _located(path: Sequence[str | int], words: str, layers: Sequence[Layer], bel
 
 
 def _or_variable(prefix: str, path: Sequence[str]) -> str:
-    name = environment.variable(prefix, tuple(path))
+    name = variables.variable(prefix, tuple(path))
     return f", or as {name}" if variables.is_known(name) else ""

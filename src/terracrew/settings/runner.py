@@ -15,8 +15,20 @@ from terracrew.runner.config import HelperCommand, NoticeSource, RunnerConfig
 from terracrew.settings import dispatchers
 from terracrew.settings.dispatchers import DispatcherKey, FurtherDispatcher, JobDispatcher
 from terracrew.settings.external.section import External
-from terracrew.settings.runner_values import Cgroup, InstanceName, LogLevel, TreePath
-from terracrew.settings.values import Arguments, Directories, Directory, SettingsSection, checked
+from terracrew.settings.values import (
+    SHOWN,
+    Arguments,
+    Cgroup,
+    Directories,
+    Directory,
+    InstanceName,
+    LogLevel,
+    SettingsSection,
+    Text,
+    TreePath,
+    VariableNames,
+    checked,
+)
 
 SCHEMA_ID = "urn:terracrew:settings:runner"
 SHARED = "shared"
@@ -44,25 +56,28 @@ def _engine_user(text: str) -> str:
 
 
 class ServerSection(SettingsSection):
-    url: Annotated[str, checked(address.checked)] = Field(
-        description="The server's address. Also TERRACREW_API_URL and TERRACREW_URL."
+    url: Annotated[str, checked(address.checked), SHOWN, VariableNames(("TERRACREW_API_URL", "TERRACREW_URL"))] = Field(
+        description="The server's address."
     )
     allow_plain_http: bool = Field(default=False, description="Allow http:// to a server that is not on this machine.")
-    discovery_host: Annotated[str, checked(address.checked_host)] | None = Field(
+    discovery_host: (
+        Annotated[str, checked(address.checked_host), SHOWN, VariableNames(("TERRACREW_SERVICE_DISCOVERY_HOST",))]
+        | None
+    ) = Field(
         default=None,
         description="The host, with a port if it is not 443, under which modules name the server, if that is not the host of "
-        "`url`. Jobs then have their token for both (`TF_TOKEN_<host>`). Also TERRACREW_SERVICE_DISCOVERY_HOST.",
+        "`url`. Jobs then have their token for both (`TF_TOKEN_<host>`).",
     )
 
 
 class HelperSection(SettingsSection):
     """A program that prints `{"token": "…"}`: a token of an issuer that the service account trusts."""
 
-    command: Directory = Field(
-        description="The path of the program; it runs without a shell. Also TERRACREW_CREDENTIAL_HELPER_CMD_PATH."
+    command: Annotated[Directory, VariableNames(("TERRACREW_CREDENTIAL_HELPER_CMD_PATH",))] = Field(
+        description="The path of the program; it runs without a shell."
     )
-    args: Arguments = Field(
-        default=[], description="Its arguments, separated by spaces. Also TERRACREW_CREDENTIAL_HELPER_CMD_ARGS."
+    args: Annotated[Arguments, VariableNames(("TERRACREW_CREDENTIAL_HELPER_CMD_ARGS",))] = Field(
+        default=[], description="Its arguments, separated by spaces."
     )
     timeout_seconds: float = Field(
         default=30.0, gt=0, le=300, description="After how many seconds it is killed and tried again."
@@ -73,19 +88,18 @@ class CredentialsSection(SettingsSection):
     """A service account (`client_id`, or `service_account_path`, with `client_secret` or a `helper`), or what `terracrew runner register`
     printed (`worker_id` and `worker_token`)."""
 
-    client_id: str | None = Field(
+    client_id: Text | None = Field(
         default=None,
         min_length=1,
         description="The id of the service account, with its organization (`org_…:sac_…`, as `terracrew service-account add-secret` "
         "prints it) or without it (`sac_…`): the runner then puts the organization's id before it by itself.",
     )
-    service_account_path: TreePath | None = Field(
+    service_account_path: Annotated[TreePath | None, VariableNames(("TERRACREW_SERVICE_ACCOUNT_PATH",))] = Field(
         default=None,
-        description="The path of the service account (its group's path and its name), instead of `client_id`. "
-        "Also TERRACREW_SERVICE_ACCOUNT_PATH.",
+        description="The path of the service account (its group's path and its name), instead of `client_id`.",
     )
     client_secret: SecretStr | None = Field(default=None, min_length=1, description="A secret of the service account.")
-    worker_id: str | None = Field(
+    worker_id: Text | None = Field(
         default=None, min_length=1, description="The worker id that `terracrew runner register` printed."
     )
     worker_token: SecretStr | None = Field(
@@ -105,20 +119,19 @@ class CredentialsSection(SettingsSection):
 
 
 class RunnerSection(SettingsSection):
-    id: Annotated[str, checked(lambda text: ids.parse("rnr", text))] | None = Field(
+    id: Annotated[str, checked(lambda text: ids.parse("rnr", text)), SHOWN] | None = Field(
         default=None, description="The id of the runner's record (`rnr_…`)."
     )
-    path: TreePath | None = Field(
+    path: Annotated[TreePath | None, VariableNames(("TERRACREW_RUNNER_PATH",))] = Field(
         default=None,
-        description="The path of the runner's record (its group's path and its name), instead of `id`. "
-        "Also TERRACREW_RUNNER_PATH.",
+        description="The path of the runner's record (its group's path and its name), instead of `id`.",
     )
     instance: InstanceName | None = Field(
         default=None,
         description="This process's name among the instances of its runner. Modules can be pinned to it, and its history is "
         "kept under it, so it must stay the same when the process starts again. By default the name at the end of `path`.",
     )
-    organization_id: Annotated[str, checked(_organization)] | None = Field(
+    organization_id: Annotated[str, checked(_organization), SHOWN] | None = Field(
         default=None,
         description="The id of the organization that the credentials belong to (`org_…`), or `shared` for a runner that the "
         "server's configuration declares. It is needed for a service account that is named by its path and has no secret, if the "
@@ -173,11 +186,12 @@ class RunnerSection(SettingsSection):
         "the release from the server, and installs it only if it was signed with `release_key`. Jobs that run go on. A runner in a "
         "container, one for one job (`--once`) and one that runs from sources never update themselves.",
     )
-    release_key: Annotated[str, checked(_release_key)] | None = Field(
+    release_key: (
+        Annotated[str, checked(_release_key), SHOWN, VariableNames(("TERRACREW_RUNNER_RELEASE_KEY",))] | None
+    ) = Field(
         default=None,
         description="The public key of releases: a line in the format of minisign. `terracrew runner register` prints it. The runner "
-        "never takes another one from the server, so a server that was taken over cannot have it install anything. "
-        "Also TERRACREW_RUNNER_RELEASE_KEY.",
+        "never takes another one from the server, so a server that was taken over cannot have it install anything.",
     )
     rotate_worker_token: bool = Field(
         default=True,
@@ -233,7 +247,7 @@ class ExecutorSection(SettingsSection):
         description="What keeps an engine, and whatever its module runs, from the rest of this machine: `landlock` (needs "
         "Linux 5.13; a runner on a kernel without it warns and isolates nothing) or `none`.",
     )
-    user: Annotated[str, checked(_engine_user)] = Field(
+    user: Annotated[str, checked(_engine_user), SHOWN] = Field(
         default=engine_users.AUTO,
         description="The users that engines run as if the runner is root; each running attempt has one of its own. `auto`: user "
         "ids between 60578 and 61183 that no other runner of this machine uses. `none`: engines run as the runner's own user, as "
@@ -289,7 +303,7 @@ class Logging(SettingsSection):
 
     model_config = ConfigDict(extra="allow")
 
-    log_level: dict[str, LogLevel] = Field(
+    log_level: Annotated[dict[str, LogLevel], SHOWN] = Field(
         default={},
         description="Category → level. The longest category that a logger's name starts with decides; `Default` decides "
         "where no other matches. `terracrew.runner.jobs` logs when a job is picked up, starts and ends, `terracrew.runner.connection` "

@@ -13,7 +13,17 @@ from terracrew.client import address
 from terracrew.errors import Invalid
 from terracrew.settings.external.section import External, ExternalFacts
 from terracrew.settings.shared_runners import RemoteRunner, SharedRunners
-from terracrew.settings.values import Directories, FilePath, FilePaths, SettingsSection, Words, split_words
+from terracrew.settings.values import (
+    SHOWN,
+    Directories,
+    FilePath,
+    FilePaths,
+    Option,
+    SettingsSection,
+    Text,
+    Words,
+    split_words,
+)
 
 PREFIX = "TERRACREW_SERVER_"
 SCHEMA_ID = "urn:terracrew:settings:server"
@@ -88,58 +98,64 @@ def _is_pattern(text: str) -> str:
     return text
 
 
-VariablePatterns = Annotated[list[Annotated[str, AfterValidator(_is_pattern)]], split_words]
-Networks = Annotated[list[Annotated[str, AfterValidator(_is_network)]], split_words]
-Issuers = Annotated[list[Annotated[str, AfterValidator(_is_issuer)]], split_words]
+VariablePatterns = Annotated[list[Annotated[str, AfterValidator(_is_pattern)]], split_words, SHOWN]
+Networks = Annotated[list[Annotated[str, AfterValidator(_is_network)]], split_words, SHOWN]
+Issuers = Annotated[list[Annotated[str, AfterValidator(_is_issuer)]], split_words, SHOWN]
 Days = Annotated[float, Field(ge=1)]
 
 
 class ServerSettings(SettingsSection):
     """What `terracrew server` and `terracrew up` read: a file, TERRACREW_SERVER_… variables, options."""
 
-    data_directory: FilePath = Field(default=Path("~/.terracrew/server"), description="The directory for all data.")
-    host: str = Field(default="127.0.0.1", description="The address to listen on.")
-    port: int = Field(default=7400, ge=0, le=65535, description="The port to listen on; 0 for any free one.")
-    local_roots: FilePaths = Field(
+    data_directory: Annotated[FilePath, Option("DIR", alias="--data-dir", is_in_up=True)] = Field(
+        default=Path("~/.terracrew/server"), description="The directory for all data."
+    )
+    host: Annotated[Text, Option("HOST", is_in_up=True)] = Field(
+        default="127.0.0.1", description="The address to listen on."
+    )
+    port: Annotated[int, Option("PORT", is_in_up=True)] = Field(
+        default=7400, ge=0, le=65535, description="The port to listen on; 0 for any free one."
+    )
+    local_roots: Annotated[FilePaths, Option("DIR", is_in_up=True)] = Field(
         default=[], description="A source on a local path must be below one of these directories."
     )
-    runner_isolation: Literal["landlock", "none"] = Field(
+    runner_isolation: Annotated[Literal["landlock", "none"], Option(is_in_up=True)] = Field(
         default="landlock",
         description="How jobs of built-in runners are isolated from the rest of this machine.",
     )
-    runner_user: Literal["auto", "none"] = Field(
+    runner_user: Annotated[Literal["auto", "none"], Option(is_in_up=True)] = Field(
         default="auto",
         description="The users of the engines of built-in runners, if this server is root: `auto` for user ids that nothing "
         "else uses, one for each running attempt, or `none` for root itself.",
     )
-    runner_read_paths: Directories = Field(
+    runner_read_paths: Annotated[Directories, Option("PATH", is_in_up=True)] = Field(
         default=[],
         description="Further paths that jobs of built-in runners may read, besides the system and the usual credentials.",
     )
-    runner_write_paths: Directories = Field(
+    runner_write_paths: Annotated[Directories, Option("PATH", is_in_up=True)] = Field(
         default=[],
         description="Further paths that jobs of built-in runners may write, besides their own directories.",
     )
-    runner_environment: VariablePatterns | None = Field(
+    runner_environment: Annotated[VariablePatterns | None, Option("NAME", is_in_up=True)] = Field(
         default=None,
         description="Further variables of the server's environment that jobs of built-in runners get: names, or `AWS_*` for all "
         "that begin like this. By default those of the usual clouds with `terracrew up`, and none with `terracrew server`.",
     )
-    database_url: SecretStr | None = Field(
+    database_url: Annotated[SecretStr | None, SHOWN] = Field(
         default=None,
         description="The address of a PostgreSQL database (`postgresql://…`); by default SQLite in the data directory.",
     )
-    public_url: Annotated[str, AfterValidator(_is_http)] = Field(
+    public_url: Annotated[str, AfterValidator(_is_http), SHOWN] = Field(
         default="",
         description="The address at which browsers and runners reach this server; by default its host and port.",
     )
-    cloud_runner_image: str = Field(
+    cloud_runner_image: Text = Field(
         default="",
         description="The image of cloud-hosted runners whose deployment names none, where their cloud can pull it. `{version}` stands "
         "for the version: that of the server for a new deployment, and that of a release for an update, unless the release has an image. "
         "For example `registry.example.com/terracrew-runner:{version}`.",
     )
-    release_key: Annotated[str, AfterValidator(_is_release_key)] = Field(
+    release_key: Annotated[str, AfterValidator(_is_release_key), SHOWN] = Field(
         default="",
         description="The public key with which the artifacts of published releases are checked, as the line that `minisign -P` takes. "
         "Without it, releases can be published only without artifacts, so that no runner can update itself.",
@@ -149,20 +165,20 @@ class ServerSettings(SettingsSection):
         description="Whether cloud-hosted runners are updated by themselves when a release is published: one first, then the others "
         "in growing waves. A breaking release waits for a person.",
     )
-    issuer_url: Annotated[str, AfterValidator(_is_own_issuer)] = Field(
+    issuer_url: Annotated[str, AfterValidator(_is_own_issuer), SHOWN] = Field(
         default="",
         description="The issuer of the tokens that clouds are shown, if clouds cannot reach the public URL: the address of two "
         "files that `terracrew server issuer export` writes. By default the public URL.",
     )
-    trusted_proxies: Networks = Field(
+    trusted_proxies: Annotated[Networks, Option("CIDR")] = Field(
         default=[],
         description="The addresses or networks of reverse proxies whose X-Forwarded-For is trusted.",
     )
-    allowed_hosts: Words = Field(
+    allowed_hosts: Annotated[Words, Option("NAME")] = Field(
         default=[],
         description="Further host names to accept, besides loopback and that of the public URL, for example `*.example.com`.",
     )
-    master_key_file: FilePath | None = Field(
+    master_key_file: Annotated[FilePath | None, Option("FILE")] = Field(
         default=None, description="The file with the key that encrypts secrets; required with PostgreSQL."
     )
     master_key: SecretStr | None = Field(
@@ -170,12 +186,12 @@ class ServerSettings(SettingsSection):
         min_length=1,
         description="The key itself, instead of `master_key_file`, where it is an external setting.",
     )
-    object_store: str = Field(
+    object_store: Annotated[Text, Option("URL")] = Field(
         default="",
         description="`s3://…`, `gs://…`, `az://…` or `file:///…`, the same for all servers of a database; by default a folder in "
         "the data directory.",
     )
-    organization: str = Field(
+    organization: Annotated[Text, Option("NAME")] = Field(
         default="default", min_length=1, description="The name of the organization that the first start creates."
     )
     precedence: Literal["online", "configured"] = Field(

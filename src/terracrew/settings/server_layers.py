@@ -1,14 +1,24 @@
-"""Reads the layers of a server's settings: defaults, file, environment, command line, external settings."""
+"""Reads the layers of a server's settings: defaults, file, environment, command line, external settings. Checks those that depend on
+each other.
 
-from collections.abc import Mapping
+Such checks see the merged values before each single value is checked, so that everything that is wrong is reported at once.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from terracrew.settings import files, merging, server_combinations
+from terracrew.settings import files, merging
 from terracrew.settings.external import layer as external_layer
-from terracrew.settings.layer import Layer
-from terracrew.settings.merging import Merged
+from terracrew.settings.merging import Combination, Merged
 from terracrew.settings.server import PREFIX, ServerSettings
+from terracrew.settings.trees import Layer, Tree
+
+_POSTGRES_SCHEMES = ("postgres://", "postgresql://")
+_KEYS = ("master_key", "master_key_file")
+_TOKENS = ("worker_token_sha256", "worker_token_file")
 
 
 def merged(file: Path | None = None, options: Mapping[str, Any] | None = None) -> Merged[ServerSettings]:
@@ -20,5 +30,53 @@ def merged(file: Path | None = None, options: Mapping[str, Any] | None = None) -
         files.layer(file) if file else Layer("file", {}),
     ]
     found, external = external_layer.above(ServerSettings, layers)
-    made = merging.merge(ServerSettings, found, PREFIX, server_combinations.check, external)
+    made = merging.merge(ServerSettings, found, PREFIX, _check, external)
     return made._replace(settings=made.settings.read_from(file, external))
+
+
+def _check(values: Tree) -> Iterator[Combination]:
+    yield from _master_key(values)
+    yield from _tokens(values)
+
+
+def _master_key(values: Tree) -> Iterator[Combination]:
+    database = values.get("database_url")
+    given = [name for name in _KEYS if values.get(name)]
+    if len(given) > 1:
+        yield Combination(("master_key",), "give the master key or the file that holds it, not both")
+    if isinstance(database, str) and database.startswith(_POSTGRES_SCHEMES) and not given:
+        yield Combination(
+            ("master_key_file",),
+            "is required with PostgreSQL, which may serve many servers, so none of them makes the key: put what "
+            "`openssl rand -base64 32` prints into a file that only the server can read, and name it",
+            missing=[(name,) for name in _KEYS],
+        )
+
+
+def _tokens(values: Tree) -> Iterator[Combination]:
+    """Each remote shared runner has one token, and no other runner has it."""
+    found = values.get("shared_runners")
+    owners: dict[str, str] = {}
+    for name, value in (cast("Tree", found) if isinstance(found, dict) else {}).items():
+        runner = cast("Tree", value) if isinstance(value, dict) else {}
+        count = sum(each in runner for each in _TOKENS)
+        # Without a kind, a runner with a token is meant to be a remote one.
+        if runner.get("kind") == "built-in" or (runner.get("kind") != "remote" and not count):
+            continue
+        if count != 1:
+            words = f"give {' or '.join(_TOKENS)}; `terracrew server worker-token {name}` makes a token"
+            yield Combination(("shared_runners", name), words)
+        elif (other := owners.setdefault(_digest(runner), name)) != name:
+            words = f"it has the same worker token as {other}; each needs its own"
+            yield Combination(("shared_runners", name), words)
+
+
+def _digest(found: Tree) -> str:
+    """Return the hash of a runner's token. A file that cannot be read is reported as such elsewhere."""
+    if "worker_token_sha256" in found:
+        return str(found["worker_token_sha256"])
+    try:
+        file = Path(os.path.expanduser(str(found["worker_token_file"])))
+        return hashlib.sha256(file.read_bytes().strip()).hexdigest()
+    except (OSError, ValueError):
+        return str(found["worker_token_file"])

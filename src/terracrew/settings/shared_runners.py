@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
 from terracrew.protocol import limits
-from terracrew.settings.values import Directories, Directory, SettingsSection
+from terracrew.settings.values import SHOWN, Directories, Directory, SettingsSection, Text
 
 _NAME = re.compile(limits.PATH_NAME)
 _TAG = r"^[a-zA-Z0-9][a-zA-Z0-9._:-]{0,62}$"
@@ -56,8 +56,10 @@ def _holds_token(path: str) -> str:
 
 
 class _SharedRunner(SettingsSection):
-    description: str = Field(default="", max_length=2000, description="What people read about it.")
-    tags: list[Tag] = Field(default=[], max_length=50, description="What it offers to modules that ask for tags.")
+    description: Text = Field(default="", max_length=2000, description="What people read about it.")
+    tags: Annotated[list[Tag], SHOWN] = Field(
+        default=[], max_length=50, description="What it offers to modules that ask for tags."
+    )
 
 
 class BuiltInRunner(_SharedRunner):
@@ -86,7 +88,7 @@ class RemoteRunner(_SharedRunner):
     """A runner on another machine, which connects with a worker token."""
 
     kind: Literal["remote"] = Field(description="Its processes run elsewhere and connect to the server.")
-    worker_token_sha256: Sha256 | None = Field(
+    worker_token_sha256: Annotated[Sha256, SHOWN] | None = Field(
         default=None,
         description="The hash of its token. `terracrew server worker-token NAME` makes a token and this hash.",
     )

@@ -1,42 +1,35 @@
-"""Every environment variable whose name begins with TERRACREW_, for all processes, so that a misspelt one is found.
+"""Every environment variable whose name begins with TERRACREW_, for all processes, so that a misspelt one is found; and reads settings
+from them, with the variable that set each.
 
 Server, runner, command line and executor may share one environment, so each of them knows the names of the others.
 """
 
 import difflib
+import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, get_origin
+from typing import Any, NamedTuple, get_origin
 
 from pydantic import BaseModel
 
-from terracrew.settings import suggestions
 from terracrew.settings.external.section import External
+from terracrew.settings.names import folded, is_mapping, is_model, is_section, kinds_of_field, short_names
 from terracrew.settings.runner import RunnerSettings
 from terracrew.settings.server import FILE_ONLY, ServerSettings
 from terracrew.settings.server import PREFIX as SERVER_PREFIX
-from terracrew.settings.trees import Path
+from terracrew.settings.trees import Path, Tree, put
 from terracrew.toolchains import specs
 
 PREFIX = "TERRACREW_"
-COMMAND_LINE = ("TERRACREW_CONFIG", "TERRACREW_ORGANIZATION", "TERRACREW_TOKEN", "TERRACREW_URL")
-RUNNER = (
-    "TERRACREW_API_URL",
-    "TERRACREW_CREDENTIAL_HELPER_CMD_ARGS",
-    "TERRACREW_CREDENTIAL_HELPER_CMD_PATH",
-    "TERRACREW_JOB_DISPATCHER_ALLOW_IMAGES",
-    "TERRACREW_JOB_DISPATCHER_ALLOW_MAX_CPU",
-    "TERRACREW_JOB_DISPATCHER_ALLOW_MAX_MEMORY_MB",
-    "TERRACREW_JOB_DISPATCHER_ALLOW_SERVICE_ACCOUNTS",
-    "TERRACREW_JOB_DISPATCHER_TYPE",
+SEPARATOR = "__"
+COMMAND_LINE = (
+    "TERRACREW_CONFIG",
     "TERRACREW_RUNNER_CONFIG",
-    "TERRACREW_RUNNER_PATH",
-    "TERRACREW_RUNNER_RELEASE_KEY",
-    "TERRACREW_SERVICE_ACCOUNT_PATH",
-    "TERRACREW_SERVICE_DISCOVERY_HOST",
+    "TERRACREW_ORGANIZATION",
+    "TERRACREW_TOKEN",
+    "TERRACREW_URL",
 )
-"""The variables of a runner that have a name of their own. The others are made from the settings' names."""
 JOBS = (
     "TERRACREW_ENDPOINT",
     "TERRACREW_GROUP_PATH",
@@ -111,7 +104,7 @@ def service_links(environment: Mapping[str, str]) -> set[str]:
 @cache
 def _known() -> tuple[frozenset[str], tuple[str, ...]]:
     """Return the known names, and the beginnings of names whose rest is free."""
-    names: list[str] = [*COMMAND_LINE, *RUNNER, *JOBS, *ENGINES, *CONTAINERS]
+    names: list[str] = [*COMMAND_LINE, *short_names(RunnerSettings), *JOBS, *ENGINES, *CONTAINERS]
     beginnings: list[str] = [*OPEN]
     names += [SERVER_PREFIX + field.upper() for field in ServerSettings.model_fields if field not in FILE_ONLY]
     names += [f"{SERVER_PREFIX}CONFIG"]
@@ -129,15 +122,15 @@ def _of_model(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, bool]]
     """Yield the variable of each setting and each section, and whether any key may follow it."""
     for field, info in model.model_fields.items():
         name = f"{prefix}{field.upper()}"
-        kinds = suggestions.kinds(info.annotation)
+        kinds = [kind.type for kind in kinds_of_field(info)]
         yield name, any(_is_open(kind) for kind in kinds)
         for kind in kinds:
-            if suggestions.is_model(kind):
+            if is_model(kind):
                 yield from _of_model(kind, f"{name}__")
 
 
 def _is_open(kind: Any) -> bool:
-    return get_origin(kind) is dict or (suggestions.is_model(kind) and kind.model_config.get("extra") == "allow")
+    return get_origin(kind) is dict or (is_model(kind) and kind.model_config.get("extra") == "allow")
 
 
 def _words(name: str) -> str:
@@ -146,3 +139,68 @@ def _words(name: str) -> str:
     exact, _ = _known()
     near = difflib.get_close_matches(name.upper(), sorted(exact), 1, cutoff=0.7)
     return f"there is no such variable{f'; did you mean {near[0]}?' if near else ''}"
+
+
+class Reading(NamedTuple):
+    values: Tree
+    places: dict[Path, str]
+    problems: list[str]
+    unread: list[Path]
+    """The sections whose variables could not be read."""
+
+
+def variable(prefix: str, path: Path) -> str:
+    """Return the name of the variable that sets this setting."""
+    return prefix + SEPARATOR.join(path).upper()
+
+
+def read(model: type[BaseModel], prefix: str, environ: Mapping[str, str], *, ignores_empty: bool = False) -> Reading:
+    """Read the variables that are named after settings: `TERRACREW_RUNNER__CAPACITY`. A whole section is given as JSON.
+
+    Variables that the model does not know belong to other programs, or `variables` reports them as unknown.
+    """
+    reading = Reading({}, {}, [], [])
+    foreign = {name for name, _ in unknown(environ)} | service_links(environ)
+    named = [
+        (_parts(name, prefix), name) for name in environ if name.upper().startswith(prefix) and name not in foreign
+    ]
+    for parts, name in sorted(named, key=lambda each: (len(each[0]), each[1])):
+        if parts[0] not in model.model_fields or (ignores_empty and not environ[name]):
+            continue
+        path, value = folded(model, parts), environ[name]
+        place = f"environment {name}"
+        if is_section(model, path) or is_mapping(model, path):
+            section = json_object(value)
+            if section is None:
+                words = 'a section in one variable must be a JSON object, such as {"name": "value"}'
+                reading.problems.append(f"  {'.'.join(path)} ({place}): {words}")
+                reading.unread.append(path)
+                continue
+            put(reading.values, path, section)
+        else:
+            put(reading.values, path, value)
+        reading.places[path] = place
+    return reading
+
+
+def read_short(names: Mapping[str, Path], environ: Mapping[str, str]) -> Reading:
+    """Read the variables with names of their own, such as TERRACREW_URL. Of two for one setting, the first name wins."""
+    reading = Reading({}, {}, [], [])
+    for name, path in names.items():
+        if path not in reading.places and environ.get(name):
+            put(reading.values, path, environ[name])
+            reading.places[path] = f"environment {name}"
+    return reading
+
+
+def _parts(name: str, prefix: str) -> list[str]:
+    return name[len(prefix) :].lower().split(SEPARATOR)
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """Return the section that a text has as JSON; None if it has none."""
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]

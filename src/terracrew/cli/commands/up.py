@@ -5,14 +5,14 @@ from typing import Any
 
 import click
 
-from terracrew.cli.commands.server.options import PLACES, config_option, hold_option, settings_options
+from terracrew.cli.commands.server.options import config_option, hold_option, settings_options
 from terracrew.cli.commands.server.serve import Given, serve
 
 
 @click.command()
 @config_option
 @hold_option
-@settings_options(*PLACES)
+@settings_options(is_for_up=True)
 @click.option(
     "--show-environment",
     "shows_environment",

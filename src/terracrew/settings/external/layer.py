@@ -6,12 +6,12 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 
 from terracrew.client import address
-from terracrew.settings import environment, names, trees
+from terracrew.settings import names, trees, variables
 from terracrew.settings.external import references
 from terracrew.settings.external.references import Reference
-from terracrew.settings.external.section import FILES, External, ExternalFacts
-from terracrew.settings.layer import Layer
-from terracrew.settings.trees import Path, Tree
+from terracrew.settings.external.section import External, ExternalFacts
+from terracrew.settings.trees import Layer, Path, Tree
+from terracrew.settings.values import SecretFile
 
 SECTION = "external"
 _REFERENCES = (SECTION, "settings")
@@ -39,8 +39,8 @@ def above(model: type[BaseModel], layers: Sequence[Layer]) -> tuple[list[Layer],
 def _read(model: type[BaseModel], section: External, layers: Sequence[Layer]) -> tuple[Layer, ExternalFacts]:
     from terracrew.settings.external import reading  # only who has references pays for it
 
-    wanted = {names.path_of(model, name): references.parse(text) for name, text in section.settings.items()}
-    places = {names.path_of(model, name): _place(name, layers) for name in section.settings}
+    wanted = {names.folded(model, name.split(".")): references.parse(text) for name, text in section.settings.items()}
+    places = {names.folded(model, name.split(".")): _place(name, layers) for name in section.settings}
     own = [path for path in wanted if path[0] == SECTION]
     problems = [f"  {'.'.join(path)} ({places[path]}): {_WORDS_FOR_ITSELF}" for path in own]
     missing = _missing(section, {each.scheme for each in wanted.values()})
@@ -95,7 +95,9 @@ def _unread(model: type[BaseModel], given: Tree) -> Layer:
     """Return a layer without values for references that were not read, so that nobody misses their settings."""
     found = given.get("settings")
     named = cast("Tree", found) if isinstance(found, dict) else {}
-    return Layer("external settings", {}, unread=[names.path_of(model, name) for name in named], is_external=True)
+    return Layer(
+        "external settings", {}, unread=[names.folded(model, name.split(".")) for name in named], is_external=True
+    )
 
 
 def _missing(section: External, schemes: set[str]) -> list[tuple[Path, str, set[str]]]:
@@ -121,12 +123,12 @@ def _missing(section: External, schemes: set[str]) -> list[tuple[Path, str, set[
 def _converted(model: type[BaseModel], path: Path, text: str) -> Any:
     """Return the value of a setting; that of a section is an object in JSON, as in a variable."""
     if names.is_section(model, path) or names.is_mapping(model, path):
-        return environment.json_object(text)
+        return variables.json_object(text)
     return text
 
 
 def _files(section: External, wanted: "Sequence[Reference] | Any") -> tuple[str, ...]:
-    named = [getattr(getattr(section, store), name) for store, name in FILES]
+    named = [getattr(getattr(section, store), name) for (store, name), _ in names.marked(External, SecretFile)]
     return tuple(
         dict.fromkeys([*(each.target for each in wanted if each.scheme == references.FILE), *filter(None, named)])
     )

@@ -9,38 +9,13 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import click
 from click.shell_completion import CompletionItem
+from pydantic.fields import FieldInfo
 
+from terracrew.settings.names import kinds_of_field
 from terracrew.settings.server import PREFIX, WITHOUT_OPTION, ServerSettings
-from terracrew.settings.suggestions import kinds
+from terracrew.settings.values import Option
 
 F = TypeVar("F", bound=Callable[..., Any])
-PLACES = (
-    "data_directory",
-    "host",
-    "port",
-    "local_roots",
-    "runner_isolation",
-    "runner_user",
-    "runner_read_paths",
-    "runner_write_paths",
-    "runner_environment",
-)
-"""What `terracrew up` has as options, too. Every other setting of it is in its file or in a variable."""
-_ALIASES = {"data_directory": ("--data-dir",)}
-_METAVARS = {
-    "data_directory": "DIR",
-    "local_roots": "DIR",
-    "runner_read_paths": "PATH",
-    "runner_write_paths": "PATH",
-    "runner_environment": "NAME",
-    "trusted_proxies": "CIDR",
-    "allowed_hosts": "NAME",
-    "organization": "NAME",
-    "master_key_file": "FILE",
-    "object_store": "URL",
-    "host": "HOST",
-    "port": "PORT",
-}
 _UNITS = ("SECONDS", "HOURS", "DAYS", "COUNT", "URL")
 
 
@@ -66,32 +41,32 @@ def hold_option(command: F) -> F:
     )(command)
 
 
-def settings_options(*names: str) -> Callable[[F], F]:
-    """Add an option for each of these settings, or for all."""
+def settings_options(*, is_for_up: bool = False) -> Callable[[F], F]:
+    """Add an option for each setting, or for each that `terracrew up` has, too. Its others are in its file or in variables."""
 
     def add(command: F) -> F:
-        for name in reversed(names or tuple(ServerSettings.model_fields)):
-            if name not in WITHOUT_OPTION:
-                command = _option(name)(command)
+        for name, field in reversed(ServerSettings.model_fields.items()):
+            kind, notes = kinds_of_field(field)[0]
+            how = next((note for note in notes if isinstance(note, Option)), Option())
+            if name not in WITHOUT_OPTION and (how.is_in_up or not is_for_up):
+                command = _option(name, field, kind, how)(command)
         return command
 
     return add
 
 
-def _option(name: str) -> Callable[[F], F]:
-    field = ServerSettings.model_fields[name]
-    kind = kinds(field.annotation)[0]
+def _option(name: str, field: FieldInfo, kind: Any, how: Option) -> Callable[[F], F]:
     values = get_args(kind) if get_origin(kind) is Literal else ()
     many = get_origin(kind) is list
     default = "" if field.default in (None, "", []) else f" [{_number(field.default)}]"
     again = " Can be repeated." if many else ""
     return click.option(
         f"--{name.replace('_', '-')}",
-        *_ALIASES.get(name, ()),
+        *([how.alias] if how.alias else []),
         name,
         multiple=many,
         shell_complete=_completion(values) if values else None,
-        metavar=f"[{'|'.join(values)}]" if values else _metavar(name),
+        metavar=f"[{'|'.join(values)}]" if values else how.metavar or _unit(name),
         help=f"{(field.description or '').removesuffix('.')}{default}.{again}  [env var: {PREFIX}{name.upper()}]",
     )
 
@@ -105,8 +80,8 @@ def _completion(values: tuple[str, ...]) -> Callable[..., list[CompletionItem]]:
     return complete
 
 
-def _metavar(name: str) -> str:
-    return _METAVARS.get(name) or next((unit for unit in _UNITS if name.upper().endswith(unit)), "N")
+def _unit(name: str) -> str:
+    return next((unit for unit in _UNITS if name.upper().endswith(unit)), "N")
 
 
 def _number(value: Any) -> Any:
