@@ -15,21 +15,13 @@ from markupsafe import Markup, escape
 
 from terracrew import __version__
 from terracrew.protocol.spec import MUTATING
-from terracrew.server.dashboard import (
-    assets,
-    change_words,
-    clouds,
-    deployment_words,
-    dispatchers,
-    limits,
-    markdown,
-    nav,
-    place_words,
-    words,
-)
+from terracrew.server.dashboard import assets, change_words, deployment_words, markdown, nav, words
 from terracrew.server.dashboard.access import words as access_words
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.releases import words as release_words
+from terracrew.server.dashboard.releases import listing as release_words
+from terracrew.server.dashboard.tree import clouds
+from terracrew.server.dashboard.tree import words as place_words
+from terracrew.server.dashboard.tree.words import dispatcher_phrases, limit_phrases, places
 from terracrew.server.http.authentication import Authentication
 from terracrew.wording import approval_words, dependency_words, plan_words
 from terracrew.wording.durations import duration
@@ -176,12 +168,12 @@ _FILTERS: dict[str, Any] = {
     "ended": words.ended,
     "span": _span,
     "seconds": duration,
-    "limits": limits.phrases,
+    "limits": limit_phrases,
     "markdown": markdown.to_html,
     "clouds": clouds.names,
     "given": clouds.given,
-    "dispatcher": dispatchers.phrases,
-    "dispatcher_places": dispatchers.places,
+    "dispatcher": dispatcher_phrases,
+    "dispatcher_places": places,
 }
 
 _GLOBALS: dict[str, Any] = {

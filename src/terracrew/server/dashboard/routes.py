@@ -5,33 +5,28 @@ from litestar.response import Redirect
 from litestar.types import ControllerRouterHandler
 
 from terracrew.server.dashboard import assets
+from terracrew.server.dashboard.access.account import pages as account
 from terracrew.server.dashboard.access.audit import pages as audit
+from terracrew.server.dashboard.access.login import HOME
+from terracrew.server.dashboard.access.login import pages as identity
 from terracrew.server.dashboard.access.organizations import pages as organizations
 from terracrew.server.dashboard.access.roles import pages as access
 from terracrew.server.dashboard.access.service_accounts import pages as service_accounts
-from terracrew.server.dashboard.access.trust import pages as trust
 from terracrew.server.dashboard.access.users import pages as users
-from terracrew.server.dashboard.account import pages as account
 from terracrew.server.dashboard.cloud_identities.handlers import pages as cloud_identities
 from terracrew.server.dashboard.errors import HANDLERS
-from terracrew.server.dashboard.fleet_jobs import pages as fleet_jobs
 from terracrew.server.dashboard.groups.handlers import pages as groups
 from terracrew.server.dashboard.groups.runs import pages as group_runs
-from terracrew.server.dashboard.hold import pages as hold
-from terracrew.server.dashboard.inputs import pages as inputs
+from terracrew.server.dashboard.jobs.handlers import hold_pages as hold
 from terracrew.server.dashboard.jobs.handlers import pages as jobs
-from terracrew.server.dashboard.login import HOME
-from terracrew.server.dashboard.login import pages as identity
-from terracrew.server.dashboard.module_creation import pages as module_creation
-from terracrew.server.dashboard.module_settings.handlers import pages as module_settings
-from terracrew.server.dashboard.module_source import pages as module_source
-from terracrew.server.dashboard.modules import pages as modules
+from terracrew.server.dashboard.modules.page import pages as modules
+from terracrew.server.dashboard.modules.states import pages as states
 from terracrew.server.dashboard.overview import pages as overview
 from terracrew.server.dashboard.releases.handlers import pages as releases
+from terracrew.server.dashboard.runners.fleet_jobs import pages as fleet_jobs
 from terracrew.server.dashboard.runners.handlers import pages as runners
-from terracrew.server.dashboard.state_import import pages as state_import
-from terracrew.server.dashboard.states import pages as states
-from terracrew.server.dashboard.steps import pages as steps
+from terracrew.server.dashboard.tree.inputs import pages as inputs
+from terracrew.server.dashboard.tree.steps import pages as steps
 
 
 @get("/")
@@ -49,10 +44,6 @@ routers: list[ControllerRouterHandler] = [
     jobs,
     fleet_jobs,
     modules,
-    module_creation,
-    module_settings,
-    module_source,
-    state_import,
     inputs,
     steps,
     groups,
@@ -60,7 +51,6 @@ routers: list[ControllerRouterHandler] = [
     access,
     users,
     service_accounts,
-    trust,
     audit,
     organizations,
     states,

@@ -8,7 +8,7 @@ import pytest
 
 from terracrew.protocol.spec import JobType, LocalSource, Step
 from terracrew.server.dashboard.jobs import timeline
-from terracrew.server.dashboard.jobs.timeline import Course, TimelinePart
+from terracrew.server.dashboard.jobs.timeline import TimelinePart, TimelineSource
 from terracrew.server.jobs.model import CHOSEN, Attempt, GivenApproval, JobStatus, Plan, StepRow
 from terracrew.server.runs.model import JobView
 from terracrew.server.runs.placement import Placement
@@ -65,7 +65,7 @@ def parts(
         finished_at=at(100) if status in ("SUCCEEDED", "FAILED", "CANCELED", "DECLINED") else None,
         **shared,
     )
-    found = timeline.parts(Course(view, "ada", {each.number: "crew" for each in attempts}, of or {}))
+    found = timeline.parts(TimelineSource(view, "ada", {each.number: "crew" for each in attempts}, of or {}))
     assert len(found) == 5
     lasting = [each.title for each in found if each.since]
     assert len(lasting) == (0 if view.is_terminal else 1), lasting

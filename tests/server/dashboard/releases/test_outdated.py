@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from terracrew.server.dashboard.releases import outdated
+from terracrew.server.dashboard.releases import rollout
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -111,7 +111,7 @@ async def test_the_alert_and_the_rows_agree_about_every_runner(application: Appl
                 silent = chance.random() * 120  # half of them are not connected any more
                 await company.instance(runner_id, f"i{number}", silent=silent, version=version, retire_reason=reason)
         await tx.run("UPDATE cloud_deployments SET version = :version", version=chance.choice(["", "1.4.0", "1.5.0"]))
-        alert = await outdated.read(tx, await authorize.visible(tx, who, Verb.RUNNER_READ), within)
+        alert = await rollout.read_outdated(tx, await authorize.visible(tx, who, Verb.RUNNER_READ), within)
         return alert.count if alert else 0, sum(each.is_outdated for each in await views.views_of(tx, ids))
 
     for _ in range(40):

@@ -11,9 +11,8 @@ from litestar.response import Redirect
 from terracrew import ids
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.dashboard import forms, render
-from terracrew.server.dashboard.access import effect, place, words
-from terracrew.server.dashboard.access.effect import Effect
-from terracrew.server.dashboard.access.place import AccessPlace, PlaceKind
+from terracrew.server.dashboard.access import place, words
+from terracrew.server.dashboard.access.place import AccessPlace, Effect, PlaceKind
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
@@ -126,7 +125,7 @@ async def _limit(tx: Tx, who: Principal, answer: Explanation) -> str:
         return ""
     _, group_id, _ = await roles.find_place(tx, who.organization_id or "", answer.path)
     lineage = await level_reads.lineage(tx, group_id)
-    return effect.approval_limit(lineage, answer.principal_name, answer.principal_kind)
+    return place.approval_limit(lineage, answer.principal_name, answer.principal_kind)
 
 
 async def _names(tx: Tx, who: Principal, listed: list[RoleListed]) -> list[str]:
@@ -265,7 +264,7 @@ async def _effect(
     if not form.principal.strip():
         return at, None, ""
     try:
-        return at, await effect.read(tx, at, form.principal.strip(), _role(form), forms.days(form.days)), ""
+        return at, await place.read_effect(tx, at, form.principal.strip(), _role(form), forms.days(form.days)), ""
     except (NotFound, Invalid) as error:
         return at, None, error.message
 

@@ -1,4 +1,4 @@
-"""The service accounts pages: the list of a group, and one account with its secrets, its roles and the runners that use it."""
+"""Service accounts: their list, one account with its secrets, and the policies that let tokens of other issuers stand for it."""
 
 from typing import Any
 
@@ -16,6 +16,7 @@ from terracrew.server.identity.access import roles, service
 from terracrew.server.identity.access.model import ClientSecret, RoleListed, ServiceAccount
 from terracrew.server.identity.federation import service as trust
 from terracrew.server.identity.federation.model import TrustPolicy
+from terracrew.server.identity.federation.service import NewPolicy
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -62,6 +63,15 @@ class AccountSwitchForm(msgspec.Struct, frozen=True):
 
 
 class SecretForm(msgspec.Struct, frozen=True):
+    days: str = ""
+
+
+class TrustForm(msgspec.Struct, frozen=True):
+    issuer: str = ""
+    audience: str = ""
+    claims: str = ""
+    """One on each line: NAME=VALUE."""
+    is_reusable: bool = False
     days: str = ""
 
 
@@ -215,6 +225,55 @@ async def delete(request: DashboardCall, account_id: FromPath[str]) -> Response[
     return render.go(request, HERE)
 
 
+@get("/{account_id:str}/trust")
+async def trust_page(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
+    return await _trust_answer(request, account_id, TrustForm(), "")
+
+
+@post("/{account_id:str}/trust", status_code=200)
+async def add_trust(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
+    form, it = await forms.read(request, TrustForm), ids.parse("sac", account_id)
+    try:
+        wanted = NewPolicy(
+            form.issuer.strip(), _claims(form.claims), form.audience.strip(), form.is_reusable, forms.days(form.days)
+        )
+        await trust.add(request.context.db, request.user, it, wanted, request.context.identity.federation.trust)
+    except (Invalid, Conflict) as error:
+        return await _trust_answer(request, account_id, form, error.message)
+    return render.go(request, f"{HERE}/{it}")
+
+
+@post("/{account_id:str}/trust/{policy_id:str}/remove")
+async def remove_trust(request: DashboardCall, account_id: FromPath[str], policy_id: FromPath[str]) -> Response[Any]:
+    who, it, policy = request.user, ids.parse("sac", account_id), ids.parse("trp", policy_id)
+    await request.context.db.write(lambda tx: trust.remove(tx, who, it, policy))
+    return render.done(request, "The issuer is no longer trusted by this policy", f"{HERE}/{it}")
+
+
+async def _trust_answer(request: DashboardCall, account_id: str, form: TrustForm, wrong: str) -> Response[Any]:
+    it = ids.parse("sac", account_id)
+    found = await request.context.db.read(lambda tx: service.show(tx, request.user, it, Verb.ACCESS_WRITE))
+    own = request.context.identity.federation.trust.url
+    shown: dict[str, Any] = {"account": found, "trust_form": form, "trust_wrong": wrong, "own_audience": own}
+    return await render.page(
+        request, "access/service_accounts/trust_page.html", "access/service_accounts/trust.html", **shown
+    )
+
+
+def _claims(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in (line.strip() for line in text.splitlines()):
+        if not line:
+            continue
+        name, separator, value = (part.strip() for part in line.partition("="))
+        if not separator or name in found:
+            raise Invalid(
+                f"{line[:200]!r} is not NAME=VALUE, or its claim is given twice: write one claim on each line"
+            )
+        found[name] = value
+    return found
+
+
 pages = Router(
     HERE,
     route_handlers=[
@@ -229,6 +288,9 @@ pages = Router(
         rename,
         disable,
         delete,
+        trust_page,
+        add_trust,
+        remove_trust,
     ],
     exception_handlers=HANDLERS,
     include_in_schema=False,

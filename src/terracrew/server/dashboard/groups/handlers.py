@@ -7,7 +7,7 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
 from terracrew.errors import Conflict, Invalid
-from terracrew.server.dashboard import forms, render, sections
+from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.groups import page, settings
@@ -25,7 +25,7 @@ from terracrew.server.tree.groups.model import Group, NewGroup
 
 ORGANIZATION = ""
 """The path of the organization, which is the root of the tree."""
-_FOLDER = "group_settings"
+_FOLDER = "groups/settings"
 
 
 class NewGroupForm(msgspec.Struct, frozen=True):
@@ -88,21 +88,21 @@ async def create(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
 async def settings_page(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
     """Show the forms to those who may change the group, and to others what applies."""
     found = await _settings(request, group)
-    return await sections.answer(request, _FOLDER, settings.SECTIONS, found, _address(found))
+    return await forms.show_sections(request, _FOLDER, settings.SECTIONS, found, _address(found))
 
 
 @post("/{group:str}/settings/{section:str}", status_code=200)
 async def change_settings(request: DashboardCall, group: FromPath[str], section: FromPath[str]) -> Response[Any]:
-    found, before, who = sections.find(settings.SECTIONS, section), await _settings(request, group), request.user
+    found, before, who = forms.find_section(settings.SECTIONS, section), await _settings(request, group), request.user
     form = await forms.read(request, found.form)
     try:
-        change = found.wanted(form, before)
+        change = found.from_form(form, before)
         await request.context.db.write(lambda tx: service.change(tx, who, before.group.id, change))
     except Invalid as error:
-        changed = section, form, sections.placed(found, error)
-        return await sections.answer(request, _FOLDER, settings.SECTIONS, before, _address(before), changed)
+        changed = section, form, forms.name_field(found, error)
+        return await forms.show_sections(request, _FOLDER, settings.SECTIONS, before, _address(before), changed)
     after = await _settings(request, group)
-    return await sections.saved(request, _FOLDER, settings.SECTIONS, after, _address(after), section)
+    return await forms.show_saved(request, _FOLDER, settings.SECTIONS, after, _address(after), section)
 
 
 @post("/{group:str}/cancel-jobs")

@@ -2,10 +2,12 @@
 
 import msgspec
 
-from terracrew.server.dashboard import inputs, modules, nav, steps, words
-from terracrew.server.dashboard.inputs import InputsPanel
-from terracrew.server.dashboard.modules import ModuleRow
-from terracrew.server.dashboard.steps import StepsPanel
+from terracrew.server.dashboard import nav, words
+from terracrew.server.dashboard.modules import page as modules
+from terracrew.server.dashboard.modules.page import ModuleRow
+from terracrew.server.dashboard.tree import inputs, steps
+from terracrew.server.dashboard.tree.inputs import InputsPanel
+from terracrew.server.dashboard.tree.steps import StepsPanel
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.search import patterns

@@ -6,12 +6,13 @@ from typing import Any
 import msgspec
 
 from terracrew.errors import Invalid
-from terracrew.server.dashboard import clouds, dispatchers, forms, limits
-from terracrew.server.dashboard.dispatchers import DispatcherFields
+from terracrew.server.dashboard import forms
+from terracrew.server.dashboard.forms import FormSection
 from terracrew.server.dashboard.groups import page
 from terracrew.server.dashboard.groups.page import GroupHead
-from terracrew.server.dashboard.limits import LimitsFields
-from terracrew.server.dashboard.sections import FormSection
+from terracrew.server.dashboard.tree import clouds, dispatchers, limits
+from terracrew.server.dashboard.tree.dispatchers import DispatcherFields
+from terracrew.server.dashboard.tree.limits import LimitsFields
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import service
@@ -91,7 +92,7 @@ def _approvals(page: GroupSettingsPage) -> GroupApprovalsForm:
     )
 
 
-def _wanted_approvals(form: GroupApprovalsForm, _: GroupSettingsPage) -> GroupChange:
+def _approvals_from_form(form: GroupApprovalsForm, _: GroupSettingsPage) -> GroupChange:
     for name in ("self_approval", "service_account_approval"):
         if getattr(form, name) not in _CHOICES:
             raise Invalid("answer with yes, no or nothing", field=name)
@@ -105,13 +106,13 @@ def _wanted_approvals(form: GroupApprovalsForm, _: GroupSettingsPage) -> GroupCh
 
 
 def _limits(page: GroupSettingsPage) -> GroupLimitsForm:
-    shown = msgspec.structs.asdict(limits.typed(page.group.limits))
+    shown = msgspec.structs.asdict(limits.to_form(page.group.limits))
     return GroupLimitsForm(**shown, max_running_jobs=_number(page.group.max_running_jobs))
 
 
-def _wanted_limits(form: GroupLimitsForm, _: GroupSettingsPage) -> GroupChange:
+def _limits_from_form(form: GroupLimitsForm, _: GroupSettingsPage) -> GroupChange:
     change = _change(max_running_jobs=form.max_running_jobs.strip() or None)
-    return msgspec.structs.replace(change, limits=limits.wanted(form))
+    return msgspec.structs.replace(change, limits=limits.from_form(form))
 
 
 SECTIONS: Mapping[str, FormSection[GroupSettingsPage, GroupChange]] = {
@@ -121,25 +122,25 @@ SECTIONS: Mapping[str, FormSection[GroupSettingsPage, GroupChange]] = {
         lambda page: GroupDescriptionForm(page.group.description),
         lambda form, _: _change(description=form.description.strip()),
     ),
-    "approvals": FormSection("Approvals", GroupApprovalsForm, _approvals, _wanted_approvals),
+    "approvals": FormSection("Approvals", GroupApprovalsForm, _approvals, _approvals_from_form),
     "interruption": FormSection(
         "After an interruption",
         GroupInterruptionForm,
         lambda page: GroupInterruptionForm(page.group.interrupted or ""),
         lambda form, _: _change(interrupted=form.interrupted or None),
     ),
-    "limits": FormSection("Limits of jobs", GroupLimitsForm, _limits, _wanted_limits),
+    "limits": FormSection("Limits of jobs", GroupLimitsForm, _limits, _limits_from_form),
     "dispatcher": FormSection(
         "Dispatcher of jobs",
         DispatcherFields,
-        lambda page: dispatchers.typed(page.group.dispatcher),
-        lambda form, _: GroupChange(dispatcher=dispatchers.wanted(form)),
+        lambda page: dispatchers.to_form(page.group.dispatcher),
+        lambda form, _: GroupChange(dispatcher=dispatchers.from_form(form)),
     ),
     "clouds": FormSection(
         "Cloud logins",
         clouds.CloudFields,
-        lambda page: clouds.typed(page.group.cloud),
-        lambda form, _: GroupChange(cloud=clouds.wanted(form)),
+        lambda page: clouds.to_form(page.group.cloud),
+        lambda form, _: GroupChange(cloud=clouds.from_form(form)),
     ),
 }
 """The sections by their names, in the order of the page."""

@@ -11,7 +11,7 @@ from litestar.response import Redirect
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import JobType
-from terracrew.server.dashboard import choices, forms, render
+from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.jobs import diff, page, rows
@@ -23,12 +23,18 @@ from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.lost_resources import listing as lost_resources
 from terracrew.server.jobs.lost_resources.imports import ImportLost, Imports
 from terracrew.server.jobs.model import JobStatus
+from terracrew.server.jobs.set_back import release as holds_service
+from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runs import holds
 from terracrew.server.runs import log as run_log
+from terracrew.server.runs.holds import HoldView
 from terracrew.server.tree.modules.model import Priority
 from terracrew.wording import approval_words
 
 HERE = "/dashboard/jobs"
+HOLD = "/dashboard/hold"
 Start = Annotated[int, QueryParameter(ge=0, le=10_000)]
 MAX_DOUBTS_CHARACTERS = 64_000
 """The length of 1,000 doubts, as many as an approval by the API may name."""
@@ -107,7 +113,7 @@ async def list_page(
 
     async def read(tx: Tx) -> tuple[JobsPage, list[str]]:
         page = await rows.read_page(tx, user, filters, before, watch)
-        return page, await choices.runner_paths(tx, user)
+        return page, await forms.offer_runner_paths(tx, user)
 
     found, runners = await request.context.db.read_in_background(read)
     return await render.page(
@@ -248,6 +254,34 @@ async def import_lost(request: DashboardCall, job: FromPath[str]) -> Response[An
     return render.go(request, f"{HERE}/{made.job.id}")
 
 
+class HoldReleaseForm(msgspec.Struct, frozen=True):
+    module: str = ""
+    """The id of a module; empty for everything."""
+    is_untouched: str = ""
+
+
+async def _read_hold(tx: Tx, who: Principal) -> HoldView:
+    await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
+    return await holds.view(tx)
+
+
+@get("/")
+async def hold_page(request: DashboardCall) -> Response[bytes]:
+    found = await request.context.db.read_in_background(lambda tx: _read_hold(tx, request.user))
+    return await render.page(request, "jobs/hold/hold_page.html", "jobs/hold/hold.html", at="hold", page=found)
+
+
+@post("/release", status_code=200)
+async def release_hold(request: DashboardCall) -> Response[Any]:
+    form = await forms.read(request, HoldReleaseForm)
+    db, is_untouched = request.context.db, bool(form.is_untouched)
+    if form.module:
+        await holds_service.release_module(db, request.user, form.module, is_untouched=is_untouched)
+        return render.done(request, "Released: its next plan waits for an approval.", HOLD)
+    await holds_service.release(db, request.user, is_untouched=is_untouched)
+    return render.done(request, "The server hands out changes again.", HOLD)
+
+
 pages = Router(
     HERE,
     route_handlers=[
@@ -266,4 +300,7 @@ pages = Router(
     ],
     exception_handlers=HANDLERS,
     include_in_schema=False,
+)
+hold_pages = Router(
+    HOLD, route_handlers=[hold_page, release_hold], exception_handlers=HANDLERS, include_in_schema=False
 )

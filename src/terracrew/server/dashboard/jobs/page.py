@@ -7,10 +7,11 @@ import msgspec
 from terracrew.errors import Undecryptable
 from terracrew.protocol.events import Output, ResourceChange
 from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType, Step
-from terracrew.server.dashboard import states, words
+from terracrew.server.dashboard import words
 from terracrew.server.dashboard.jobs import timeline
 from terracrew.server.dashboard.jobs.timeline import TimelinePart
-from terracrew.server.dashboard.states import QuarantineRow
+from terracrew.server.dashboard.modules import states
+from terracrew.server.dashboard.modules.states import QuarantineRow
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.group_runs import service as group_runs

@@ -39,7 +39,7 @@ class TimelinePart(msgspec.Struct, frozen=True):
         return "" if self.seconds is None else duration(self.seconds, exact=True)
 
 
-class Course(msgspec.Struct, frozen=True):
+class TimelineSource(msgspec.Struct, frozen=True):
     """What the timeline is made of."""
 
     view: JobView
@@ -108,10 +108,10 @@ class Course(msgspec.Struct, frozen=True):
 async def read(tx: Tx, view: JobView, started_by: str, runners: Mapping[int, str], *, asks: bool) -> list[TimelinePart]:
     numbers = {view.attempt, view.plan_attempt or view.attempt}
     steps = await attempt_report.steps_of(tx, view.id, sorted(numbers))
-    return parts(Course(view, started_by, runners, steps, asks))
+    return parts(TimelineSource(view, started_by, runners, steps, asks))
 
 
-def parts(course: Course) -> list[TimelinePart]:
+def parts(course: TimelineSource) -> list[TimelinePart]:
     """Return the timeline of a job: a pure function."""
     found = {
         "queued": _queued(course),
@@ -131,7 +131,7 @@ def parts(course: Course) -> list[TimelinePart]:
     ]
 
 
-def _seconds_of_parts(course: Course) -> dict[str, float | None]:
+def _seconds_of_parts(course: TimelineSource) -> dict[str, float | None]:
     """Return how long each part lasted; None if it has not begun or not ended.
 
     They are measured by the clock of the server. Only the outputs are measured by that of the runner, as a difference.
@@ -170,7 +170,7 @@ def _ended(status: JobStatus, found: list[TimelinePart]) -> list[TimelinePart]:
     return ended
 
 
-def _queued(course: Course) -> TimelinePart:
+def _queued(course: TimelineSource) -> TimelinePart:
     view, by = course.view, f"by {course.started_by}" if course.started_by else ""
     if view.attempts:
         return TimelinePart("SUCCEEDED", "Queued", by)
@@ -179,7 +179,7 @@ def _queued(course: Course) -> TimelinePart:
     return TimelinePart("PENDING", "Start", by)
 
 
-def _planned(course: Course) -> TimelinePart:
+def _planned(course: TimelineSource) -> TimelinePart:
     view, planner = course.view, course.planner
     if course.is_chosen:
         return TimelinePart("SUCCEEDED", "Planned", f"by job #{view.plan_job_number}" if view.plan_job_number else "")
@@ -194,7 +194,7 @@ def _planned(course: Course) -> TimelinePart:
     return _preparing(course, planner, "Plan")
 
 
-def _preparing(course: Course, attempt: Attempt, title: str) -> TimelinePart:
+def _preparing(course: TimelineSource, attempt: Attempt, title: str) -> TimelinePart:
     """Return what an attempt does before it changes anything, or what it has failed at."""
     steps = [each for each in course.steps.get(attempt.number, ()) if each.started_at and each.name not in MUTATING]
     where = course.where(attempt)
@@ -210,7 +210,7 @@ def _preparing(course: Course, attempt: Attempt, title: str) -> TimelinePart:
     return TimelinePart("RUNNING", words.activity(running.name), where, since=running.started_at)
 
 
-def _asked(course: Course) -> TimelinePart:
+def _asked(course: TimelineSource) -> TimelinePart:
     """Return the wait for a person: who has approved, and what was decided."""
     view, plan = course.view, course.plan
     if plan is None or not course.has_waited:
@@ -231,7 +231,7 @@ def _asked(course: Course) -> TimelinePart:
     return TimelinePart("CANCELED", "Not approved")
 
 
-def _not_asked(course: Course) -> TimelinePart:
+def _not_asked(course: TimelineSource) -> TimelinePart:
     """Return the approval of a job whose plan nobody has to look at, or not yet."""
     view = course.view
     if view.type is JobType.PLAN:
@@ -246,7 +246,7 @@ def _not_asked(course: Course) -> TimelinePart:
     return TimelinePart("SKIPPED", "Approval", "" if view.is_terminal else "not needed so far")
 
 
-def _changed(course: Course) -> TimelinePart:
+def _changed(course: TimelineSource) -> TimelinePart:
     view, changer, step = course.view, course.changer, course.change
     title = words.STEPS[step]
     if view.type is JobType.PLAN:
@@ -272,7 +272,7 @@ def _changed(course: Course) -> TimelinePart:
     return TimelinePart("RUNNING", words.activity(step), where, since=row.started_at)
 
 
-def _no_contact(course: Course, where: str, lost_at: datetime | None = None) -> TimelinePart:
+def _no_contact(course: TimelineSource, where: str, lost_at: datetime | None = None) -> TimelinePart:
     since = lost_at or (course.view.reason.since if course.view.reason else None)
     return TimelinePart("OUT_OF_CONTACT", "Lost" if lost_at else "No contact", where, since=since)
 
@@ -288,7 +288,7 @@ def _applied_elsewhere(view: JobView) -> TimelinePart:
     return TimelinePart("SKIPPED", "Apply", "not possible any more" if view.plan_problem else "nothing to apply")
 
 
-def _outputs(course: Course) -> TimelinePart:
+def _outputs(course: TimelineSource) -> TimelinePart:
     title, row = words.STEPS[Step.OUTPUT], course.step(Step.OUTPUT)
     if course.view.type is JobType.PLAN or (row is not None and row.status == "SKIPPED"):
         return TimelinePart("SKIPPED", title)

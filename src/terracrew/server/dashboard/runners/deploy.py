@@ -15,8 +15,8 @@ from terracrew.server.cloud_identities.model import IdentityRecord
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.runners import deployment_form, edit, rows
-from terracrew.server.dashboard.runners.actions import HERE
 from terracrew.server.dashboard.runners.deployment_form import Costs, DeployForm
+from terracrew.server.dashboard.runners.page import HERE
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import tree_path

@@ -11,7 +11,7 @@ from terracrew.server.cloud_hosted import deploying
 from terracrew.server.cloud_hosted.model import DeploymentView, DestroyRequest
 from terracrew.server.dashboard import forms, render, words
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.runners import actions, cloud, deployment_form
+from terracrew.server.dashboard.runners import cloud, deployment_form, page
 from terracrew.server.dashboard.runners.cloud import CloudState
 from terracrew.server.dashboard.runners.deployment_form import Costs, DeploymentForm
 from terracrew.server.dashboard.words import Badge
@@ -92,14 +92,14 @@ async def deploy_again(request: DashboardCall, runner: FromPath[str]) -> Respons
         return await _answer(request, runner, form, deployment_form.placed(error))
     except Conflict as error:
         return await _answer(request, runner, form, {"": error.message})
-    return render.go(request, f"{actions.address(runner)}/deployment")
+    return render.go(request, f"{page.address(runner)}/deployment")
 
 
 @post("/{runner:str}/wake")
 async def wake(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
     who = request.user
     found = await request.context.db.write(lambda tx: deploying.wake(tx, who, runner))
-    return render.done(request, f"Waking {found.path}", actions.address(found.runner_id))
+    return render.done(request, f"Waking {found.path}", page.address(found.runner_id))
 
 
 @get("/{runner:str}/destroy")
@@ -116,7 +116,7 @@ async def destroy(request: DashboardCall, runner: FromPath[str]) -> Response[Any
         made = await request.context.db.write(lambda tx: deploying.destroy(tx, who, runner, wanted))
     except Conflict as error:
         return await _ask(request, runner, error.message)
-    return render.go(request, f"{actions.address(made.runner.id)}/deployment")
+    return render.go(request, f"{page.address(made.runner.id)}/deployment")
 
 
 async def _ask(request: DashboardCall, runner: str, wrong: str) -> Response[Any]:

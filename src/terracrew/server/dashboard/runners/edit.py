@@ -10,7 +10,7 @@ from terracrew.errors import Invalid
 from terracrew.server.connections.configuration import ConfigurationChange
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.runners import actions
+from terracrew.server.dashboard.runners import page
 from terracrew.server.db.seam import Tx
 from terracrew.server.runners import service
 from terracrew.server.runners.model import Runner, RunnerChange, RunnerView
@@ -48,7 +48,7 @@ async def save(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
     except Invalid as error:
         found = await request.context.db.read(lambda tx: service.changeable(tx, request.user, runner))
         return await render.page(request, "runners/edit_page.html", runner=found, form=form, wrong=error.message)
-    return render.done(request, f"{view.path} is changed", actions.address(view.id))
+    return render.done(request, f"{view.path} is changed", page.address(view.id))
 
 
 def split(typed: str) -> list[str]:

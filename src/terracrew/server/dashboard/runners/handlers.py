@@ -12,8 +12,8 @@ from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobRow
-from terracrew.server.dashboard.runners import actions, deploy, deployment, edit, page, questions, rows, start, update
-from terracrew.server.dashboard.runners.actions import HERE
+from terracrew.server.dashboard.runners import actions, deploy, deployment, edit, page, rows, start, update
+from terracrew.server.dashboard.runners.page import HERE
 from terracrew.server.dashboard.runners.rows import RunnersPage
 from terracrew.server.db.seam import Tx
 from terracrew.server.runners import service
@@ -130,7 +130,6 @@ pages = Router(
         *actions.handlers,
         *deployment.handlers,
         *edit.handlers,
-        *questions.handlers,
         *start.handlers,
         *update.handlers,
     ],

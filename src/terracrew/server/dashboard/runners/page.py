@@ -1,16 +1,18 @@
 """What the page of one runner shows."""
 
+from typing import Literal
+
 import msgspec
 
 from terracrew.server.cloud_hosted import deploying
 from terracrew.server.cloud_hosted.model import DeploymentView
+from terracrew.server.connections.configuration import HEARTBEAT_SECONDS
 from terracrew.server.dashboard import words
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobRow
-from terracrew.server.dashboard.releases import outdated as release_outdated
-from terracrew.server.dashboard.runners import cloud, settings
+from terracrew.server.dashboard.releases import rollout
+from terracrew.server.dashboard.runners import cloud
 from terracrew.server.dashboard.runners.cloud import CloudState
-from terracrew.server.dashboard.runners.settings import SettingRow
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import account_reads
@@ -30,16 +32,18 @@ from terracrew.server.tree.modules import reads as module_reads
 from terracrew.server.tree.modules.reads import ModuleScope
 from terracrew.wording.update_words import ByHand
 
+HERE = "/dashboard/runners"
 MAX_JOBS = 20
 """How many current jobs and how many waiting jobs are shown."""
 MAX_PLACES = 50
 """How many assignments are shown."""
 MAX_CHOICES = 300
 """How many service accounts and groups the forms offer."""
-
-
 MAX_MODULES = 50
 """How many modules the form that assigns the runner offers."""
+Layer = Literal["dashboard", "default", "instance", "own"]
+"""Where a value comes from: set here, the server's default, reported by an instance, or the runner's own settings, whose value
+the server does not know."""
 
 
 class PlaceRow(msgspec.Struct, frozen=True):
@@ -59,6 +63,14 @@ class AccountChoice(msgspec.Struct, frozen=True):
 
     id: str
     path: str
+
+
+class SettingRow(msgspec.Struct, frozen=True):
+    name: str
+    """The name that the reference of the settings uses."""
+    value: str
+    """Empty if the server does not know it."""
+    layer: Layer
 
 
 class RunnerPage(msgspec.Struct, frozen=True):
@@ -162,7 +174,7 @@ async def read(tx: Tx, who: Principal, reference: str, watch: Watch, rules: Roll
         has_more_waiting=len(waiting) > MAX_JOBS,
         places=[msgspec.convert(row, PlaceRow) for row in await place_reads.first(tx, runner.id, MAX_PLACES)],
         place_count=await place_reads.count(tx, runner.id),
-        settings=settings.rows(runner),
+        settings=rows(runner),
         delivering=(await remaining.of(tx, who, record)).delivering if runner.is_draining else 0,
         account=next((each.path for each in accounts if each.id == runner.service_account_id), "")
         or (runner.service_account_id or ""),
@@ -171,7 +183,7 @@ async def read(tx: Tx, who: Principal, reference: str, watch: Watch, rules: Roll
         offered=await offered(tx, who, record) if may_change else [],
         cloud=state,
         deployment=await deploying.show(tx, who, runner.id) if state else None,
-        by_hand=await release_outdated.by_hand(tx, rules, record) if may_change and runner.is_outdated else None,
+        by_hand=await rollout.by_hand(tx, rules, record) if may_change and runner.is_outdated else None,
     )
 
 
@@ -204,3 +216,39 @@ async def offered(tx: Tx, who: Principal, runner: Runner, typed: str = "") -> li
     found = await module_reads.search(tx, seen, within, typed, "", MAX_MODULES, only_paths=True)
     modules = await module_reads.paths(tx, found)
     return [path for path in [*groups, *modules] if path and typed.strip().lower() in path.lower()]
+
+
+def rows(runner: RunnerView) -> list[SettingRow]:
+    """Return the settings that the server knows or could override, in a fixed order."""
+    found = runner.configuration
+    here = [each for each in runner.instances if each.is_connected]
+    heartbeat = SettingRow("heartbeat_seconds", f"{HEARTBEAT_SECONDS:g}", "default")
+    if found.heartbeat_seconds is not None:
+        heartbeat = SettingRow("heartbeat_seconds", f"{found.heartbeat_seconds:g}", "dashboard")
+    levels = [SettingRow(f"logging.log_level.{name}", level, "dashboard") for name, level in found.log_level.items()]
+    return [
+        heartbeat,
+        *(levels or [SettingRow("logging.log_level", "", "own")]),
+        _number("job_log_stream.batch_size_limit", found.batch_size_limit),
+        _number("job_log_stream.period_seconds", found.period_seconds),
+        *_reported("runner.capacity", here, {each.name: str(each.capacity) for each in here}),
+        *_reported("executor.isolation", here, {each.name: each.isolation for each in here if each.isolation}),
+    ]
+
+
+def _number(name: str, value: float | None) -> SettingRow:
+    return SettingRow(name, "", "own") if value is None else SettingRow(name, f"{value:g}", "dashboard")
+
+
+def _reported(name: str, here: list[Instance], values: dict[str, str]) -> list[SettingRow]:
+    """Return what the connected instances reported: one value if they agree, otherwise each with the name of its instance."""
+    if not values:
+        return []
+    if len(set(values.values())) == 1 and len(values) == len(here):
+        return [SettingRow(name, next(iter(values.values())), "instance")]
+    return [SettingRow(name, ", ".join(f"{value} ({instance})" for instance, value in values.items()), "instance")]
+
+
+def address(runner_id: str) -> str:
+    """Return the address of the runner's page."""
+    return f"{HERE}/{runner_id}"

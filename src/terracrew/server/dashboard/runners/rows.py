@@ -5,8 +5,8 @@ import msgspec
 from terracrew.server.dashboard import words
 from terracrew.server.dashboard.groups import page as group_page
 from terracrew.server.dashboard.groups.page import GroupHead
-from terracrew.server.dashboard.releases import outdated
-from terracrew.server.dashboard.releases.outdated import OutdatedRunners
+from terracrew.server.dashboard.releases import rollout
+from terracrew.server.dashboard.releases.rollout import OutdatedRunners
 from terracrew.server.dashboard.runners import cloud
 from terracrew.server.dashboard.runners.cloud import CloudState
 from terracrew.server.dashboard.words import Badge
@@ -93,8 +93,8 @@ async def read_page(
     page = min(max(1, page), pages)
     ids = await reads.by_path(tx, seen, within, status and status.value, typed, (page - 1) * PAGE_ROWS, PAGE_ROWS)
     rows = await _rows(tx, who, await views.views_of(tx, ids))
-    old = await outdated.read(tx, seen, within)
-    may_update = old is not None and await outdated.is_updatable(tx, who, within, old.latest)
+    old = await rollout.read_outdated(tx, seen, within)
+    may_update = old is not None and await rollout.is_updatable(tx, who, within, old.latest)
     return RunnersPage(rows, counts, status, search, page, pages, head, old, may_update)
 
 

@@ -13,7 +13,7 @@ from terracrew import __version__
 from terracrew.client.address import is_loopback
 from terracrew.server.dashboard import render
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.runners.actions import HERE
+from terracrew.server.dashboard.runners.page import HERE
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runners import service, views

@@ -9,8 +9,8 @@ from litestar.params import FromPath
 from terracrew.errors import Conflict
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.releases import outdated
-from terracrew.server.dashboard.runners import actions
+from terracrew.server.dashboard.releases import rollout
+from terracrew.server.dashboard.runners import page
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -49,7 +49,7 @@ async def read(tx: Tx, who: Principal, rules: RolloutRules, reference: str) -> U
     release = await planning.latest(tx, rules)
     if release is None or not runner.is_outdated:
         return UpdateOnePage(runner, release, None, [])
-    by_hand = await outdated.by_hand(tx, rules, record)
+    by_hand = await rollout.by_hand(tx, rules, record)
     passed = await planning.breaking(tx, [runner.version or ""], release)
     return UpdateOnePage(runner, release, by_hand, passed)
 
@@ -79,7 +79,7 @@ async def _ask(request: DashboardCall, runner: str, wrong: str) -> Response[Any]
         "runners/update.html",
         page=found,
         wrong=wrong,
-        here=actions.address(found.runner.id),
+        here=page.address(found.runner.id),
     )
     answer.status_code = Conflict.status if wrong else 200
     return answer

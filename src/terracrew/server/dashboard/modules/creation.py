@@ -1,0 +1,190 @@
+"""The form that creates a module in a group, from a source of any kind that a form can describe."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from litestar import Response, get, post
+from litestar.params import FromQuery
+
+from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TerracrewError, TooLarge
+from terracrew.protocol.limits import MAX_INSTANCE_NAME_CHARACTERS
+from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.dashboard.forms import RunnerChoices
+from terracrew.server.dashboard.modules import source
+from terracrew.server.dashboard.modules.source import SourceField, SourceFields
+from terracrew.server.db.seam import Tx
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runners import service as runners
+from terracrew.server.tags import MAX_TAG_CHARACTERS, MAX_TAGS, Tags
+from terracrew.server.tree.groups import reads as group_reads
+from terracrew.server.tree.groups import service as groups
+from terracrew.server.tree.groups import tree_path
+from terracrew.server.tree.modules import archives, service
+from terracrew.server.tree.modules.model import Module, NewModule
+
+HERE = "/dashboard/modules"
+MAX_GROUPS = 300
+"""How many groups the form offers. Others can be typed."""
+MAX_DESCRIPTION_CHARACTERS = 2_000
+Field = SourceField | Literal["name", "group", "description", "engine", "runner", "instance", "tags"]
+_FIELDS: dict[str, Field] = {"engine": "engine", "runner": "runner"}
+"""The fields of the form, by the beginnings of the messages of the service."""
+
+
+class NewModuleForm(SourceFields, frozen=True):
+    """The values as they were typed. An empty group is the organization; an empty runner or instance means any."""
+
+    name: str = ""
+    group: str = ""
+    description: str = ""
+    engine: str = "tofu"
+    runner: str = ""
+    instance: str = ""
+    tags: str = ""
+    needs_approval: bool = False
+    is_triggered: bool = False
+    """Whether it is applied by itself when an output that it uses has changed."""
+
+    @property
+    def group_path(self) -> str:
+        return self.group.strip().strip("/")
+
+    @property
+    def tag_list(self) -> list[str]:
+        return self.tags.replace(",", " ").split()
+
+
+class FormErrors(Exception):
+    """The form cannot be used; its messages by field."""
+
+    def __init__(self, messages: dict[Field, str]) -> None:
+        super().__init__(str(messages))
+        self.messages = messages
+
+
+@get("/create")
+async def create_page(request: DashboardCall, group: FromQuery[str] = "") -> Response[Any]:
+    return await _answer(request, NewModuleForm(group=group, submodules=True), {})
+
+
+@post("/create", status_code=200)
+async def create(request: DashboardCall) -> Response[Any]:
+    form, who, context = await forms.read(request, NewModuleForm), request.user, request.context
+
+    async def work(tx: Tx) -> Module:
+        await _require(tx, who)
+        if wrong := await _wrong_fields(tx, who, form, context.local_roots):
+            raise FormErrors(wrong)
+        try:
+            return await service.create(tx, who, _wanted(form), context.local_roots, context.keys)
+        except (Invalid, Conflict, NotFound, Forbidden) as error:
+            raise FormErrors(_placed(form, error)) from None
+
+    try:
+        made = await context.db.write(work)
+    except FormErrors as error:
+        return await _answer(request, form, error.messages)
+    return render.go(request, f"{HERE}/{made.id}")
+
+
+async def _answer(request: DashboardCall, form: NewModuleForm, wrong: dict[Field, str]) -> Response[Any]:
+    who = request.user
+
+    async def read(tx: Tx) -> tuple[list[str], list[str], RunnerChoices]:
+        engines = await service.known_engines(tx, who.organization_id or "")
+        return await _require(tx, who), engines, await forms.offer_runners(tx, who)
+
+    offered, engines, runner_choices = await request.context.db.read_in_background(read)
+    return await render.page(
+        request,
+        "modules/creation/page.html",
+        "modules/creation/form.html",
+        groups=offered,
+        form=form,
+        wrong=wrong,
+        engines=engines,
+        runners=runner_choices,
+        roots=[str(root) for root in request.context.local_roots],
+        max_archive_bytes=archives.MAX_ARCHIVE_BYTES,
+    )
+
+
+async def _require(tx: Tx, who: Principal) -> list[str]:
+    """Return the first groups in which the caller may create a module. Refuse a caller who may create one nowhere."""
+    allowed = await authorize.visible(tx, who, Verb.TREE_WRITE)
+    found = await group_reads.paths(tx, who.organization_id or "", allowed, MAX_GROUPS)
+    if not found:
+        raise Forbidden("you may not create a module: ask an owner of a group for a role")
+    return found
+
+
+async def _wrong_fields(tx: Tx, who: Principal, form: NewModuleForm, roots: Sequence[Path]) -> dict[Field, str]:
+    """Return what is wrong with each field, so that a person can correct all of them at once."""
+    wrong: dict[Field, str] = {}
+    try:
+        tree_path.name(form.name.strip())
+    except Invalid as error:
+        wrong["name"] = error.message
+    try:
+        group = await groups.find(tx, who, form.group_path)
+        await authorize.require(tx, who, Verb.TREE_WRITE, groups.place(group), groups.unseen(form.group_path))
+    except (Invalid, NotFound, Forbidden) as error:
+        wrong["group"] = error.message
+    try:
+        await service.check_engine(tx, who.organization_id or "", form.engine.strip())
+    except Invalid as error:
+        wrong |= _placed(form, error)
+    try:
+        engine = "tofu" if "engine" in wrong else form.engine.strip()
+        await service.checked_source(tx, who, who.organization_id or "", source.from_form(form), roots, engine)
+    except (Invalid, NotFound, TooLarge) as error:
+        field, message = source.place(form, error)
+        wrong[field] = message
+    if form.runner.strip():
+        try:
+            await runners.find(tx, who, form.runner.strip(), Verb.RUNNER_READ)
+        except (Invalid, NotFound, Forbidden) as error:
+            wrong["runner"] = error.message
+    if len(form.instance.strip()) > MAX_INSTANCE_NAME_CHARACTERS:
+        wrong["instance"] = f"the name of an instance has at most {MAX_INSTANCE_NAME_CHARACTERS} characters"
+    if len(form.description.strip()) > MAX_DESCRIPTION_CHARACTERS:
+        wrong["description"] = f"a description has at most {MAX_DESCRIPTION_CHARACTERS:,} characters"
+    try:
+        msgspec.convert(form.tag_list, Tags)
+    except msgspec.ValidationError:
+        wrong["tags"] = (
+            f"there are at most {MAX_TAGS} tags; each has up to {MAX_TAG_CHARACTERS} letters, digits, dots, underscores, "
+            "colons and hyphens, and begins with a letter or a digit"
+        )
+    return wrong
+
+
+def _placed(form: NewModuleForm, error: TerracrewError) -> dict[Field, str]:
+    """Return a message of the service beside the field that it begins with; without one, it is about the name."""
+    start, _, rest = error.message.partition(": ")
+    if start.partition(".")[0] == "source":
+        field, message = source.place(form, error)
+        return {field: message}
+    return {_FIELDS[start]: rest} if start in _FIELDS else {"name": error.message}
+
+
+def _wanted(form: NewModuleForm) -> NewModule:
+    return NewModule(
+        path=tree_path.join(form.group_path, form.name.strip()),
+        source=source.from_form(form),
+        engine=form.engine.strip(),
+        runner=form.runner.strip() or None,
+        runner_instance_name=form.instance.strip() or None,
+        description=form.description.strip(),
+        needs_approval=form.needs_approval,
+        triggers="auto" if form.is_triggered else "manual",
+        tags=form.tag_list,
+    )
+
+
+handlers = [create_page, create]

@@ -1,0 +1,337 @@
+"""The modules pages: the list, one module with what stands in the way of its next job, and the question before a destroy."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import Response, Router, get, post
+from litestar.params import FromPath, FromQuery, QueryParameter
+from litestar.response import Redirect
+
+from terracrew import plugins
+from terracrew.errors import Invalid
+from terracrew.protocol.spec import JobType, Step
+from terracrew.server.dashboard import forms, nav, render, words
+from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.dashboard.errors import HANDLERS
+from terracrew.server.dashboard.jobs import rows as job_rows
+from terracrew.server.dashboard.jobs.rows import JobFilters, JobRow
+from terracrew.server.dashboard.modules import contents as module_contents
+from terracrew.server.dashboard.modules import creation, settings, source, states, warnings
+from terracrew.server.dashboard.modules.states import QuarantineRow
+from terracrew.server.dashboard.modules.warnings import BlockedTrigger
+from terracrew.server.dashboard.tree import inputs, steps
+from terracrew.server.dashboard.tree.inputs import InputsPanel
+from terracrew.server.dashboard.tree.steps import StepsPanel
+from terracrew.server.dashboard.words import Badge
+from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.http.request import tree_path
+from terracrew.server.jobs import service as jobs
+from terracrew.server.jobs.create import JobRequest, NewJob
+from terracrew.server.jobs.model import Job, JobStatus, Lock
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runs import attempt_report, held_lock, module_standing, placement
+from terracrew.server.runs import holds as module_holds
+from terracrew.server.runs.held_lock import HeldLock
+from terracrew.server.runs.holds import ModuleHold
+from terracrew.server.runs.model import AttemptReport
+from terracrew.server.runs.placement import Placement
+from terracrew.server.runs.reasons import Watch
+from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.state import resources
+from terracrew.server.state import service as state_service
+from terracrew.server.state.resources import Resources
+from terracrew.server.tree.groups import level_reads
+from terracrew.server.tree.groups.model import Group
+from terracrew.server.tree.inputs import dependencies
+from terracrew.server.tree.modules import output_references, places, policy, reads, service
+from terracrew.server.tree.modules.model import Module
+from terracrew.server.tree.modules.reads import NO_FILTER, ModuleFilter
+from terracrew.wording import approval_words
+
+HERE = "/dashboard/modules"
+MAX_RECENT_JOBS = 20
+PAGE_ROWS = 50
+MAX_SEARCH_CHARACTERS = 200
+Start = Annotated[int, QueryParameter(ge=0, le=1_000_000)]
+
+
+class ModuleRow(msgspec.Struct, frozen=True):
+    id: str
+    organization_id: str
+    path: str
+    name: str
+    group: str
+    description: str
+    engine: str
+    state_version: int
+    may_run: bool = False
+    job_id: str | None = None
+    job_number: int | None = None
+    job_type: JobType | None = None
+    job_status: JobStatus | None = None
+    job_at: datetime | None = None
+    job_step: Step | None = None
+    rules: list[dict[str, Any]] = []
+    """The approval rules that apply to it, as the API shows them."""
+    quarantined: int = 0
+    is_in_doubt: bool = False
+    is_state_replaced: bool = False
+    orphaned_at: datetime | None = None
+    """When the attempt that holds the module's lock was lost."""
+
+    @property
+    def is_asked(self) -> bool:
+        """Return whether a change waits for a person, whatever the approval rules say."""
+        return self.is_in_doubt or self.is_state_replaced
+
+    @property
+    def badge(self) -> Badge | None:
+        return None if self.job_status is None else words.job_badge(self.job_status, self.job_step)
+
+
+class ModulesPage(msgspec.Struct, frozen=True):
+    groups: list[tuple[str, list[ModuleRow]]]
+    search: str
+    filters: ModuleFilter
+    count: int
+    """How many modules match, counted up to one more than `nav.MAX_COUNTED`."""
+    after: str = ""
+    """The path of the last module of the page before."""
+    next: str = ""
+    """The path of the last module of this page, if another page follows."""
+    may_create: bool = False
+    """Whether the reader may create a module in some group."""
+    engines: list[str] = []
+    runners: list[str] = []
+    """What the filters offer."""
+
+
+class ModulePage(msgspec.Struct, frozen=True):
+    module: Module
+    groups: list[Group]
+    """The groups that it is in, the organization first."""
+    placement: Placement
+    held_lock: HeldLock | None
+    lock: Lock | None
+    doubts: list[AttemptReport]
+    holds: list[ModuleHold]
+    quarantine: list[QuarantineRow]
+    jobs: list[JobRow]
+    inputs: InputsPanel
+    steps: StepsPanel
+    may_run: bool
+    may_change: bool
+    may_read_access: bool
+    may_read_state: bool
+    turn: BlockedTrigger
+    rules: list[dict[str, Any]]
+    """The approval rules that apply to it, as the API shows them."""
+    is_state_replaced: bool
+    """Whether a person replaced the state, and no job has written one since."""
+
+    @property
+    def is_asked(self) -> bool:
+        """Return whether a change waits for a person, because of an attempt, since the database was set back, or since somebody
+        replaced the state."""
+        return bool(self.doubts) or any(each.is_in_doubt for each in self.holds) or self.is_state_replaced
+
+
+class DestroyPage(msgspec.Struct, frozen=True):
+    module: Module
+    managed: Resources
+    again: Job | None
+    """The earlier DESTROY that is to run again."""
+    consequence: str
+    """Who is asked before something is destroyed, in words."""
+    users: list[str]
+    """The modules that use its outputs."""
+
+
+class RunForm(msgspec.Struct, frozen=True):
+    type: Literal["PLAN", "APPLY", "DESTROY", "DESTROY_PLAN"]
+    is_fresh: bool = False
+
+    @property
+    def job(self) -> NewJob:
+        if self.type == "DESTROY_PLAN":
+            return NewJob(JobType.PLAN, is_destroy_plan=True, is_fresh=self.is_fresh)
+        return NewJob(JobType(self.type), is_fresh=self.is_fresh)
+
+
+async def read_page(
+    tx: Tx, who: Principal, search: str, after: str = "", filters: ModuleFilter = NO_FILTER
+) -> ModulesPage:
+    """Return a page of the modules that match a search and the filters, ordered by group and name."""
+    seen = await authorize.visible(tx, who, Verb.TREE_READ)
+    within = reads.ModuleScope(who.organization_id or "")
+    ids = await reads.search(tx, seen, within, search, after, PAGE_ROWS + 1, filters)
+    shown = await read_rows(tx, who, ids[:PAGE_ROWS])
+    count = await reads.count(tx, seen, within, search, nav.MAX_COUNTED + 1, filters)
+    groups = [(group, list(of)) for group, of in groupby(shown, key=lambda row: row.group)]
+    following = shown[-1].path if len(ids) > PAGE_ROWS and shown else ""
+    may_create = not (await authorize.visible(tx, who, Verb.TREE_WRITE)).is_nothing
+    return ModulesPage(
+        groups,
+        search,
+        filters,
+        count,
+        after,
+        following,
+        may_create,
+        engines=sorted({*plugins.names(plugins.ENGINES), *(row.engine for row in shown)} | ({filters.engine} - {""})),
+        runners=await forms.offer_runner_paths(tx, who),
+    )
+
+
+async def read_rows(tx: Tx, who: Principal, ids: Sequence[str]) -> list[ModuleRow]:
+    """Return the rows of these modules in their order, each with its newest job and whether the reader may run it."""
+    runnable = await authorize.visible(tx, who, Verb.JOB_RUN)
+    rows = {row["id"]: row_to(ModuleRow, row) for row in await reads.with_newest_job(tx, ids)}
+    rules = await policy.of_modules(tx, ids)
+    return [
+        msgspec.structs.replace(
+            row,
+            may_run=runnable.covers(authorize.module(row.organization_id, row.path)),
+            rules=msgspec.to_builtins(rules[row.id].rules),
+        )
+        for row in (rows[each] for each in ids if each in rows)
+    ]
+
+
+async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyring) -> ModulePage:
+    module = await service.find(tx, who, name, Verb.TREE_READ)
+    place = authorize.module(module.organization_id, module.path)
+    return ModulePage(
+        module=module,
+        groups=(await level_reads.lineage(tx, module.group_id))[::-1],
+        placement=await placement.of_module(tx, module.id),
+        held_lock=await held_lock.of_module(tx, module.id, module.backend),
+        lock=await jobs.lock(tx, module.id),
+        doubts=await attempt_report.doubts(tx, module.id),
+        holds=await module_holds.of_module(tx, module.id),
+        quarantine=await states.rows(tx, who, module.id, place),
+        jobs=(await job_rows.read_page(tx, who, JobFilters(module=module.path), None, watch, MAX_RECENT_JOBS)).rows,
+        inputs=await inputs.panel(tx, who, keys, places.of_module(module)),
+        steps=await steps.panel(tx, who, places.of_module(module)),
+        may_run=(await authorize.visible(tx, who, Verb.JOB_RUN)).covers(place),
+        may_change=(await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place),
+        may_read_access=(await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place),
+        may_read_state=(await authorize.visible(tx, who, Verb.STATE_READ)).covers(place),
+        turn=await warnings.read_turn(tx, who, module),
+        rules=msgspec.to_builtins((await policy.of_module(tx, module.id)).rules),
+        is_state_replaced=await state_service.is_replaced(tx, module.id),
+    )
+
+
+@get("/")
+async def list_page(
+    request: DashboardCall,
+    q: FromQuery[str] = "",
+    after: FromQuery[str] = "",
+    status: FromQuery[str] = "",
+    engine: FromQuery[str] = "",
+    runner: FromQuery[str] = "",
+    attention: FromQuery[bool] = False,
+) -> Response[Any]:
+    filters = ModuleFilter(status if status in words.MODULE_FILTERS else "", engine, runner.strip(), attention)
+    found = await request.context.db.read_in_background(lambda tx: read_page(tx, request.user, q, after, filters))
+    return await render.page(request, "modules/list_page.html", "modules/list.html", page=found)
+
+
+@get("/{module:str}")
+async def module_page(
+    request: DashboardCall, module: FromPath[str], q: FromQuery[str] = "", start: Start = 0
+) -> Response[Any]:
+    context, who = request.context, request.user
+    watch, keys = context.watch.for_reader(who), context.keys
+    found = await context.db.read_in_background(lambda tx: read_one(tx, who, tree_path(module), watch, keys))
+    # The contents refresh themselves, because the state is not read again with every event.
+    contents = None
+    if not render.is_fragment(request):
+        contents = await module_contents.read(context, who, found.module, q[:MAX_SEARCH_CHARACTERS], start)
+    return await render.page(request, "modules/module_page.html", "modules/module.html", page=found, contents=contents)
+
+
+@get("/{module:str}/contents")
+async def contents_part(
+    request: DashboardCall,
+    module: FromPath[str],
+    q: FromQuery[str] = "",
+    start: Start = 0,
+    known: FromQuery[str] = "",
+) -> Response[Any]:
+    """Return the lower part of a module's page alone, or 204 if the reader has it already."""
+    context, who = request.context, request.user
+    found = await context.db.read(lambda tx: service.find(tx, who, tree_path(module), Verb.TREE_READ))
+    if not render.is_fragment(request):
+        return Redirect(render.query(f"{HERE}/{found.id}", q=q, start=start), status_code=303)
+    contents = await module_contents.read(context, who, found, q[:MAX_SEARCH_CHARACTERS], start, known)
+    if contents is None:
+        return Response(b"", status_code=204)
+    return await render.page(request, "modules/contents.html", "modules/contents.html", contents=contents)
+
+
+@post("/{module:str}/run")
+async def run(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
+    form = await forms.read(request, RunForm)
+    made = await request.context.create_job(JobRequest(request.user, module, form.job))
+    return render.go(request, f"/dashboard/jobs/{made.job.id}")
+
+
+@post("/{module:str}/references/{reference:str}/end")
+async def end_reference(request: DashboardCall, module: FromPath[str], reference: FromPath[str]) -> Response[Any]:
+    """End the use of an output of this module by another one."""
+    who, path = request.user, tree_path(module)
+    await request.context.db.write(lambda tx: output_references.end(tx, who, path, reference))
+    return render.done(request, "The other module does not get this output any more", f"{HERE}/{module}#dependencies")
+
+
+@get("/{module:str}/destroy")
+async def destroy_page(
+    request: DashboardCall, module: FromPath[str], again: FromQuery[str | None] = None
+) -> Response[Any]:
+    """Show what a destroy would destroy. Only the page's buttons queue the DESTROY, or a plan of it."""
+    context, who = request.context, request.user
+
+    async def read(tx: Tx) -> tuple[Module, Job | None, str, list[str]]:
+        found = await service.find(tx, who, module, Verb.JOB_RUN)
+        earlier = None if again is None else await jobs.find(tx, who, again, Verb.JOB_READ)
+        if earlier is not None and (earlier.module_id, earlier.type) != (found.id, JobType.DESTROY):
+            raise Invalid(f"job {earlier.number} is not a DESTROY of {found.path}")
+        rules = msgspec.to_builtins((await policy.of_module(tx, found.id)).rules)
+        is_asked = earlier is not None and earlier.needs_approval
+        is_asked = is_asked or await module_standing.is_in_doubt(tx, found.id)
+        is_asked = is_asked or await state_service.is_replaced(tx, found.id)
+        consequence = approval_words.before_change(rules, JobType.DESTROY, is_asked=is_asked)
+        return found, earlier, consequence, await dependencies.users(tx, who, found.id)
+
+    found, earlier, consequence, users = await context.db.read(read)
+    is_kept_here = found.backend == "terracrew"
+    managed = await resources.current(context.db, context.objects, context.keys, found.id, is_kept_here=is_kept_here)
+    shown = DestroyPage(found, managed, earlier, consequence, users)
+    return await render.page(request, "modules/destroy_page.html", "modules/destroy.html", page=shown)
+
+
+pages = Router(
+    HERE,
+    route_handlers=[
+        list_page,
+        module_page,
+        contents_part,
+        run,
+        end_reference,
+        destroy_page,
+        states.import_page,
+        *creation.handlers,
+        *settings.handlers,
+        *source.handlers,
+    ],
+    exception_handlers=HANDLERS,
+    include_in_schema=False,
+)
