@@ -19,7 +19,7 @@ import msgspec
 import psutil
 import psycopg
 
-from terracrew.server.connections.configuration import HEARTBEAT_SECONDS, Configuration
+from terracrew.api.runners import HEARTBEAT_SECONDS, Configuration
 from tests.bench import cpu
 from tests.bench.filled_server import Env, Filled, fill, fleet, put_load
 from tests.bench.fleet import Order

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from terracrew.api.runners import Runner
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.runners.model import Runner
 from terracrew.server.runners.shared import declaration, declaring
 from terracrew.server.runners.shared.declaration import Declaration, DeclaredRunner
 from terracrew.server.runners.shared.declaring import Changes

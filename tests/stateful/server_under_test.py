@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from terracrew import __version__, ids
+from terracrew.api.modules import NewModule
+from terracrew.api.runners import Registration
 from terracrew.clouds.model import CloudIdentity
 from terracrew.errors import TerracrewError
 from terracrew.protocol.spec import LocalSource
@@ -32,7 +34,6 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.rollouts.updating import RunnerUpdaters
 from terracrew.server.runners import service as runners
-from terracrew.server.runners.model import Registration
 from terracrew.server.runners.removal.loop import Removals
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.scheduling.scheduler import Scheduler
@@ -42,7 +43,6 @@ from terracrew.server.supervise import Tasks
 from terracrew.server.tree.groups.quotas import Quotas
 from terracrew.server.tree.groups.service import ensure_organization
 from terracrew.server.tree.modules import service as modules
-from terracrew.server.tree.modules.model import NewModule
 from terracrew.settings.server import ServerSettings
 from terracrew.testing.clock import ManualClock
 from tests.stateful.faulty_database import TIMEOUT_SECONDS, Cut, Faulty, LostConnections, RefusedCommit, patient
@@ -164,12 +164,12 @@ class ServerUnderTest:
 
     async def module(self, path: str, *, needs_approval: bool = False, is_retried: bool = False) -> str:
         interrupted = "retry" if is_retried else None
-        new = NewModule(path, LocalSource("/srv/x"), needs_approval=needs_approval, interrupted=interrupted)
+        new = NewModule(path=path, source=LocalSource("/srv/x"), needs_approval=needs_approval, interrupted=interrupted)
         return (await self.real.write(lambda tx: modules.create(tx, self.boss, new, ROOTS, KEYS))).id
 
     async def runner(self, name: str) -> tuple[str, str]:
         """Its id, and the token of its processes."""
-        new = Registration(name, allow_multiple_instances=True)
+        new = Registration(name=name, allow_multiple_instances=True)
         made = await patient(
             lambda: self.real.write(lambda tx: runners.register(tx, self.boss, new, "", WORKER_TOKEN_SECONDS))
         )

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from terracrew import ids
+from terracrew.api.modules import ModuleChange
+from terracrew.api.runners import RunnerChange
 from terracrew.errors import TerracrewError, Unavailable
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import JobType
@@ -15,11 +17,9 @@ from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.create import JobRequest, NewJob
 from terracrew.server.jobs.model import CHOSEN, Job, JobStatus
 from terracrew.server.runners import service as runners
-from terracrew.server.runners.model import RunnerChange
 from terracrew.server.runners.removal import service as removal
 from terracrew.server.state import quarantine
 from terracrew.server.tree.modules import service as modules
-from terracrew.server.tree.modules.model import ModuleChange
 from tests.stateful import rules
 from tests.stateful.faulty_database import patient
 from tests.stateful.server_under_test import KEYS, ROOTS, ServerUnderTest

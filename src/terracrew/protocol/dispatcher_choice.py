@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from terracrew.protocol.field import Field
+
 DEFAULT = "default"
 """The name of the dispatcher that a runner uses for jobs that ask for none."""
 MAX_DISPATCHERS = 16
@@ -54,16 +56,18 @@ ChoiceField = Literal["image", "memory_mb", "cpu", "service_account"]
 class DispatcherChoice(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, cache_hash=True):
     """What a job asks for. A field that is None is left to the dispatcher."""
 
-    name: DispatcherName | None = None
-    """The name or the type of a dispatcher; None stands for the default one of the runner."""
-    image: ImageName | None = None
-    """The image that the executor runs in."""
-    memory_mb: MemoryMegabytes | None = None
-    """The memory of the executor, in units of 1,048,576 bytes."""
-    cpu: Processors | None = None
-    """The processors of the executor."""
-    service_account: AccountName | None = None
-    """The service account that the executor runs as."""
+    name: Annotated[DispatcherName | None, Field(label="Dispatcher", option="--dispatcher", metavar="NAME")] = None
+    """The name or the type of a dispatcher of a runner, such as `kubernetes`. Without one, the runner uses its default dispatcher."""
+    image: Annotated[ImageName | None, Field(option="--executor-image", metavar="IMAGE")] = None
+    """The image that executors run in."""
+    memory_mb: Annotated[
+        MemoryMegabytes | None, Field(label="Memory", option="--executor-memory", metavar="2GB", unit="megabytes")
+    ] = None
+    """The memory of an executor, in units of 1,048,576 bytes."""
+    cpu: Annotated[Processors | None, Field(label="Processors", option="--executor-cpu", metavar="N")] = None
+    """The processors of an executor."""
+    service_account: Annotated[AccountName | None, Field(option="--executor-service-account", metavar="NAME")] = None
+    """The service account that executors run as."""
 
     def __bool__(self) -> bool:
         return self != NO_CHOICE

@@ -7,6 +7,7 @@ import msgspec
 
 from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
+from terracrew.protocol.field import Field
 from terracrew.protocol.hooks import Hook, When
 from terracrew.protocol.phase import Phase
 
@@ -273,16 +274,31 @@ PlanRetries = Annotated[int, msgspec.Meta(ge=0, le=10)]
 class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a job may use. A field that is None sets no limit."""
 
-    job_seconds: LimitSeconds | None = None
-    """How long one attempt of the job may run. Waiting in the queue and for an approval is not counted."""
-    step_seconds: dict[Step, LimitSeconds] = {}
-    """How long a step may run, with its hooks."""
-    memory_mb: LimitMegabytes | None = None
+    job_seconds: Annotated[
+        LimitSeconds | None,
+        Field(label="Time limit of a job", option="--time-limit", metavar="30m", unit="seconds"),
+    ] = None
+    """How long one attempt of a job may run. Waiting in the queue and for an approval is not counted."""
+    step_seconds: Annotated[
+        dict[Step, LimitSeconds],
+        Field(
+            label="Time limits of steps",
+            option="--step-time-limit",
+            metavar="plan=10m",
+            unit="seconds",
+            is_merged=True,
+        ),
+    ] = {}
+    """How long a step may run, with its hooks: `{"plan": 600}`."""
+    memory_mb: Annotated[
+        LimitMegabytes | None, Field(label="Memory", option="--memory-limit", metavar="2GB", unit="megabytes")
+    ] = None
     """How much memory the processes of an attempt may use together, in units of 1,048,576 bytes."""
-    processes: LimitProcesses | None = None
-    """How many processes and threads an attempt may have at once."""
-    plan_retries: PlanRetries | None = None
-    """How often a step before the change is repeated after an error that may go away by itself. None means never."""
+    processes: Annotated[LimitProcesses | None, Field(label="Processes", option="--process-limit", metavar="N")] = None
+    """How many processes and threads an attempt may have at once. Without a limit of its own, it may have 5,000."""
+    plan_retries: Annotated[PlanRetries | None, Field(label="Plan retries", metavar="N")] = None
+    """How often a step before the change is repeated after an error that may go away by itself, such as a registry that does not
+    answer. None means never. A change is never repeated."""
 
 
 class JobSpec(msgspec.Struct, frozen=True):

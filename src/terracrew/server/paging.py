@@ -2,11 +2,11 @@
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
-from typing import Annotated, Generic, Protocol, TypeVar
+from typing import Annotated, Protocol, TypeVar
 
-import msgspec
 from litestar.params import QueryParameter
 
+from terracrew.api.pages import Page
 from terracrew.errors import Invalid
 
 MAX_PAGE_ROWS = 200
@@ -19,13 +19,7 @@ class Identified(Protocol):
     def id(self) -> str: ...
 
 
-T = TypeVar("T")
 Item = TypeVar("Item", bound=Identified)
-
-
-class Page(msgspec.Struct, Generic[T], frozen=True):
-    items: list[T]
-    next: str | None = None
 
 
 def start(given: str | None) -> str:

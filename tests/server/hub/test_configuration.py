@@ -5,8 +5,8 @@ import asyncio
 import msgspec
 import pytest
 
+from terracrew.api.runners import Configuration
 from terracrew.protocol import messages
-from terracrew.server.connections.configuration import Configuration
 from terracrew.server.hub.notify import HubNotifier
 from tests.server.hub.hub_clients import Hub, executor_hello, ref_of, refusal
 

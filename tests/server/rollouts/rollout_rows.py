@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from terracrew.api.runners import Runner
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.fleet_jobs import store as fleet_store
@@ -13,7 +14,6 @@ from terracrew.server.rollouts import service, store
 from terracrew.server.rollouts.loop import Rollouts
 from terracrew.server.rollouts.model import NewRollout, Rollout, RolloutRunner, RolloutView
 from terracrew.server.rollouts.planning import RolloutRules
-from terracrew.server.runners.model import Runner
 from terracrew.testing.job_rows import JobRows
 from terracrew.wording.update_words import ByHand
 from tests.server.deployments.cloud_rows import cloud_runner

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
+from terracrew.api.runners import Runner
 from terracrew.protocol.messages import Installation
 from terracrew.server.connections.update_reads import UpdatableInstance
 from terracrew.server.releases.model import Release
 from terracrew.server.runner_updates import decide
 from terracrew.server.runner_updates.model import InstanceUpdate
-from terracrew.server.runners.model import Runner
 from tests.server.releases.release_rows import new_release, runner_image, wheel
 
 NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)

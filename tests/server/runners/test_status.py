@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from terracrew.api.runners import Instance, RunnerStatus
 from terracrew.server.cloud_hosted import starting
 from terracrew.server.dashboard.runners import rows as pages
 from terracrew.server.db.seam import Tx
@@ -12,7 +13,7 @@ from terracrew.server.identity.people import service
 from terracrew.server.identity.people import store as people
 from terracrew.server.identity.people.sessions import person
 from terracrew.server.runners import view_reads
-from terracrew.server.runners.model import Instance, RunnerStatus, instance_status
+from terracrew.server.runners.model import instance_status
 from terracrew.testing.job_rows import JobRows, insert_instance
 from tests.server.application import Application
 from tests.server.deployments.cloud_rows import cloud_runner

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from terracrew import ids
+from terracrew.api.pages import Page
 from terracrew.errors import NotFound
 from terracrew.server import paging
 from terracrew.server.connections.registry import Registry
@@ -15,7 +16,6 @@ from terracrew.server.db.seam import Columns, Database, Param, Row, Tx
 from terracrew.server.identity.access import role_store
 from terracrew.server.jobs import service
 from terracrew.server.jobs.model import JobStatus
-from terracrew.server.paging import Page
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal, Role

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
+from terracrew.api.modules import Module
 from terracrew.protocol.messages import StandingClaims
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.db import Database
@@ -25,7 +26,6 @@ from terracrew.server.jobs.model import Job
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.scheduling.standing_claims import NewJobClaims, as_waiting
-from terracrew.server.tree.modules.model import Module
 from terracrew.testing.job_rows import KEYS, Instance, JobRows
 from tests.server.scheduling.recorded_offers import OfferRecorder
 from tests.server.scheduling.selection_rows import build, connected, delete_all, insert_job

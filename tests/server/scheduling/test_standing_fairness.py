@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from terracrew import ids
+from terracrew.api.modules import Module
 from terracrew.protocol.messages import StandingClaims
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.db import Database
@@ -21,7 +22,6 @@ from terracrew.server.jobs.create import NotClaimedAhead
 from terracrew.server.jobs.model import Job
 from terracrew.server.scheduling import open_offers
 from terracrew.server.scheduling.standing_claims import NewJobClaims
-from terracrew.server.tree.modules.model import Module
 from terracrew.testing.job_rows import KEYS, SOURCE, Instance, JobRows
 from terracrew.testing.rows import insert
 from tests.server.scheduling.recorded_offers import OfferRecorder

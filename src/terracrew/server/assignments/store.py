@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 from typing import LiteralString
 
-from terracrew.server.assignments.model import Assignment, PlaceKind
+from terracrew.api.place_settings import PlaceKind
+from terracrew.api.runners import Assignment
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import rows_to, to_params
 from terracrew.server.db.statements.table import Table

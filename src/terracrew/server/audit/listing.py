@@ -4,12 +4,13 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from terracrew.api.pages import Page
 from terracrew.errors import Invalid
 from terracrew.server.audit import reads, store
 from terracrew.server.audit.model import Entry
 from terracrew.server.audit.reads import EntryFilter, EntryPage
 from terracrew.server.db.seam import Tx
-from terracrew.server.paging import Page, cursor, start
+from terracrew.server.paging import cursor, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal

@@ -7,6 +7,7 @@ from typing import Literal, NoReturn
 import msgspec
 
 from terracrew import ids
+from terracrew.api.runners import RunnerChange
 from terracrew.clouds.contract import Canceled, CloudRefused
 from terracrew.clouds.model import (
     CloudIdentity,
@@ -34,7 +35,6 @@ from terracrew.server.principals.model import SYSTEM
 from terracrew.server.releases import store as releases
 from terracrew.server.releases.service import as_withdrawn_refusal
 from terracrew.server.runners import service as runners
-from terracrew.server.runners.model import RunnerChange
 from terracrew.server.secrets.keyring import Keyring
 
 FIRST_INSTANCE, HELLO, TRIAL = "first_instance", "hello", "trial"

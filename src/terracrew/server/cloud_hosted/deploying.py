@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from terracrew import __version__
+from terracrew.api.runners import NewRunner, Runner, RunnerChange
 from terracrew.clouds.model import AwsAccount, DeploymentSettings
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.audit import service as audit
@@ -32,7 +33,6 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.releases import store as releases
 from terracrew.server.runners import service as runners
 from terracrew.server.runners import views
-from terracrew.server.runners.model import NewRunner, Runner, RunnerChange
 from terracrew.server.tree.groups import service as groups
 
 FORCE = "force"

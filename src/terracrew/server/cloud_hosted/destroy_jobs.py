@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from terracrew.api.runners import RunnerChange
 from terracrew.errors import Conflict
 from terracrew.fleet.messages import DestroyWork
 from terracrew.server.cloud_hosted import starting
@@ -17,7 +18,6 @@ from terracrew.server.fleet_jobs.handlers import FleetGrant, ServerReporter
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.runners import service as runners
-from terracrew.server.runners.model import RunnerChange
 from terracrew.server.runners.removal import reads as removal_reads
 from terracrew.server.runners.removal import service as removal
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from terracrew.api.pages import Page
 from terracrew.clouds.aws import policies as aws_policies
 from terracrew.clouds.kubernetes import policies as kubernetes_policies
 from terracrew.clouds.model import AwsAccount, CloudIdentity, CloudKind, DeploymentSettings, KubernetesCluster, Way
@@ -17,7 +18,6 @@ from terracrew.server.deployments import reads as deployments
 from terracrew.server.fleet_jobs import reads as fleet_reads
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, NewFleetJob
-from terracrew.server.paging import Page
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal

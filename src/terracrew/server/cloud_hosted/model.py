@@ -5,12 +5,12 @@ from datetime import datetime
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from terracrew.api.place_settings import Description
+from terracrew.api.runners import RunnerView
+from terracrew.api.tags import Tags
 from terracrew.clouds.model import Architecture, CloudKind, DeploymentSettings
 from terracrew.server.deployments.model import CloudInstance, DeploymentStatus
 from terracrew.server.fleet_jobs.model import FleetJob
-from terracrew.server.runners.model import RunnerView
-from terracrew.server.tags import Tags
-from terracrew.server.tree.groups.model import Description
 
 
 class NewCloudRunner(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from terracrew import ids
+from terracrew.api.pages import Page
 from terracrew.clouds.model import CloudSettings, KubernetesCluster
 from terracrew.errors import Conflict, NotFound
 from terracrew.server.audit import service as audit
@@ -20,7 +21,7 @@ from terracrew.server.cloud_identities import reads, rules, store
 from terracrew.server.cloud_identities.model import IdentityChange, IdentityRecord, NewIdentity
 from terracrew.server.cloud_identities.reads import RunnerOfIdentity
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.paging import Page, page, start
+from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal

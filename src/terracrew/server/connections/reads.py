@@ -6,8 +6,8 @@ from typing import LiteralString
 
 import msgspec
 
+from terracrew.api.runners import Configuration
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server.connections.configuration import Configuration
 from terracrew.server.connections.heartbeats import STALE_SECONDS
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES

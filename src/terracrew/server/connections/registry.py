@@ -7,10 +7,10 @@ from itertools import islice
 
 import msgspec
 
+from terracrew.api.runners import UNCONFIGURED, Configuration
 from terracrew.errors import Superseded
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef, CancelMode, LogSettings
-from terracrew.server.connections.configuration import UNCONFIGURED, Configuration
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.connections.start_pauses import StartPauses
 from terracrew.server.connections.withheld import WithheldJobs

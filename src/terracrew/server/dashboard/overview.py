@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from litestar import Response, Router, get
 
+from terracrew.api.runners import RunnerStatus
 from terracrew.server.dashboard import render, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
@@ -22,7 +23,6 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads as runner_reads
 from terracrew.server.runners import service as runners
-from terracrew.server.runners.model import RunnerStatus
 from terracrew.server.runs import attention
 from terracrew.server.runs.attention import MAX_LISTED, Attention, TroubledModule
 from terracrew.server.runs.reasons import Watch

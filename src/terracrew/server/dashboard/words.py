@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from terracrew.api.runners import Runner, RunnerAlert, RunnerStatus, RunnerView
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import (
     ArchiveSource,
@@ -19,8 +20,6 @@ from terracrew.protocol.spec import (
 )
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, FleetStep
 from terracrew.server.jobs.model import JobStatus
-from terracrew.server.runner_alerts.model import RunnerAlert
-from terracrew.server.runners.model import Runner, RunnerStatus, RunnerView
 from terracrew.server.scheduling.model import Reason
 from terracrew.wording import alert_words, limit_words
 

@@ -3,6 +3,7 @@
 from msgspec.structs import asdict
 
 from terracrew import ids
+from terracrew.api.pages import Page
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
@@ -10,7 +11,7 @@ from terracrew.server.fleet_jobs import decide, reads, store
 from terracrew.server.fleet_jobs.handlers import FleetHandlers, handler_of
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobView, FleetLine, NewFleetJob
 from terracrew.server.fleet_jobs.reads import FleetJobFilter
-from terracrew.server.paging import Page, page, start
+from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal

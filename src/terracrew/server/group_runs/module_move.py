@@ -1,5 +1,6 @@
 """Moves a module to another path, unless a run of its group still has something to do with it."""
 
+from terracrew.api.modules import Module
 from terracrew.errors import Conflict
 from terracrew.server.db.seam import Tx
 from terracrew.server.group_runs import store
@@ -7,7 +8,6 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.modules import moving, service
-from terracrew.server.tree.modules.model import Module
 
 
 async def move(tx: Tx, who: Principal, reference: str, to: str) -> Module:

@@ -5,6 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 from msgspec.structs import asdict, replace
 
 from terracrew import ids
+from terracrew.api.groups import Group
+from terracrew.api.pages import Page
 from terracrew.errors import Conflict, NotFound, TooLarge
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
@@ -21,13 +23,12 @@ from terracrew.server.jobs import decide
 from terracrew.server.jobs import store as jobs
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.jobs.plans import decide_plan
-from terracrew.server.paging import Page, page, start
+from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import plan_offers, reasons
 from terracrew.server.tree.groups import service as groups
-from terracrew.server.tree.groups.model import Group
 from terracrew.server.tree.inputs import dependency_reads
 from terracrew.server.tree.modules import reads as modules
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from terracrew.api.modules import Module
 from terracrew.errors import Forbidden, Invalid, NotFound, Superseded
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import ImportedResource, JobType
@@ -24,7 +25,6 @@ from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.supervise import FailedRows
 from terracrew.server.tree.modules import policy
 from terracrew.server.tree.modules import service as modules
-from terracrew.server.tree.modules.model import Module
 
 MAX_OVERDUE = 100
 """The most overdue plans that are handled in one step."""

@@ -10,6 +10,9 @@ from typing import Any, Protocol
 import msgspec
 
 from terracrew import ids
+from terracrew.api import fields
+from terracrew.api.modules import Module, Priority
+from terracrew.api.place_settings import LimitsChange
 from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.protocol.spec import ImportedResource, JobLimits, JobType, Source
 from terracrew.server.audit import service as audit
@@ -24,14 +27,12 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.groups import limits as group_limits
 from terracrew.server.tree.groups import store as groups
-from terracrew.server.tree.groups.limits import LimitsChange
 from terracrew.server.tree.groups.quotas import Quotas
 from terracrew.server.tree.inputs import checks as input_checks
 from terracrew.server.tree.inputs.effective import JobContent
 from terracrew.server.tree.modules import job_settings
 from terracrew.server.tree.modules import service as modules
 from terracrew.server.tree.modules.job_settings import JobSettings
-from terracrew.server.tree.modules.model import Module, Priority
 
 
 class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -370,7 +371,7 @@ async def _numbers(tx: Tx, wanted: Counter[str]) -> dict[str, Iterator[int]]:
 
 
 def _own_limits(asked: NewJob) -> JobLimits:
-    return JobLimits() if asked.limits is None else group_limits.changed(JobLimits(), asked.limits)
+    return JobLimits() if asked.limits is None else fields.changed(JobLimits(), asked.limits)
 
 
 def _job(one: _Checked, number: int, applying: JobSettings, now: datetime) -> Job:

@@ -6,13 +6,13 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from terracrew.api.place_settings import Interrupted
 from terracrew.errors import Conflict
 from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import JobLimits, JobType, Source, Step
-from terracrew.server.tree.groups.model import Interrupted
 from terracrew.wording import escapes
 
 

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from terracrew.api.modules import Module, Priority
 from terracrew.errors import Conflict, Forbidden
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
@@ -11,7 +12,6 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.modules import service as modules
-from terracrew.server.tree.modules.model import Module, Priority
 
 MAX_OPERATOR_PRIORITY = 10
 """Everybody who may run a module's jobs may choose priorities up to this one, or up to the module's own if it is higher.

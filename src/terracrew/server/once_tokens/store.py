@@ -4,10 +4,10 @@ from typing import LiteralString
 
 import msgspec
 
+from terracrew.api.runners import OnceToken, OnceTokenStatus, OnceTokenView
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table
-from terracrew.server.once_tokens.model import OnceToken, OnceTokenStatus, OnceTokenView
 
 TOKENS = Table("once_tokens", OnceToken)
 _INSERT = TOKENS.insert("sha256")

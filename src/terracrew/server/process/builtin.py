@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from terracrew.api.runners import Runner
 from terracrew.errors import Removed
 from terracrew.logging import get_logger
 from terracrew.protocol.messages import Installation
@@ -27,7 +28,6 @@ from terracrew.server.db import stored_values
 from terracrew.server.db.seam import Tx
 from terracrew.server.process import diagnostics
 from terracrew.server.process.reload import SettingsReload
-from terracrew.server.runners.model import Runner
 from terracrew.server.runners.shared import declaring
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.credentials import Secret

@@ -3,10 +3,11 @@
 from datetime import UTC, datetime
 
 from terracrew import ids
+from terracrew.api.pages import Page
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.paging import Page, page, start
+from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import SERVER, Verb
 from terracrew.server.principals.model import Principal

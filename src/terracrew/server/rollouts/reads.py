@@ -5,12 +5,12 @@ from typing import LiteralString
 
 import msgspec
 
+from terracrew.api.runners import Runner
 from terracrew.server.db.seam import Columns, Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.rollouts.model import Rollout, RolloutRunner
 from terracrew.server.rollouts.store import ROLLOUT_RUNNERS, ROLLOUTS
 from terracrew.server.runners import outdated
-from terracrew.server.runners.model import Runner
 
 NEWEST_ROLLOUT_ID = "rlo_zzzz"
 """Sorts after the id of every roll-out."""

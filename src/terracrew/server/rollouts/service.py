@@ -3,11 +3,12 @@
 from datetime import UTC, datetime
 
 from terracrew import ids
+from terracrew.api.pages import Page
 from terracrew.errors import Conflict, Forbidden, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs.model import FleetJob
-from terracrew.server.paging import Page, cursor
+from terracrew.server.paging import cursor
 from terracrew.server.paging import start as start_after
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from terracrew.api.runners import Runner
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs.model import FleetJob
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases.model import Release
-from terracrew.server.runners.model import Runner
 from terracrew.wording.update_words import ByHand
 
 

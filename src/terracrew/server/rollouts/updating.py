@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping, Sequence
 
+from terracrew.api.runners import Runner
 from terracrew.server.cloud_hosted import deploying, images
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads as deployments
@@ -11,7 +12,6 @@ from terracrew.server.fleet_jobs.model import FleetJob
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases.model import Release
 from terracrew.server.runner_updates import service
-from terracrew.server.runners.model import Runner
 from terracrew.wording.update_words import ByHand
 
 

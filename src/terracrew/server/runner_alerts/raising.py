@@ -2,12 +2,13 @@
 
 import msgspec
 
+from terracrew.api.runners import AlertKind
 from terracrew.logging import get_logger
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import Principal
 from terracrew.server.runner_alerts import store
-from terracrew.server.runner_alerts.model import AlertKind, Occurrence
+from terracrew.server.runner_alerts.model import Occurrence
 
 AUDIT_SECONDS = 3600.0
 MAX_OPEN_PER_RUNNER = 50

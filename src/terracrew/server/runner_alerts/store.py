@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import LiteralString
 
 from terracrew import ids
+from terracrew.api.runners import RunnerAlert
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import rows_to, to_params
 from terracrew.server.db.statements.table import Table, excluded_assignments
-from terracrew.server.runner_alerts.model import MOVE_SHOWN_SECONDS, Occurrence, RunnerAlert
+from terracrew.server.runner_alerts.model import MOVE_SHOWN_SECONDS, Occurrence
 
 ALERTS = Table("runner_alerts", RunnerAlert)
 _LAST: tuple[LiteralString, ...] = ("address", "former_address", "former_at", "is_other_machine", "last_at")

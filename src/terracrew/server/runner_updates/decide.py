@@ -7,12 +7,12 @@ import re
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
+from terracrew.api.runners import Runner
 from terracrew.server.connections.update_reads import UpdatableInstance
 from terracrew.server.releases import rules
 from terracrew.server.releases.model import Release
 from terracrew.server.runner_updates.asking import wheels
 from terracrew.server.runner_updates.model import STEPS, InstanceUpdate
-from terracrew.server.runners.model import Runner
 from terracrew.source_rules.version_ranges import parse_version
 from terracrew.wording import durations, update_words
 from terracrew.wording.update_words import ByHand

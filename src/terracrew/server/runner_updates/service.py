@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from terracrew import __version__
+from terracrew.api.runners import Runner
 from terracrew.errors import Conflict
 from terracrew.server.connections import update_reads as reads
 from terracrew.server.db.seam import Tx
@@ -15,7 +16,6 @@ from terracrew.server.releases.model import Release
 from terracrew.server.runner_updates import decide
 from terracrew.server.runner_updates.update_jobs import VERSION
 from terracrew.server.runners import service as runners
-from terracrew.server.runners.model import Runner
 from terracrew.wording.update_words import ByHand
 
 

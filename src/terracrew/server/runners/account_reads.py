@@ -2,11 +2,11 @@
 
 from typing import LiteralString
 
+from terracrew.api.runners import Runner
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Visible
-from terracrew.server.runners.model import Runner
 from terracrew.server.runners.store import RUNNERS
 
 _OF_ACCOUNT: LiteralString = (

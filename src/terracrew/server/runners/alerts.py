@@ -1,24 +1,17 @@
 """Shows alerts about a runner to those who may change it, and lets them acknowledge them."""
 
-from datetime import UTC, datetime
+from datetime import UTC
 
-import msgspec
-
+from terracrew.api.pages import Page
+from terracrew.api.runners import Acknowledgement, RunnerAlert
 from terracrew.server.db.seam import Tx
-from terracrew.server.paging import Page
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runner_alerts import store
-from terracrew.server.runner_alerts.model import RunnerAlert
 from terracrew.server.runner_alerts.raising import MAX_OPEN_PER_RUNNER
 from terracrew.server.runners import service
 
 MAX_SHOWN = 2 * MAX_OPEN_PER_RUNNER
-
-
-class Acknowledgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    until: datetime | None = None
-    """Acknowledge what happened up to this time, so that nothing is acknowledged unseen; null: up to now."""
 
 
 async def of(tx: Tx, who: Principal, reference: str) -> Page[RunnerAlert]:

@@ -1,10 +1,10 @@
 """Checks that a runner may be assigned to a place of the tree: the place must be inside the runner's own group."""
 
+from terracrew.api.place_settings import PlaceKind
+from terracrew.api.runners import Runner
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.assignments import store as assignments
-from terracrew.server.assignments.model import PlaceKind
 from terracrew.server.db.seam import Tx
-from terracrew.server.runners.model import Runner
 from terracrew.server.tree.groups.tree_path import is_within
 
 

@@ -3,23 +3,18 @@
 from datetime import UTC, datetime
 
 from terracrew import ids
+from terracrew.api.pages import Page
+from terracrew.api.runners import MadeOnceToken, NewOnceToken, OnceToken, OnceTokenView, Runner
 from terracrew.errors import Conflict, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.once_tokens import store
-from terracrew.server.once_tokens.model import (
-    MAX_WAITING_TOKENS,
-    MadeOnceToken,
-    NewOnceToken,
-    OnceToken,
-    OnceTokenView,
-)
-from terracrew.server.paging import Page, page, start
+from terracrew.server.once_tokens.model import MAX_WAITING_TOKENS
+from terracrew.server.paging import page, start
 from terracrew.server.principals import delegation
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service
-from terracrew.server.runners.model import Runner
 from terracrew.server.secrets import credentials
 
 COMMAND = "terracrew runner start --once"

@@ -3,36 +3,29 @@
 from datetime import UTC, datetime
 
 import msgspec
-from msgspec import UNSET
 
 from terracrew import ids
+from terracrew.api import fields
+from terracrew.api.groups import Group
+from terracrew.api.pages import Page
+from terracrew.api.runners import NewRunner, Registered, Registration, Runner, RunnerChange, RunnerStatus, RunnerView
+from terracrew.api.tags import normalized
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.connections import configuration
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store as deployments
-from terracrew.server.paging import Page, page, start
+from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import assigning, reads, store, views
-from terracrew.server.runners.model import (
-    NewRunner,
-    Registered,
-    Registration,
-    Runner,
-    RunnerChange,
-    RunnerStatus,
-    RunnerView,
-)
 from terracrew.server.runners.shared import rules
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.credentials import Secret
-from terracrew.server.tags import normalized
 from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.groups import tree_path as paths
-from terracrew.server.tree.groups.model import Group
 
 CLOUD_TOKEN_SECONDS = 10 * 365 * 24 * 3600.0
 
@@ -167,7 +160,7 @@ async def changeable(tx: Tx, who: Principal, reference: str) -> Runner:
 
 async def change(tx: Tx, who: Principal, reference: str, wanted: RunnerChange) -> RunnerView:
     before = await hold(tx, who, reference)
-    given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
+    given = fields.given(wanted)
     if "group" in given:
         await _refuse_move(tx, given["group"])
     if "tags" in given:
@@ -258,17 +251,16 @@ async def _insert(
     known = await store.at(tx, group.organization_id, path)
     if known is not None and not known.is_shared:
         raise Conflict(f"there is a runner `{path}` already; `replace` registers it anew, with a new token", path=path)
-    runner = Runner(
+    runner = fields.created(
+        Runner,
+        new,
         id=ids.new("rnr"),
         organization_id=group.organization_id,
         group_id=group.id,
         name=new.name,
         path=path,
-        description=new.description,
         type="self-hosted" if region is None else "cloud-hosted",
         region=region or None,
-        allow_multiple_instances=new.allow_multiple_instances,
-        max_jobs=new.max_jobs,
         tags=normalized(new.tags),
         created_at=datetime.fromtimestamp(tx.now, UTC),
     )

@@ -3,22 +3,19 @@
 from collections.abc import Sequence
 from typing import LiteralString, NamedTuple
 
+from terracrew.api.runners import Runner, RunnerSettings
 from terracrew.server.db.seam import Columns, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, assignments
-from terracrew.server.runners.model import Runner
 
 RUNNERS = Table("runners", Runner)
 _INSERT = RUNNERS.insert("worker_token_sha256", "worker_token_expires_at")
 _CHANGEABLE = (
-    "description",
+    *RUNNERS.fields_of(RunnerSettings),
     "service_account_id",
     "is_disabled",
     "is_draining",
-    "allow_multiple_instances",
-    "max_jobs",
-    "tags",
     "configuration",
     "removing_since",
     "is_declared",

@@ -6,13 +6,14 @@ from datetime import UTC, datetime
 import msgspec
 
 from terracrew import __version__
+from terracrew.api.runners import Instance, Runner, RunnerStatus, RunnerView
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.releases import rules as release_rules
 from terracrew.server.releases import store as releases
 from terracrew.server.runner_alerts import store as alert_store
 from terracrew.server.runners import outdated, store, view_reads
-from terracrew.server.runners.model import Instance, Runner, RunnerStatus, RunnerView, instance_status
+from terracrew.server.runners.model import instance_status
 
 
 async def views(tx: Tx, runners: Sequence[Runner]) -> list[RunnerView]:

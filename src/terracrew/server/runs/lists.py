@@ -4,6 +4,7 @@ from datetime import datetime
 
 import msgspec
 
+from terracrew.api.pages import Page
 from terracrew.errors import NotFound
 from terracrew.protocol.spec import JobType
 from terracrew.server import paging
@@ -12,7 +13,6 @@ from terracrew.server.db.statements.fragments import instance_name, runner_path
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import reads, store
 from terracrew.server.jobs.model import JobStatus
-from terracrew.server.paging import Page
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal

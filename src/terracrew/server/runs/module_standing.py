@@ -5,6 +5,8 @@ from datetime import datetime
 
 import msgspec
 
+from terracrew.api.groups import ApprovalRule
+from terracrew.api.modules import Module
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Row, Tx
@@ -19,11 +21,9 @@ from terracrew.server.runs.holds import ModuleHold
 from terracrew.server.runs.model import AttemptReport
 from terracrew.server.runs.placement import Placement
 from terracrew.server.tree.groups import dispatchers, level_reads
-from terracrew.server.tree.groups.inheritance import ApprovalRule
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.modules import policy
 from terracrew.server.tree.modules import reads as module_reads
-from terracrew.server.tree.modules.model import Module
 
 MAX_QUARANTINED = 100
 """How many states in quarantine one view of a module shows."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
+from terracrew.api.modules import Module
 from terracrew.errors import Unavailable
 from terracrew.logging import get_logger
 from terracrew.server.connections.registry import RunnerSession
@@ -20,7 +21,6 @@ from terracrew.server.jobs.create import NotClaimedAhead
 from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.scheduling.queue import Waiting
 from terracrew.server.tree.groups import tree_path
-from terracrew.server.tree.modules.model import Module
 
 Send = Callable[[RunnerSession, ClaimWon], None]
 TakeBack = Callable[[ClaimRequest], None]

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from terracrew import ids
+from terracrew.api.modules import Module, ModuleChange
 from terracrew.errors import Conflict, Invalid, Locked
 from terracrew.protocol.events import MAX_STATE_BYTES, Count, Line, StateFact
 from terracrew.server.audit import service as audit
@@ -19,7 +20,6 @@ from terracrew.server.state import content, object_names, quarantine, reads, res
 from terracrew.server.state.model import Received, State
 from terracrew.server.tree.modules import service as modules
 from terracrew.server.tree.modules import store as module_store
-from terracrew.server.tree.modules.model import Module, ModuleChange
 from terracrew.server.uploads import service as uploads
 from terracrew.server.uploads.service import Body, Staging
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from terracrew import ids
+from terracrew.api.runners import DEFAULT_SECONDS, MAX_SECONDS, MIN_SECONDS, MadeOnceToken, NewOnceToken
 from terracrew.errors import CredentialEnded
 from terracrew.protocol import messages
 from terracrew.protocol.events import Result
@@ -16,7 +17,6 @@ from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.server.once_tokens import store
-from terracrew.server.once_tokens.model import DEFAULT_SECONDS, MAX_SECONDS, MIN_SECONDS, MadeOnceToken, NewOnceToken
 from terracrew.server.runners import once_tokens
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import RUNNING, delivery, fact

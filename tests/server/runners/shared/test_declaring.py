@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from terracrew import ids
+from terracrew.api.runners import Runner
 from terracrew.errors import Invalid
-from terracrew.server.runners.model import Runner
 from terracrew.server.runners.removal.loop import Removals
 from terracrew.server.runners.shared import declaration, declaring
 from terracrew.server.runners.shared.declaration import DeclaredRunner

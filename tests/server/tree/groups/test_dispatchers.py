@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.place_settings import NOTHING_CHOSEN, PlaceChoice
 from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
 from terracrew.server.tree.groups import dispatchers
-from terracrew.server.tree.groups.dispatchers import NOTHING_CHOSEN, PlaceChoice
 from tests.server.application import Application
 
 pytestmark = pytest.mark.feature("D1.asked")

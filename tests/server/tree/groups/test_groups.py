@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from terracrew.api.groups import GroupChange, NewGroup
 from terracrew.server.tree.groups import service
-from terracrew.server.tree.groups.model import GroupChange, NewGroup
 from terracrew.testing.transactions import held_open, until_blocked
 from tests.server.application import Application, on_one
 from tests.server.hub.hub_clients import on_postgres
@@ -135,7 +135,7 @@ async def test_of_many_who_want_one_path_at_once_one_gets_it(application: Applic
 async def test_a_path_is_reserved_until_its_transaction_ends(application: Application) -> None:
     db, who = application.server.db, application.admin.principal
     body = {"path": "a", "source": {"kind": "local", "path": "/srv/sources/m"}}
-    async with held_open(db, lambda tx: service.create(tx, who, NewGroup("a"), False)):
+    async with held_open(db, lambda tx: service.create(tx, who, NewGroup(path="a"), False)):
         module = asyncio.create_task(application.admin.post("/api/v1/modules", json=body))
         await until_blocked(db)
     assert (await module).status_code == 409

@@ -4,6 +4,7 @@ import msgspec
 from litestar import Router, get, post
 from litestar.params import JSONBody
 
+from terracrew.api.groups import Organization
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import organizations, role_reads
@@ -11,7 +12,6 @@ from terracrew.server.identity.access.model import RoleListed
 from terracrew.server.identity.people import logins, service
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.model import PrincipalKind
-from terracrew.server.tree.groups.model import Organization
 
 
 class Me(msgspec.Struct, frozen=True):

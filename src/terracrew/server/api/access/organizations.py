@@ -4,12 +4,13 @@ import msgspec
 from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, JSONBody
 
+from terracrew.api.groups import Organization, OrganizationDetails
+from terracrew.api.pages import Page
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.api.access.fields import Name
 from terracrew.server.identity.access import organizations
-from terracrew.server.paging import After, Limit, Page
+from terracrew.server.paging import After, Limit
 from terracrew.server.tree.groups import organizations as service
-from terracrew.server.tree.groups.model import Organization, OrganizationDetails
 
 
 class NewOrganization(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

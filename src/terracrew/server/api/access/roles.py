@@ -7,11 +7,12 @@ from litestar import Router, delete, get, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew import ids
+from terracrew.api.pages import Page
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.api.access.fields import Days, Name
 from terracrew.server.identity.access import explain, roles
 from terracrew.server.identity.access.model import RoleBinding, RoleListed
-from terracrew.server.paging import After, Limit, Page
+from terracrew.server.paging import After, Limit
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Role
 from terracrew.server.runs import approval_limits

@@ -7,6 +7,7 @@ from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew import ids
+from terracrew.api.pages import Page
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.api.access.fields import Days, Name
 from terracrew.server.db.seam import Tx
@@ -14,7 +15,7 @@ from terracrew.server.http.request import tree_path
 from terracrew.server.identity.access import role_reads
 from terracrew.server.identity.access import service as access
 from terracrew.server.identity.access.model import ClientSecret, RoleListed, ServiceAccount
-from terracrew.server.paging import After, Limit, Page
+from terracrew.server.paging import After, Limit
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runners import account_reads

@@ -8,11 +8,12 @@ from litestar.params import FromPath, JSONBody
 from msgspec import UNSET, UnsetType
 
 from terracrew import ids
+from terracrew.api.pages import Page
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.api.access.fields import Days, Name
 from terracrew.server.identity.people import oversight, service
 from terracrew.server.identity.people.model import ApiToken
-from terracrew.server.paging import After, Limit, Page
+from terracrew.server.paging import After, Limit
 
 
 class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

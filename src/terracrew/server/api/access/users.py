@@ -5,13 +5,14 @@ from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew import ids
+from terracrew.api.pages import Page
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.api.access.fields import Name
 from terracrew.server.identity.access import users
 from terracrew.server.identity.access.users import UserChange, UserDetails
 from terracrew.server.identity.people import oversight, service
 from terracrew.server.identity.people.model import OpenSession, User, UserListed
-from terracrew.server.paging import After, Limit, Page
+from terracrew.server.paging import After, Limit
 
 
 class NewUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,6 +9,7 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery, HeaderParameter, QueryParameter
 from litestar.response import Stream
 
+from terracrew.api.pages import Page
 from terracrew.errors import Invalid
 from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.db.seam import Tx
@@ -16,7 +17,7 @@ from terracrew.server.fleet_jobs import following, service
 from terracrew.server.fleet_jobs.following import FleetNews, LogPlace
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobType, FleetJobView, FleetLine
 from terracrew.server.fleet_jobs.reads import FleetJobFilter
-from terracrew.server.paging import After, Limit, Page
+from terracrew.server.paging import After, Limit
 
 MAX_LOG_LINES = 10_000
 MAX_PLACE_CHARACTERS = 40

@@ -3,13 +3,14 @@
 from litestar import Router, get, post
 from litestar.params import FromPath, JSONBody
 
+from terracrew.api.pages import Page
 from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.group_runs import apply_plans, service
 from terracrew.server.group_runs.apply_plans import AppliedPlans
 from terracrew.server.group_runs.model import GroupRun, GroupRunView, NewGroupRun
 from terracrew.server.http.request import tree_path
-from terracrew.server.paging import After, Limit, Page
+from terracrew.server.paging import After, Limit
 
 
 @get("/groups/{group:str}/runs", summary="List the runs of a group")

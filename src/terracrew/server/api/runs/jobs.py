@@ -7,6 +7,7 @@ import msgspec
 from litestar import Response, Router, get, patch, post
 from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, PathParameter, QueryParameter
 
+from terracrew.api.pages import Page
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import JobType
@@ -21,7 +22,6 @@ from terracrew.server.jobs.lost_resources import listing as lost_resources
 from terracrew.server.jobs.lost_resources.imports import ImportLost, Imports
 from terracrew.server.jobs.lost_resources.model import LostResources
 from terracrew.server.jobs.model import Job, JobStatus
-from terracrew.server.paging import Page
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runs import attempt_report, lists, used_inputs, view
 from terracrew.server.runs.model import AttemptReport, JobListed, JobView

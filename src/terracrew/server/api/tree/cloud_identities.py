@@ -5,6 +5,7 @@ from typing import Annotated
 from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 
+from terracrew.api.pages import Page
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.cloud_hosted import identity_views, reporting
 from terracrew.server.cloud_hosted.identity_views import IdentityPolicies, IdentityView
@@ -13,7 +14,7 @@ from terracrew.server.cloud_identities import service
 from terracrew.server.cloud_identities.model import IdentityChange, NewIdentity
 from terracrew.server.fleet_jobs.model import FleetJob
 from terracrew.server.http.request import tree_path
-from terracrew.server.paging import After, Limit, Page
+from terracrew.server.paging import After, Limit
 
 UsableIn = Annotated[str | None, QueryParameter(description="Only those that runners of this group may use")]
 

@@ -3,13 +3,13 @@
 from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
+from terracrew.api.groups import Group, GroupChange, GroupView, NewGroup
+from terracrew.api.pages import Page
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
-from terracrew.server.paging import After, Limit, Page
+from terracrew.server.paging import After, Limit
 from terracrew.server.tree.groups import inheritance, level_reads, service
-from terracrew.server.tree.groups.inheritance import GroupView
-from terracrew.server.tree.groups.model import Group, GroupChange, NewGroup
 
 
 @get("/groups", summary="List groups")

@@ -5,9 +5,10 @@ from typing import Annotated
 from litestar import Router, delete, get, post
 from litestar.params import FromQuery, JSONBody, QueryParameter
 
+from terracrew.api.pages import Page
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.db.seam import Tx
-from terracrew.server.paging import After, Limit, Page
+from terracrew.server.paging import After, Limit
 from terracrew.server.tree.inputs import service
 from terracrew.server.tree.inputs.model import InputView, NewInput, Target
 from terracrew.server.tree.modules import output_references, places

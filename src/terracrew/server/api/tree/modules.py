@@ -5,13 +5,15 @@ from typing import Annotated
 from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
 
+from terracrew.api.modules import Archive, Module, ModuleChange, ModuleMove, NewModule
+from terracrew.api.pages import Page
 from terracrew.protocol.uploads import HEADER
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.group_runs import module_move
 from terracrew.server.http.request import tree_path
 from terracrew.server.jobs import module_deletion
-from terracrew.server.paging import After, Limit, Page
+from terracrew.server.paging import After, Limit
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runs import module_standing
@@ -19,7 +21,6 @@ from terracrew.server.runs.module_standing import ModuleListed, ModuleView
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.inputs.dependencies import Dependency, Direction
 from terracrew.server.tree.modules import archives, contents, hidden_values, output_references, service
-from terracrew.server.tree.modules.model import Archive, Module, ModuleChange, ModuleMove, NewModule
 from terracrew.server.uploads import service as uploads
 
 

@@ -3,10 +3,11 @@
 from litestar import Router, delete, get, post
 from litestar.params import FromPath, JSONBody
 
+from terracrew.api.pages import Page
+from terracrew.api.runners import MadeOnceToken, NewOnceToken, OnceTokenView
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.http.request import tree_path
-from terracrew.server.once_tokens.model import MadeOnceToken, NewOnceToken, OnceTokenView
-from terracrew.server.paging import After, Limit, Page
+from terracrew.server.paging import After, Limit
 from terracrew.server.runners import once_tokens
 
 

@@ -6,10 +6,11 @@ from litestar import Router, get, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 from litestar.status_codes import HTTP_200_OK
 
+from terracrew.api.pages import Page
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.fleet_jobs.model import FleetJob
 from terracrew.server.http.request import tree_path
-from terracrew.server.paging import After, Limit, Page
+from terracrew.server.paging import After, Limit
 from terracrew.server.rollouts import service
 from terracrew.server.rollouts.model import NewRollout, RolloutPreview, RolloutSummary, RolloutView, RunnerUpdate
 

@@ -4,29 +4,32 @@ from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, FromQuery, JSONBody
 from litestar.status_codes import HTTP_200_OK
 
-from terracrew.server.api.tree.context import TreeCall
-from terracrew.server.assignments import store as assignments
-from terracrew.server.assignments.model import Assignment
-from terracrew.server.db.seam import Tx
-from terracrew.server.http.request import tree_path
-from terracrew.server.paging import After, Limit, Page
-from terracrew.server.principals.authorize import Verb
-from terracrew.server.runner_alerts.model import RunnerAlert
-from terracrew.server.runners import alerts, service, views
-from terracrew.server.runners.alerts import Acknowledgement
-from terracrew.server.runners.model import (
+from terracrew.api.pages import Page
+from terracrew.api.runners import (
+    Acknowledgement,
+    Assignment,
     AssignTo,
+    Dependents,
     DrainRequest,
     NewRunner,
     Registered,
     Registration,
+    Remaining,
+    RunnerAlert,
     RunnerChange,
+    RunnerRemoval,
     RunnerStatus,
     RunnerView,
 )
+from terracrew.server.api.tree.context import TreeCall
+from terracrew.server.assignments import store as assignments
+from terracrew.server.db.seam import Tx
+from terracrew.server.http.request import tree_path
+from terracrew.server.paging import After, Limit
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.runners import alerts, service, views
 from terracrew.server.runners.removal import remaining
 from terracrew.server.runners.removal import service as removal
-from terracrew.server.runners.removal.model import Dependents, Remaining, RunnerRemoval
 from terracrew.server.tree.modules import assigning
 
 

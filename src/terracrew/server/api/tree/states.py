@@ -6,6 +6,7 @@ import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath, HeaderParameter, QueryParameter
 
+from terracrew.api.pages import Page
 from terracrew.errors import Invalid, NotFound
 from terracrew.plan_diff.document import DiffQuery
 from terracrew.plan_diff.model import AttributeDiff, ResourceDiff
@@ -14,7 +15,7 @@ from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
-from terracrew.server.paging import After, Limit, Page, cursor, page, start
+from terracrew.server.paging import After, Limit, cursor, page, start
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.state import comparison, content, importing, quarantine, resources, store
 from terracrew.server.state.model import State

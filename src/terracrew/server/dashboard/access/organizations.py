@@ -6,6 +6,7 @@ import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
+from terracrew.api.groups import OrganizationDetails
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
@@ -14,7 +15,6 @@ from terracrew.server.identity.access import organizations
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.tree.groups import organizations as service
-from terracrew.server.tree.groups.model import OrganizationDetails
 
 HERE = "/dashboard/organizations"
 PAGE_ROWS = 50

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from terracrew.api.groups import Group
 from terracrew.server.dashboard import nav
 from terracrew.server.dashboard.access import words
 from terracrew.server.dashboard.words import counted
@@ -16,7 +17,6 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal, Role
 from terracrew.server.tree.groups import inheritance, level_reads, service
-from terracrew.server.tree.groups.model import Group
 from terracrew.server.tree.modules import level_reads as module_reads
 from terracrew.server.tree.modules import service as modules
 

@@ -9,6 +9,7 @@ from litestar.params import FromPath, FromQuery
 from litestar.response import Redirect
 
 from terracrew import ids
+from terracrew.api.groups import Group
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.access import place, words
@@ -24,7 +25,6 @@ from terracrew.server.principals.authorize import GRANTS, Verb
 from terracrew.server.principals.model import Principal, Role
 from terracrew.server.tree.groups import level_reads
 from terracrew.server.tree.groups import service as groups
-from terracrew.server.tree.groups.model import Group
 
 PAGE_ROWS = 100
 MAX_NAMES = 200

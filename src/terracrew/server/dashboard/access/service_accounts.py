@@ -7,6 +7,7 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
 from terracrew import ids
+from terracrew.api.runners import Runner
 from terracrew.errors import Conflict, Forbidden, Invalid
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
@@ -21,7 +22,6 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import account_reads
-from terracrew.server.runners.model import Runner
 from terracrew.server.tree.groups import reads as group_reads
 
 HERE = "/dashboard/service-accounts"

@@ -6,6 +6,7 @@ import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
+from terracrew.api.groups import Group, NewGroup
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
@@ -21,7 +22,6 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import service, tree_path
-from terracrew.server.tree.groups.model import Group, NewGroup
 
 ORGANIZATION = ""
 """The path of the organization, which is the root of the tree."""
@@ -72,7 +72,9 @@ async def create(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
     async def work(tx: Tx) -> Group:
         parent = (await _changeable(tx, who, group)).group
         path = tree_path.join(parent.path, tree_path.name(form.name.strip()))
-        return await service.create(tx, who, NewGroup(path, form.description.strip()), make_parents=False)
+        return await service.create(
+            tx, who, NewGroup(path=path, description=form.description.strip()), make_parents=False
+        )
 
     try:
         made = await request.context.db.write(work)

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from terracrew.api.groups import Group
+from terracrew.api.runners import RunnerView
 from terracrew.server.dashboard import nav, words
 from terracrew.server.dashboard.modules import page as modules
 from terracrew.server.dashboard.modules.page import ModuleRow
@@ -19,11 +21,9 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads as runner_reads
 from terracrew.server.runners import views
-from terracrew.server.runners.model import RunnerView
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.groups import inheritance, level_reads, organization_store, service
 from terracrew.server.tree.groups.inheritance import InForce
-from terracrew.server.tree.groups.model import Group
 from terracrew.server.tree.modules import level_reads as module_reads
 from terracrew.server.tree.modules import places
 

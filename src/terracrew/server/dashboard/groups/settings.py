@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.groups import Group, GroupChange
 from terracrew.errors import Invalid
 from terracrew.server.dashboard import forms
 from terracrew.server.dashboard.forms import FormSection
@@ -17,7 +18,6 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import service
 from terracrew.server.tree.groups.inheritance import DEFAULTS, InForce, in_force
-from terracrew.server.tree.groups.model import Group, GroupChange
 
 _CHOICES = {"": None, "yes": True, "no": False}
 

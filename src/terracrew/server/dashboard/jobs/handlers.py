@@ -8,6 +8,7 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect
 
+from terracrew.api.modules import Priority
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import JobType
@@ -30,7 +31,6 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runs import holds
 from terracrew.server.runs import log as run_log
 from terracrew.server.runs.holds import HoldView
-from terracrew.server.tree.modules.model import Priority
 from terracrew.wording import approval_words
 
 HERE = "/dashboard/jobs"

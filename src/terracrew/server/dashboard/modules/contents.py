@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.modules import Module
 from terracrew.errors import Undecryptable
 from terracrew.protocol.events import Output
 from terracrew.protocol.spec import JobType
@@ -31,7 +32,6 @@ from terracrew.server.state.service import KeptState, outputs_context
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.inputs.dependencies import Dependency
 from terracrew.server.tree.modules import reads as module_reads
-from terracrew.server.tree.modules.model import Module
 
 MAX_VERSIONS = 10
 MAX_DEPENDENCIES = 50

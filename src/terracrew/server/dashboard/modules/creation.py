@@ -8,6 +8,8 @@ import msgspec
 from litestar import Response, get, post
 from litestar.params import FromQuery
 
+from terracrew.api.modules import Module, NewModule
+from terracrew.api.tags import MAX_TAG_CHARACTERS, MAX_TAGS, Tags
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TerracrewError, TooLarge
 from terracrew.protocol.limits import MAX_INSTANCE_NAME_CHARACTERS
 from terracrew.server.dashboard import forms, render
@@ -20,12 +22,10 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service as runners
-from terracrew.server.tags import MAX_TAG_CHARACTERS, MAX_TAGS, Tags
 from terracrew.server.tree.groups import reads as group_reads
 from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.groups import tree_path
 from terracrew.server.tree.modules import archives, service
-from terracrew.server.tree.modules.model import Module, NewModule
 
 HERE = "/dashboard/modules"
 MAX_GROUPS = 300

@@ -11,6 +11,8 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect
 
 from terracrew import plugins
+from terracrew.api.groups import Group
+from terracrew.api.modules import Module
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.dashboard import forms, nav, render, words
@@ -47,10 +49,8 @@ from terracrew.server.state import resources
 from terracrew.server.state import service as state_service
 from terracrew.server.state.resources import Resources
 from terracrew.server.tree.groups import level_reads
-from terracrew.server.tree.groups.model import Group
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.modules import output_references, places, policy, reads, service
-from terracrew.server.tree.modules.model import Module
 from terracrew.server.tree.modules.reads import NO_FILTER, ModuleFilter
 from terracrew.wording import approval_words
 

@@ -9,6 +9,8 @@ from litestar import Response, get, post
 from litestar.params import FromPath
 from msgspec import UNSET
 
+from terracrew.api.groups import Group, RuleName
+from terracrew.api.modules import Module, ModuleChange
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TerracrewError, TooLarge
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
@@ -27,11 +29,9 @@ from terracrew.server.runs.placement import Placement
 from terracrew.server.state import importing
 from terracrew.server.state import service as states
 from terracrew.server.tree.groups import level_reads
-from terracrew.server.tree.groups.inheritance import InForce, RuleName, in_force
-from terracrew.server.tree.groups.model import Group
+from terracrew.server.tree.groups.inheritance import InForce, in_force
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.modules import policy, removal, service
-from terracrew.server.tree.modules.model import Module, ModuleChange
 from terracrew.wording import backend_words, durations
 
 HERE = "/dashboard/modules"

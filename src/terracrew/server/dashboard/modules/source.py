@@ -7,6 +7,8 @@ import msgspec
 from litestar import Response, get, post
 from litestar.params import FromPath
 
+from terracrew.api.groups import Group
+from terracrew.api.modules import Module, ModuleChange
 from terracrew.errors import Invalid, NotFound, TerracrewError, TooLarge
 from terracrew.protocol.spec import ArchiveSource, GitSource, LocalSource, RegistrySource, Source
 from terracrew.server.dashboard import forms, render
@@ -14,9 +16,7 @@ from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.tree.groups import level_reads
-from terracrew.server.tree.groups.model import Group
 from terracrew.server.tree.modules import archives, service
-from terracrew.server.tree.modules.model import Module, ModuleChange
 from terracrew.source_rules.git import REVISION_FIELDS
 
 HERE = "/dashboard/modules"

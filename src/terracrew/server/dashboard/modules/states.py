@@ -7,6 +7,8 @@ import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath, QueryParameter
 
+from terracrew.api.groups import Group
+from terracrew.api.modules import Module
 from terracrew.plan_diff.document import DiffQuery
 from terracrew.server.dashboard import render
 from terracrew.server.dashboard.context import DashboardCall
@@ -18,9 +20,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.state import comparison, importing, quarantine, reads
 from terracrew.server.tree.groups import level_reads
-from terracrew.server.tree.groups.model import Group
 from terracrew.server.tree.modules import service as modules
-from terracrew.server.tree.modules.model import Module
 
 PAGE_ROWS = 50
 

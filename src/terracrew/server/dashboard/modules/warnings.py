@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from terracrew.api.modules import Module
 from terracrew.errors import TerracrewError
 from terracrew.plan_diff.document import DiffQuery
 from terracrew.server.dashboard.context import DashboardContext
@@ -17,7 +18,6 @@ from terracrew.server.principals.authorize import Verb, Visible
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import plan_diff
 from terracrew.server.tree.inputs import trigger_reads
-from terracrew.server.tree.modules.model import Module
 
 MAX_HOLDING = 5
 """How many of the modules that a module waits for are named."""

@@ -6,6 +6,7 @@ from itertools import pairwise
 import msgspec
 
 from terracrew import __version__
+from terracrew.api.runners import Runner, RunnerView
 from terracrew.protocol.messages import Installation
 from terracrew.server.dashboard import markdown
 from terracrew.server.dashboard.releases import rollout
@@ -21,7 +22,6 @@ from terracrew.server.rollouts import service as rollouts
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runners import service as runners
 from terracrew.server.runners import version_reads, views
-from terracrew.server.runners.model import Runner, RunnerView
 from terracrew.source_rules.version_ranges import parse_version
 
 PAGE_ROWS = 30

@@ -7,6 +7,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from terracrew import __version__
+from terracrew.api.runners import Runner
 from terracrew.server.dashboard.words import Badge, counted
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals import authorize
@@ -24,7 +25,6 @@ from terracrew.server.rollouts.model import (
 )
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runners import outdated, version_reads
-from terracrew.server.runners.model import Runner
 from terracrew.server.runners.reads import RunnerScope
 from terracrew.source_rules.version_ranges import parse_version
 from terracrew.wording.update_words import ByHand

@@ -7,8 +7,9 @@ import msgspec
 from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery
 
+from terracrew.api.place_settings import PlaceKind
+from terracrew.api.runners import Acknowledgement, AssignTo, Dependents, RunnerChange, RunnerView
 from terracrew.errors import Conflict
-from terracrew.server.assignments.model import PlaceKind
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.runners import page, start
@@ -16,11 +17,8 @@ from terracrew.server.dashboard.runners.page import HERE, address
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runners import alerts, service, views
-from terracrew.server.runners.alerts import Acknowledgement
-from terracrew.server.runners.model import AssignTo, RunnerChange, RunnerView
 from terracrew.server.runners.removal import remaining
 from terracrew.server.runners.removal import service as removal
-from terracrew.server.runners.removal.model import Dependents
 from terracrew.server.tree.modules import assigning
 
 MAX_TYPED_CHARACTERS = 200

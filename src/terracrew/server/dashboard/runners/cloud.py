@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from terracrew.api.runners import RunnerStatus, RunnerView
 from terracrew.server.dashboard import words
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
@@ -11,7 +12,6 @@ from terracrew.server.deployments import reads
 from terracrew.server.deployments.model import CloudDeployment, CloudInstance
 from terracrew.server.fleet_jobs import reads as fleet_reads
 from terracrew.server.fleet_jobs.model import FleetJob
-from terracrew.server.runners.model import RunnerStatus, RunnerView
 from terracrew.wording.durations import duration
 
 _NOT_DEPLOYED = {

@@ -6,6 +6,7 @@ import msgspec
 from litestar import Response, get, post
 from litestar.params import FromPath
 
+from terracrew.api.runners import RunnerStatus, RunnerView
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.cloud_hosted import deploying
 from terracrew.server.cloud_hosted.model import DeploymentView, DestroyRequest
@@ -22,7 +23,6 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service, views
-from terracrew.server.runners.model import RunnerStatus, RunnerView
 
 
 class RunnerDestroyForm(msgspec.Struct, frozen=True):

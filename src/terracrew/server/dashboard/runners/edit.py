@@ -6,14 +6,13 @@ import msgspec
 from litestar import Response, get, post
 from litestar.params import FromPath
 
+from terracrew.api.runners import ConfigurationChange, Runner, RunnerChange, RunnerView
 from terracrew.errors import Invalid
-from terracrew.server.connections.configuration import ConfigurationChange
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.runners import page
 from terracrew.server.db.seam import Tx
 from terracrew.server.runners import service
-from terracrew.server.runners.model import Runner, RunnerChange, RunnerView
 
 
 class EditForm(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
+from terracrew.api.runners import Registered, Registration, RunnerStatus
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
@@ -17,7 +18,6 @@ from terracrew.server.dashboard.runners.page import HERE
 from terracrew.server.dashboard.runners.rows import RunnersPage
 from terracrew.server.db.seam import Tx
 from terracrew.server.runners import service
-from terracrew.server.runners.model import Registered, Registration, RunnerStatus
 
 
 class RegisterForm(msgspec.Struct, frozen=True):

@@ -4,9 +4,9 @@ from typing import Literal
 
 import msgspec
 
+from terracrew.api.runners import HEARTBEAT_SECONDS, Instance, Runner, RunnerAlert, RunnerStatus, RunnerView
 from terracrew.server.cloud_hosted import deploying
 from terracrew.server.cloud_hosted.model import DeploymentView
-from terracrew.server.connections.configuration import HEARTBEAT_SECONDS
 from terracrew.server.dashboard import words
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobRow
@@ -21,9 +21,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.rollouts.planning import RolloutRules
-from terracrew.server.runner_alerts.model import RunnerAlert
 from terracrew.server.runners import alerts, outdated, place_reads, service, views
-from terracrew.server.runners.model import Instance, Runner, RunnerStatus, RunnerView
 from terracrew.server.runners.removal import remaining
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.tree.groups import reads as group_reads

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from terracrew.api.runners import Instance, RunnerStatus, RunnerView
 from terracrew.server.dashboard import words
 from terracrew.server.dashboard.groups import page as group_page
 from terracrew.server.dashboard.groups.page import GroupHead
@@ -17,7 +18,6 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads, service, views
-from terracrew.server.runners.model import Instance, RunnerStatus, RunnerView
 from terracrew.server.tree.groups import reads as group_reads
 
 PAGE_ROWS = 50

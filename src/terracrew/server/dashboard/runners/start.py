@@ -10,6 +10,7 @@ from litestar.params import FromPath, QueryParameter
 from litestar.response import Redirect
 
 from terracrew import __version__
+from terracrew.api.runners import Instance, Registered, RunnerView
 from terracrew.client.address import is_loopback
 from terracrew.server.dashboard import render
 from terracrew.server.dashboard.context import DashboardCall
@@ -17,7 +18,6 @@ from terracrew.server.dashboard.runners.page import HERE
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runners import service, views
-from terracrew.server.runners.model import Instance, Registered, RunnerView
 
 IMAGE = f"terracrew-runner:{__version__}"
 _INSTANCE = "TERRACREW_RUNNER__INSTANCE"

@@ -6,6 +6,7 @@ import msgspec
 from litestar import Response, get, post
 from litestar.params import FromPath
 
+from terracrew.api.runners import RunnerView
 from terracrew.errors import Conflict
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
@@ -20,7 +21,6 @@ from terracrew.server.rollouts import service as rollouts
 from terracrew.server.rollouts.model import BreakingChange, RunnerUpdate
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runners import service, views
-from terracrew.server.runners.model import RunnerView
 from terracrew.wording.update_words import ByHand
 
 

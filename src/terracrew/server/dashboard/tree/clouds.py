@@ -5,6 +5,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from terracrew.api.place_settings import CloudChange
 from terracrew.errors import Invalid
 from terracrew.protocol.cloud import (
     AwsIdentity,
@@ -14,7 +15,6 @@ from terracrew.protocol.cloud import (
     GcpIdentity,
     VaultIdentity,
 )
-from terracrew.server.tree.groups.clouds import CloudChange
 
 CLOUDS: Mapping[CloudName, type[msgspec.Struct]] = {
     "aws": AwsIdentity,

@@ -2,9 +2,9 @@
 
 import msgspec
 
+from terracrew.api.place_settings import DispatcherChange, PlaceChoice
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.server.dashboard import forms
-from terracrew.server.tree.groups.dispatchers import DispatcherChange, PlaceChoice
 
 _PREFIX = "dispatcher_"
 

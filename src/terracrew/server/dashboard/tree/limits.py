@@ -4,10 +4,10 @@ import re
 
 import msgspec
 
+from terracrew.api.place_settings import LimitsChange
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import MAX_LIMIT_SECONDS, JobLimits, Step
 from terracrew.server.dashboard import forms
-from terracrew.server.tree.groups.limits import LimitsChange
 from terracrew.wording import durations
 
 _BETWEEN_STEPS = re.compile(r"[,\s]+")

@@ -6,6 +6,7 @@ import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
+from terracrew.api.groups import Group
 from terracrew.errors import Forbidden, Invalid, NotFound
 from terracrew.protocol.hooks import Hook
 from terracrew.protocol.spec import Step
@@ -18,7 +19,6 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import level_reads
-from terracrew.server.tree.groups.model import Group
 from terracrew.server.tree.inputs.model import InputPlace
 from terracrew.server.tree.modules import places, step_settings
 from terracrew.server.tree.modules import service as modules

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import msgspec
 
+from terracrew.api.groups import Group
+from terracrew.api.modules import Module
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.spec import JobLimits
-from terracrew.server.tree.groups.model import Group
-from terracrew.server.tree.modules.model import Module
 from terracrew.wording import dispatcher_words, limit_words
 
 REMOVES_INPUT = "If a group above has an input of this name, it applies from then on."

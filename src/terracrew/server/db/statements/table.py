@@ -41,6 +41,10 @@ class Table(Generic[S]):
         """Make a select list of the other fields, for lists that do not show these."""
         return _joined(f"{self.name}.{field}" for field in self.fields if field not in fields)
 
+    def fields_of(self, kind: type[msgspec.Struct]) -> tuple[LiteralString, ...]:
+        """Return the fields of the table that another struct has, too, such as the settings that people may change."""
+        return tuple(field for field in self.fields if field in kind.__struct_fields__)
+
     def prefixed(self, prefix: LiteralString) -> LiteralString:
         """Make a select list that can stand beside another table's: `attempts.number AS a_number`."""
         return _joined(f"{self.name}.{field}" + (f" AS {prefix}{field}" if prefix else "") for field in self.fields)

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
+from terracrew.api.runners import UNCONFIGURED, Configuration
 from terracrew.errors import Forbidden
 from terracrew.server.connections import reads
-from terracrew.server.connections.configuration import UNCONFIGURED, Configuration
 from terracrew.server.connections.registry import ExecutorSession
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import job_inputs

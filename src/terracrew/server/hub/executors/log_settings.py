@@ -1,7 +1,7 @@
 """Sends the log settings that operators set for a runner to the executors of its attempts that are connected here."""
 
+from terracrew.api.runners import UNCONFIGURED
 from terracrew.server.connections import reads
-from terracrew.server.connections.configuration import UNCONFIGURED
 from terracrew.server.hub.context import ConnectionContext
 
 

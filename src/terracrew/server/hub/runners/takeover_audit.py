@@ -2,6 +2,7 @@
 
 import msgspec
 
+from terracrew.api.runners import AlertKind
 from terracrew.protocol.messages import RunnerHello
 from terracrew.server.connections import reads
 from terracrew.server.connections import store as instance_store
@@ -12,7 +13,7 @@ from terracrew.server.hub.runners import takeover
 from terracrew.server.hub.runners.model import InstanceRow
 from terracrew.server.principals.model import Principal
 from terracrew.server.runner_alerts import raising
-from terracrew.server.runner_alerts.model import AlertKind, Occurrence
+from terracrew.server.runner_alerts.model import Occurrence
 from terracrew.server.runner_alerts.raising import AlertedRunner
 from terracrew.server.secrets import credentials
 

@@ -2,17 +2,18 @@
 
 import msgspec
 
+from terracrew.api.groups import Organization, OrganizationDetails
+from terracrew.api.pages import Page
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.access import role_store, roles
 from terracrew.server.identity.people import store
-from terracrew.server.paging import Page, page, start
+from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal, Role
 from terracrew.server.tree.groups import organization_store
 from terracrew.server.tree.groups import organizations as service
-from terracrew.server.tree.groups.model import Organization, OrganizationDetails
 
 HEADER = "Terracrew-Organization"
 """The header by which a request names the organization that it is about."""

@@ -4,13 +4,14 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from terracrew import ids
+from terracrew.api.pages import Page
 from terracrew.errors import Conflict
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.access import holder_store, roles
 from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.access.model import ClientSecret, ServiceAccount
-from terracrew.server.paging import Page, page, start
+from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal

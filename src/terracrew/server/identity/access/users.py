@@ -3,6 +3,7 @@
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from terracrew.api.pages import Page
 from terracrew.errors import Conflict, Forbidden
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
@@ -10,7 +11,7 @@ from terracrew.server.identity.access import role_reads, role_store, roles, subj
 from terracrew.server.identity.access.model import RoleListed
 from terracrew.server.identity.people import link_rights, oversight, service, sessions, store, user_reads
 from terracrew.server.identity.people.model import User, UserListed
-from terracrew.server.paging import Page, page, start
+from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal

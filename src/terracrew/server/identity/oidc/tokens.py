@@ -13,6 +13,7 @@ import msgspec
 from joserfc.errors import JoseError
 from joserfc.jwt import JWTClaimsRegistry
 
+from terracrew.api.runners import AlertKind
 from terracrew.errors import CredentialEnded, RateLimited, Removed, TerracrewError, Unauthenticated
 from terracrew.server.addresses import limit_key
 from terracrew.server.audit import service as audit
@@ -30,7 +31,7 @@ from terracrew.server.once_tokens import model as once_tokens
 from terracrew.server.once_tokens import store as once_store
 from terracrew.server.principals.model import AUDIENCE, Principal
 from terracrew.server.runner_alerts import raising
-from terracrew.server.runner_alerts.model import AlertKind, Occurrence
+from terracrew.server.runner_alerts.model import Occurrence
 from terracrew.server.runner_alerts.raising import AlertedRunner
 from terracrew.server.secrets import credentials
 from terracrew.server.tree.groups import reads as groups

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 
+from terracrew.api.modules import Module
 from terracrew.engine_rules import import_blocks
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.protocol.spec import ImportedResource
@@ -19,7 +20,6 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import instance_ids
 from terracrew.server.state.instance_ids import InstanceIds
-from terracrew.server.tree.modules.model import Module
 
 MAX_NAMED = 10
 """How many resources a refusal names."""

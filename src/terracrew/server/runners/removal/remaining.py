@@ -2,15 +2,14 @@
 
 from collections.abc import Iterable
 
+from terracrew.api.runners import Dependents, Remaining, RemainingJob, Runner
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service, store
-from terracrew.server.runners.model import Runner
 from terracrew.server.runners.removal import reads
-from terracrew.server.runners.removal.model import Dependents, Remaining, RemainingJob
 
 MAX_JOBS = 100
 MAX_MODULES = 1001

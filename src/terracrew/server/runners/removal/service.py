@@ -4,14 +4,13 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from terracrew.api.runners import Dependents, Runner, RunnerRemoval
 from terracrew.errors import Conflict
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store as deployments
 from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.runners import service, store
-from terracrew.server.runners.model import Runner
 from terracrew.server.runners.removal import reads, remaining
-from terracrew.server.runners.removal.model import Dependents, RunnerRemoval
 from terracrew.server.runners.shared import rules
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from terracrew import ids
+from terracrew.api.runners import Runner
 from terracrew.errors import Invalid
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.runners import service, store
-from terracrew.server.runners.model import Runner
 from terracrew.server.runners.shared.declaration import Declaration, DeclaredRunner, hold, replace
 
 BUILT_IN_NAME = "built-in"

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from terracrew.api.runners import Runner
 from terracrew.errors import Conflict
 from terracrew.server.db.seam import Tx
-from terracrew.server.runners.model import Runner
 from terracrew.server.runners.shared import declaration
 
 DECLARED_FIELDS = frozenset({"description", "max_jobs", "allow_multiple_instances", "tags"})

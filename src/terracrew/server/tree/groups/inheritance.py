@@ -1,15 +1,12 @@
 """Which approval rules apply at a place: of each, the strictest of the place and all places above it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from terracrew.server.tree.groups.model import Group, Interrupted
-
-RuleName = Literal[
-    "max_destroy", "max_destroy_percent", "self_approval", "service_account_approval", "min_approvals", "interrupted"
-]
+from terracrew.api.groups import ApprovalRule, Group, GroupView, RuleName
+from terracrew.api.place_settings import Interrupted
 
 
 def _asking(values: Sequence[Interrupted]) -> Interrupted:
@@ -34,23 +31,6 @@ DEFAULTS: dict[RuleName, Any] = {
     "min_approvals": 0,
 }
 """What applies where no place has the rule."""
-
-
-class ApprovalRule(msgspec.Struct, frozen=True):
-    """An approval rule as it applies at a place."""
-
-    name: RuleName
-    value: bool | int | Interrupted | None
-    """Null for `max_destroy` and `max_destroy_percent` means that there is no limit; 0 for `min_approvals`, that nobody must approve."""
-    path: str | None
-    """The path of the group or the module whose rule it is, empty for the organization; null if the default applies, because no
-    place from the organization down has this rule."""
-
-
-class GroupView(Group, frozen=True, kw_only=True):
-    approval_rules: list[ApprovalRule]
-    """The approval rules that apply in the group, each with the place that it comes from: of all places from the organization down to
-    the group, the strictest."""
 
 
 class InForce(msgspec.Struct, frozen=True):

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import LiteralString
 
+from terracrew.api.groups import Group
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.principals import authorize, visibility
 from terracrew.server.principals.authorize import Visible
-from terracrew.server.tree.groups.model import Group
 
 _PAGE: LiteralString = " AND groups.name > :after ORDER BY groups.name LIMIT :count"
 _IN_GROUP: LiteralString = "SELECT groups.* FROM groups WHERE groups.parent_id = :parent" + _PAGE

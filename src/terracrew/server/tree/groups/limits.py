@@ -1,39 +1,10 @@
-"""Limits of jobs at places of the tree: how they are changed, and which ones apply to a module."""
+"""Limits of jobs at places of the tree: which ones apply to a module."""
 
 from collections.abc import Iterable
 
-import msgspec
-from msgspec import UNSET, UnsetType
-
-from terracrew.protocol.spec import JobLimits, LimitMegabytes, LimitProcesses, LimitSeconds, PlanRetries, Step
-
-
-class LimitsChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which limits to change; what is left out stays, and null removes a limit."""
-
-    job_seconds: LimitSeconds | UnsetType | None = UNSET
-    """How long one attempt of a job may run. Waiting in the queue and for an approval is not counted."""
-    step_seconds: dict[Step, LimitSeconds | None] = {}
-    """How long a step may run, with its hooks: `{"plan": 600}`. Steps that are left out keep their limits."""
-    memory_mb: LimitMegabytes | UnsetType | None = UNSET
-    """How much memory the processes of an attempt may use together, in units of 1,048,576 bytes."""
-    processes: LimitProcesses | UnsetType | None = UNSET
-    """How many processes and threads an attempt may have at once. Without a limit of its own, it may have 5,000."""
-    plan_retries: PlanRetries | UnsetType | None = UNSET
-    """How often a step before the change is repeated after an error that may go away by itself, such as a registry that does not
-    answer. A change is never repeated."""
-
+from terracrew.protocol.spec import JobLimits
 
 _NO_LIMITS = JobLimits()
-
-
-def changed(limits: JobLimits, wanted: LimitsChange) -> JobLimits:
-    """Return the limits after a change."""
-    given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
-    steps = limits.step_seconds | wanted.step_seconds
-    ordered = sorted(steps, key=lambda step: step.number)
-    given["step_seconds"] = {step: seconds for step in ordered if (seconds := steps[step]) is not None}
-    return msgspec.structs.replace(limits, **given)
 
 
 def applying(places: Iterable[JobLimits]) -> JobLimits:

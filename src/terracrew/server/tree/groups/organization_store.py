@@ -2,9 +2,9 @@
 
 from typing import LiteralString
 
+from terracrew.api.groups import Organization
 from terracrew.server.db.seam import Param, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
-from terracrew.server.tree.groups.model import Organization
 from terracrew.server.tree.groups.store import DELETED_ORGANIZATION
 
 _IS_REAL: LiteralString = "organizations.id <> :deleted"

@@ -1,5 +1,6 @@
 """Creates, renames and deletes organizations. Only administrators of the server may."""
 
+from terracrew.api.groups import Organization
 from terracrew.errors import Conflict, NotFound
 from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
@@ -9,7 +10,6 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import organization_store, service, store
 from terracrew.server.tree.groups import tree_path as paths
-from terracrew.server.tree.groups.model import Organization
 from terracrew.server.tree.inputs import store as inputs
 from terracrew.server.tree.step_settings import store as step_settings
 
@@ -30,7 +30,7 @@ async def create(tx: Tx, who: Principal, name: str) -> Organization:
     made = await store.insert_organization(tx, paths.name(name))
     if made is None:
         raise Conflict(f"there is an organization {name!r} already")
-    await store.insert(tx, made.id, None, "", "", "")
+    await store.insert(tx, made.id, None, "", "")
     await _record(tx, who, "organization.create", made, {"name": name})
     return made
 

@@ -3,37 +3,29 @@
 from collections.abc import Mapping
 
 import msgspec
-from msgspec import UNSET
 
 from terracrew import ids
+from terracrew.api import fields
+from terracrew.api.groups import Group, GroupChange, NewGroup, Organization
+from terracrew.api.pages import Page
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.paging import Page, page, start
+from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.tree.groups import clouds, dispatchers, limits, store
+from terracrew.server.tree.groups import clouds, store
 from terracrew.server.tree.groups import tree_path as paths
-from terracrew.server.tree.groups.model import Group, GroupChange, NewGroup, Organization
 from terracrew.server.tree.inputs import store as inputs
 from terracrew.server.tree.step_settings import store as step_settings
-
-_SETTINGS = (
-    "max_destroy",
-    "max_destroy_percent",
-    "self_approval",
-    "service_account_approval",
-    "min_approvals",
-    "max_running_jobs",
-)
 
 
 async def ensure_organization(tx: Tx, name: str) -> Organization:
     """Return the organization of that name. If it does not exist, create it with its root group."""
     if made := await store.insert_organization(tx, name):
-        await store.insert(tx, made.id, None, "", "", "")
+        await store.insert(tx, made.id, None, "", "")
     return made or await store.organization_named(tx, name)
 
 
@@ -103,19 +95,10 @@ async def create(tx: Tx, who: Principal, new: NewGroup, make_parents: bool) -> G
                 f"there is no group `{parent_path}` to put it in: create it first, or have it created, too "
                 "(`--parents` on the command line, `parents=true` in the API)"
             )
-        parent = await create(tx, who, NewGroup(parent_path), make_parents)
+        parent = await create(tx, who, NewGroup(path=parent_path), make_parents)
     await hold(tx, parent, name)
-    group = await store.insert(tx, organization_id, parent, name, path, new.description, new.interrupted)
-    chosen = {field: getattr(new, field) for field in _SETTINGS}
-    if new.limits is not None:
-        chosen["limits"] = limits.changed(group.limits, new.limits)
-    if new.cloud is not None:
-        chosen["cloud"] = clouds.changed(group.cloud, new.cloud)
-    if new.dispatcher is not None:
-        chosen["dispatcher"] = dispatchers.changed(group.dispatcher, new.dispatcher)
-    if any(value is not None for value in chosen.values()):
-        group = msgspec.structs.replace(group, **chosen)
-        await store.update(tx, group)
+    group = await store.insert(tx, organization_id, parent, name, path, new)
+    clouds.check(group.cloud)
     await audit.record(tx, who, "group.create", "group", group.id, {"path": path})
     tx.wake("tree", group.id)
     return group
@@ -128,16 +111,11 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: GroupChange) ->
     group = await store.get(tx, found.id)  # again, because another request may have changed it before the lock
     if group is None:
         raise unseen(reference)
-    given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
-    if wanted.limits is not UNSET:
-        given["limits"] = limits.changed(group.limits, wanted.limits)
-    if wanted.cloud is not UNSET:
-        given["cloud"] = clouds.changed(group.cloud, wanted.cloud)
-    if wanted.dispatcher is not UNSET:
-        given["dispatcher"] = dispatchers.changed(group.dispatcher, wanted.dispatcher)
-    after = msgspec.structs.replace(group, **given)
+    after = fields.changed(group, wanted)
+    clouds.check(after.cloud)
     if after != group:
         await store.update(tx, after)
+        given = {name: getattr(after, name) for name in fields.given(wanted)}
         details, organization_id = {"path": group.path, **msgspec.to_builtins(given)}, group.organization_id
         await audit.record(tx, who, "group.update", "group", group.id, details, organization_id=organization_id)
         tx.wake("tree", group.id)

@@ -4,33 +4,23 @@ from datetime import UTC, datetime
 from typing import LiteralString
 
 from terracrew import ids
+from terracrew.api import fields
+from terracrew.api.groups import Group, GroupSettings, Organization
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, assignments
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
-from terracrew.server.tree.groups.model import Group, Interrupted, Organization
 
 ORGANIZATIONS = Table("organizations", Organization)
 GROUPS = Table("groups", Group)
 DELETED_ORGANIZATION = "org_deleted"
 """The organization of deleted modules. It has no members, so nobody sees what is in it."""
 _DELETED_GROUP = "grp_deleted"
-_CHANGED_BY_PEOPLE = (
-    "description",
-    "interrupted",
-    "max_destroy",
-    "max_destroy_percent",
-    "self_approval",
-    "service_account_approval",
-    "min_approvals",
-    "max_running_jobs",
-    "limits",
-    "cloud",
-    "dispatcher",
-)
-_UPDATE = f"UPDATE groups SET {assignments(*_CHANGED_BY_PEOPLE)} WHERE id = :id"
+_NO_SETTINGS = GroupSettings()
+_SETTINGS = GROUPS.fields_of(GroupSettings)
+_UPDATE = f"UPDATE groups SET {assignments(*_SETTINGS)} WHERE id = :id"
 
 
 async def ensure_deleted_place(tx: Tx) -> str:
@@ -38,7 +28,15 @@ async def ensure_deleted_place(tx: Tx) -> str:
     now = datetime.fromtimestamp(tx.now, UTC)
     organization = Organization(DELETED_ORGANIZATION, "(deleted modules)", now)
     await tx.run(ORGANIZATIONS.insert() + " ON CONFLICT DO NOTHING", **to_params(organization))
-    group = Group(_DELETED_GROUP, DELETED_ORGANIZATION, None, "", "", 0, "", now)
+    group = Group(
+        id=_DELETED_GROUP,
+        organization_id=DELETED_ORGANIZATION,
+        parent_id=None,
+        name="",
+        path="",
+        depth=0,
+        created_at=now,
+    )
     await tx.run(GROUPS.insert() + " ON CONFLICT DO NOTHING", **to_params(group))
     return _DELETED_GROUP
 
@@ -83,26 +81,25 @@ async def insert(
     parent: Group | None,
     name: str,
     path: str,
-    description: str,
-    interrupted: Interrupted | None = None,
+    settings: GroupSettings = _NO_SETTINGS,
 ) -> Group:
-    made = Group(
+    made = fields.created(
+        Group,
+        settings,
         id=ids.new("grp"),
         organization_id=organization_id,
         parent_id=parent and parent.id,
         name=name,
         path=path,
         depth=parent.depth + 1 if parent else 0,
-        description=description,
         created_at=datetime.fromtimestamp(tx.now, UTC),
-        interrupted=interrupted,
     )
     await tx.run(GROUPS.insert(), **to_params(made))
     return made
 
 
 async def update(tx: Tx, group: Group) -> None:
-    await tx.run(_UPDATE, **to_params(group, "id", *_CHANGED_BY_PEOPLE))
+    await tx.run(_UPDATE, **to_params(group, "id", *_SETTINGS))
 
 
 async def get(tx: Tx, id: str) -> Group | None:  # noqa: A002

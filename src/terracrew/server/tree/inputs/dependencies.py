@@ -5,8 +5,9 @@ from typing import Literal
 
 import msgspec
 
+from terracrew.api.pages import Page
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.paging import Page, cursor, start
+from terracrew.server.paging import cursor, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb, Visible
 from terracrew.server.principals.model import Principal

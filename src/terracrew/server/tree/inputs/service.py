@@ -6,12 +6,13 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.pages import Page
 from terracrew.errors import Invalid, NotFound, Undecryptable
 from terracrew.masking import static_keys
 from terracrew.protocol.spec import Definition
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.paging import Page, cursor, start
+from terracrew.server.paging import cursor, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from terracrew import ids
+from terracrew.api.modules import Archive
 from terracrew.errors import Forbidden, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
@@ -17,7 +18,6 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups.quotas import Quotas
 from terracrew.server.tree.modules import archive_reads, store
-from terracrew.server.tree.modules.model import Archive
 from terracrew.server.uploads import service as uploads
 from terracrew.server.uploads.service import Body, Staging
 from terracrew.source_rules import archive as tar

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from terracrew import plugins
+from terracrew.api.modules import Backend
 from terracrew.engine_rules import variables
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import LocalSource, PluginSource, audience_slug
 from terracrew.server.principals.model import AUDIENCE
 from terracrew.server.tree.inputs.checks import check_depth, check_size
-from terracrew.server.tree.modules.model import Backend
 
 MAX_SOURCE_SETTINGS_BYTES = 16 * 1024
 MAX_SUBDIRECTORY_CHARACTERS = 1_000

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.modules import Module
 from terracrew.server.tree.inputs import hidden_values
 from terracrew.server.tree.modules.contents import Content
-from terracrew.server.tree.modules.model import Module
 
 
 def shown(module: Module, content: Content) -> Module:

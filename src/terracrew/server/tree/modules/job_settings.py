@@ -5,16 +5,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from terracrew.api.modules import Module
+from terracrew.api.place_settings import Interrupted, PlaceChoice
 from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.spec import JobLimits
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements import mapping
 from terracrew.server.tree.groups import clouds, dispatchers, inheritance, limits
-from terracrew.server.tree.groups.dispatchers import PlaceChoice
-from terracrew.server.tree.groups.model import Interrupted
 from terracrew.server.tree.modules import reads
-from terracrew.server.tree.modules.model import Module
 
 T = TypeVar("T")
 

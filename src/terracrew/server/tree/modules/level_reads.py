@@ -2,11 +2,11 @@
 
 from typing import LiteralString
 
+from terracrew.api.groups import Group
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.fragments import child_of
 from terracrew.server.principals import authorize, visibility
 from terracrew.server.principals.authorize import Visible
-from terracrew.server.tree.groups.model import Group
 
 _PAGE: LiteralString = " AND modules.name > :after ORDER BY modules.name LIMIT :count"
 _IN_GROUP: LiteralString = "SELECT modules.id FROM modules WHERE modules.group_id = :group_id" + _PAGE

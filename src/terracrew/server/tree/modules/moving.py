@@ -1,5 +1,6 @@
 """Gives a module another path: it is renamed, or gets into another group of its organization, with everything that it has."""
 
+from terracrew.api.modules import Module
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
@@ -13,7 +14,6 @@ from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.groups import store as group_store
 from terracrew.server.tree.groups import tree_path as paths
 from terracrew.server.tree.modules import removal, store
-from terracrew.server.tree.modules.model import Module
 from terracrew.server.tree.step_settings import store as step_settings
 
 

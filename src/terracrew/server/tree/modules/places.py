@@ -1,6 +1,8 @@
 """Finds the place of the tree at which inputs are set or listed: the organization, a group or a module."""
 
 from terracrew import ids
+from terracrew.api.groups import Group
+from terracrew.api.modules import Module
 from terracrew.errors import Invalid, NotFound
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals import authorize
@@ -8,10 +10,8 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import store as groups
 from terracrew.server.tree.groups import tree_path as paths
-from terracrew.server.tree.groups.model import Group
 from terracrew.server.tree.inputs.model import InputPlace
 from terracrew.server.tree.modules import store
-from terracrew.server.tree.modules.model import Module
 
 
 async def find(tx: Tx, who: Principal, reference: str) -> InputPlace:

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.groups import ApprovalRule, RuleName
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.tree.groups import inheritance
-from terracrew.server.tree.groups.inheritance import ApprovalRule, RuleName
 from terracrew.server.tree.modules import reads
 from terracrew.server.tree.modules.model import DestroyLimits
 

@@ -4,17 +4,20 @@ import difflib
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
 from terracrew import ids, plugins
+from terracrew.api import fields
+from terracrew.api.modules import Module, ModuleChange, NewModule
+from terracrew.api.pages import Page
+from terracrew.api.tags import normalized
 from terracrew.errors import Conflict, Invalid, NotFound
-from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.spec import (
     ArchiveSource,
     GitSource,
-    JobLimits,
     LocalSource,
     PluginSource,
     RegistrySource,
@@ -25,25 +28,20 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.engines import model as engines
 from terracrew.server.engines import store as engine_store
-from terracrew.server.paging import Page, page, start
+from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service as runners
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.tags import normalized
-from terracrew.server.tree.groups import clouds as group_clouds
-from terracrew.server.tree.groups import dispatchers as group_dispatchers
-from terracrew.server.tree.groups import limits as group_limits
+from terracrew.server.tree.groups import clouds
 from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.groups import tree_path as paths
-from terracrew.server.tree.groups.dispatchers import NOTHING_CHOSEN, DispatcherChange
 from terracrew.server.tree.inputs import checks as input_checks
 from terracrew.server.tree.inputs import store as inputs
 from terracrew.server.tree.inputs import trigger_store
 from terracrew.server.tree.modules import archives, checks, contents, hidden_values, reads, removal, store
 from terracrew.server.tree.modules.contents import Content
-from terracrew.server.tree.modules.model import Module, ModuleChange, NewModule
 from terracrew.server.tree.step_settings import store as step_settings
 from terracrew.source_rules import configurations
 from terracrew.source_rules import git as git_rules
@@ -113,42 +111,32 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
     path = await groups.hold(tx, group, name)
     await check_engine(tx, group.organization_id, new.engine)
     await _remember_versions(tx, new.engine, new.engine_version.strip())
-    input_checks.check_inputs(new.inputs)
-    input_checks.check_environment(new.environment)
-    checks.check_workspace(new.engine, new.backend, new.environment)
+    variables = {} if new.inputs is UNSET else new.inputs
+    environment = {} if new.environment is UNSET else new.environment
+    input_checks.check_inputs(variables)
+    input_checks.check_environment(environment)
+    checks.check_workspace(new.engine, new.backend, environment)
     checks.check_audiences(new.oidc_audiences)
-    module = Module(
+    module = fields.created(
+        Module,
+        new,
         id=ids.new("mod"),
         organization_id=group.organization_id,
         group_id=group.id,
         name=name,
         path=path,
-        description=new.description,
-        engine=new.engine,
         source=await checked_source(tx, who, organization_id, new.source, roots, new.engine),
-        backend=new.backend,
-        oidc_audiences=new.oidc_audiences,
         runner_id=await _runner(tx, who, new.runner),
-        runner_instance_name=new.runner_instance_name,
         state_version=0,
         created_at=datetime.fromtimestamp(tx.now, UTC),
-        needs_approval=new.needs_approval,
-        approval_seconds=new.approval_seconds,
-        interrupted=new.interrupted,
-        min_approvals=new.min_approvals,
-        max_destroy=new.max_destroy,
-        max_destroy_percent=new.max_destroy_percent,
         tags=normalized(new.tags),
-        priority=new.priority,
         engine_version=new.engine_version.strip(),
-        is_fresh=new.is_fresh,
-        triggers=new.triggers,
-        limits=JobLimits() if new.limits is None else group_limits.changed(JobLimits(), new.limits),
-        cloud=CloudIdentities() if new.cloud is None else group_clouds.changed(CloudIdentities(), new.cloud),
-        dispatcher=group_dispatchers.changed(NOTHING_CHOSEN, new.dispatcher or DispatcherChange()),
+        inputs=UNSET,
+        environment=UNSET,
     )
+    clouds.check(module.cloud)
     await store.insert(tx, module)
-    given = hidden_values.restored(Content(), new.inputs, new.environment)
+    given = hidden_values.restored(Content(), variables, environment)
     await contents.save(tx, keys, module.id, given, who)
     await audit.record(tx, who, "module.create", "module", module.id, {"path": path})
     tx.wake("tree", module.id)
@@ -161,33 +149,22 @@ async def change(
     before = await store.hold(tx, (await find(tx, who, reference, Verb.TREE_WRITE)).id)
     if before is None:
         raise NotFound(f"module `{reference}` has just been deleted")
-    given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
-    engine: str = given.get("engine", before.engine)
-    if "source" in given or engine != before.engine:
-        wanted_source = given.get("source", before.source)
-        source = await checked_source(tx, who, before.organization_id, wanted_source, roots, engine)
-        given |= {"source": source} if "source" in given else {}
-    if "runner" in given:
-        given["runner_id"] = await _runner(tx, who, given.pop("runner"))
-    if wanted.limits is not UNSET:
-        given["limits"] = group_limits.changed(before.limits, wanted.limits)
-    if wanted.cloud is not UNSET:
-        given["cloud"] = group_clouds.changed(before.cloud, wanted.cloud)
-    if wanted.dispatcher is not UNSET:
-        given["dispatcher"] = group_dispatchers.changed(before.dispatcher, wanted.dispatcher)
-    if "tags" in given:
-        given["tags"] = normalized(given["tags"])
-    if engine != before.engine:
-        await check_engine(tx, before.organization_id, engine)
-    if "engine_version" in given:
-        given["engine_version"] = given["engine_version"].strip()
-    await _remember_versions(tx, engine, given.get("engine_version", before.engine_version))
-    input_checks.check_inputs(given.get("inputs", {}))
-    input_checks.check_environment(given.get("environment", {}))
-    checks.check_audiences(given.get("oidc_audiences", []))
+    asked = fields.given(wanted)
+    others: dict[str, Any] = {"runner_id": await _runner(tx, who, asked["runner"])} if "runner" in asked else {}
+    after = fields.changed(before, wanted, inputs=UNSET, environment=UNSET, **others)
+    after = msgspec.structs.replace(after, tags=normalized(after.tags), engine_version=after.engine_version.strip())
+    if "source" in asked or after.engine != before.engine:
+        source = await checked_source(tx, who, before.organization_id, after.source, roots, after.engine)
+        after = msgspec.structs.replace(after, source=source) if "source" in asked else after
+    if after.engine != before.engine:
+        await check_engine(tx, before.organization_id, after.engine)
+    await _remember_versions(tx, after.engine, after.engine_version)
+    input_checks.check_inputs(asked.get("inputs", {}))
+    input_checks.check_environment(asked.get("environment", {}))
+    checks.check_audiences(after.oidc_audiences)
+    clouds.check(after.cloud)
     had = await contents.load(tx, keys, before.id)
-    has = hidden_values.restored(had, given.pop("inputs", had.inputs), given.pop("environment", had.environment))
-    after = msgspec.structs.replace(before, **given)
+    has = hidden_values.restored(had, asked.get("inputs", had.inputs), asked.get("environment", had.environment))
     checks.check_workspace(after.engine, after.backend, has.environment)
     if after.backend != before.backend and (count := (await removal.kept(tx, before.id)).unfinished_jobs):
         raise Conflict(
@@ -201,11 +178,9 @@ async def change(
     if has != had:
         await contents.save(tx, keys, after.id, has, who)
     # Values are not recorded in the audit log, because inputs and environment may contain secrets.
-    changed = [field for field in given if getattr(before, field) != getattr(after, field)]
-    changed = sorted(
-        [*changed, *(field for field in ("inputs", "environment") if getattr(had, field) != getattr(has, field))]
-    )
-    details = {"path": after.path, "changed": changed}
+    changed = [name for name in Module.__struct_fields__ if getattr(before, name) != getattr(after, name)]
+    changed += [name for name in Content.__struct_fields__ if getattr(had, name) != getattr(has, name)]
+    details = {"path": after.path, "changed": sorted(changed)}
     await audit.record(tx, who, "module.change", "module", after.id, details, organization_id=after.organization_id)
     tx.wake("tree", after.id)
     return hidden_values.shown(after, has)

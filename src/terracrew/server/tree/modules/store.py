@@ -2,38 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 
+from terracrew.api.modules import Archive, Module, ModuleSettings
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import readable_rows, row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, assignments
 from terracrew.server.tree.groups.store import DELETED_ORGANIZATION
-from terracrew.server.tree.modules.model import Archive, Module
 
 MODULES = Table("modules", Module, without=("inputs", "environment"))
 ARCHIVES = Table("archives", Archive)
-_CHANGED_BY_PEOPLE = (
-    "description",
-    "engine",
-    "engine_version",
-    "source",
-    "backend",
-    "oidc_audiences",
-    "runner_id",
-    "runner_instance_name",
-    "needs_approval",
-    "approval_seconds",
-    "interrupted",
-    "min_approvals",
-    "max_destroy",
-    "max_destroy_percent",
-    "tags",
-    "priority",
-    "is_fresh",
-    "triggers",
-    "limits",
-    "cloud",
-    "dispatcher",
-)
-_UPDATE = f"UPDATE modules SET {assignments(*_CHANGED_BY_PEOPLE)} WHERE id = :id"
+_SETTINGS = (*MODULES.fields_of(ModuleSettings), "runner_id")
+_UPDATE = f"UPDATE modules SET {assignments(*_SETTINGS)} WHERE id = :id"
 
 
 async def insert(tx: Tx, module: Module) -> None:
@@ -42,7 +20,7 @@ async def insert(tx: Tx, module: Module) -> None:
 
 async def update(tx: Tx, module: Module) -> None:
     """Write the columns that a person may change. The version of the state is not one of them."""
-    await tx.run(_UPDATE, **to_params(module, "id", *_CHANGED_BY_PEOPLE))
+    await tx.run(_UPDATE, **to_params(module, "id", *_SETTINGS))
 
 
 async def sealed_key(tx: Tx, id: str) -> bytes | None:  # noqa: A002

@@ -10,6 +10,7 @@ import time
 import msgspec
 
 from terracrew import __version__
+from terracrew.api.runners import AlertKind, RunnerStatus
 from terracrew.errors import Unavailable
 from terracrew.logging import get_logger
 from terracrew.server.connections import reads as instance_reads
@@ -20,10 +21,8 @@ from terracrew.server.metrics.process import loop_failures
 from terracrew.server.retention import store as retention_store
 from terracrew.server.retention import usage_reads
 from terracrew.server.runner_alerts import store as alert_store
-from terracrew.server.runner_alerts.model import AlertKind
 from terracrew.server.runners import view_reads as runner_reads
 from terracrew.server.runners.eligibility import Precedence
-from terracrew.server.runners.model import RunnerStatus
 from terracrew.server.scheduling.backlog import Backlog, backlog
 from terracrew.source_rules import version_ranges
 

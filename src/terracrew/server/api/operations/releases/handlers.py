@@ -8,6 +8,7 @@ from litestar.params import FromPath, HeaderParameter, JSONBody, QueryParameter
 from litestar.response import Stream
 
 from terracrew import __version__
+from terracrew.api.pages import Page
 from terracrew.errors import NotFound
 from terracrew.protocol.uploads import HEADER, PART_BYTES
 from terracrew.server.api.operations.context import OperationsCall
@@ -16,7 +17,7 @@ from terracrew.server.api.operations.releases.publishing import AddedFile
 from terracrew.server.api.operations.releases.views import ReleaseNotes, ReleaseView, notes_of, view
 from terracrew.server.db.seam import Tx
 from terracrew.server.http import downloads
-from terracrew.server.paging import After, Limit, Page, cursor, start
+from terracrew.server.paging import After, Limit, cursor, start
 from terracrew.server.releases import rules, service, store
 from terracrew.server.releases.model import NewRelease, Release
 from terracrew.server.releases.store import ReleaseVersion

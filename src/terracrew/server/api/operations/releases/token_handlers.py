@@ -8,8 +8,9 @@ from litestar import Router, delete, get, post
 from litestar.params import FromPath, JSONBody
 
 from terracrew import ids
+from terracrew.api.pages import Page
 from terracrew.server.api.operations.context import OperationsCall
-from terracrew.server.paging import After, Limit, Page
+from terracrew.server.paging import After, Limit
 from terracrew.server.releases import tokens
 from terracrew.server.releases.token_store import ReleaseToken
 

@@ -1,0 +1,34 @@
+"""What a field of a struct says of itself besides its type: the words and the option under which people know it."""
+
+from typing import Literal
+
+import msgspec
+
+Unit = Literal["", "seconds", "megabytes", "percent"]
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    """Stands in the annotation of a field: `Annotated[int, Field(label="Priority")]`. `terracrew.api.fields` reads it.
+
+    Everything has a default that is derived from the name and the type of the field. The description of the field is the docstring
+    below it.
+    """
+
+    label: str = ""
+    """What the field is called on pages and in the details that commands print. By default its name: `max_jobs` is `Max jobs`."""
+    option: str | None = ""
+    """The option of the command line, such as `--time-limit`. By default its name: `max_jobs` is `--max-jobs`. None: it has none."""
+    metavar: str = ""
+    """What `--help` shows for the value of the option."""
+    unit: Unit = ""
+    """The unit of a number. People write and read `30m` for seconds and `2GB` for megabytes."""
+    null: str = "none"
+    """The word that people write for null, such as `none` or `inherit`."""
+    section: str = ""
+    """The section of the settings page that the field is in."""
+    is_long: bool = False
+    """Whether a text may have several lines."""
+    is_searched: bool = False
+    """Whether the search in lists looks into the field."""
+    is_merged: bool = False
+    """Whether a change of a map keeps the keys that it leaves out; null removes a key. Otherwise the map is replaced as a whole."""
