@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from terracrew.errors import Invalid
-from terracrew.server.engines import model, ranges
+from terracrew.server.engines import model
 from terracrew.server.engines.model import AvailableEngines, available, installed_on_demand, resolve_version
 from terracrew.source_rules import version_ranges
 from tests.thoroughness import examples
@@ -92,12 +92,12 @@ _RANGES = st.lists(_CONDITIONS, min_size=1, max_size=4).map(", ".join)
 @settings(max_examples=examples(500))
 @given(_RANGES, st.lists(_NUMBERS | _NUMBERS.map(lambda each: f"{each}-rc1"), min_size=1, max_size=20))
 def test_the_intervals_of_a_range_contain_the_same_versions(wanted: str, texts: list[str]) -> None:
-    rows = ranges.intervals("tofu", wanted)
+    rows = model.intervals("tofu", wanted)
     assert rows
     assert len({each.low for each in rows}) == len(rows), "the low end is part of the key"
     for text in texts:
         version = version_ranges.parse_version(text)
         assert version is not None
-        at = ranges.position_of(text)
+        at = model.position_of(text)
         is_inside = any(str(version) == each.version or each.low <= at < each.high for each in rows)
         assert is_inside == (version in version_ranges.parse_range(wanted)), (wanted, text, rows)

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from terracrew.server.db.seam import Tx
-from terracrew.server.group_runs import module_move
+from terracrew.server.group_runs import service
 from terracrew.server.identity.access import role_store
 from tests.server.application import Application, Person
 
@@ -173,7 +173,7 @@ async def during_a_move(application: Application, *requests: Awaitable[httpx.Res
     db = application.server.db
 
     async def work(tx: Tx) -> None:
-        await module_move.move(tx, application.admin.principal, "old/net", "new/net")
+        await service.move_module(tx, application.admin.principal, "old/net", "new/net")
         if db.kind == "postgres":
             await tx.run("SELECT pg_sleep(0.5)")
 

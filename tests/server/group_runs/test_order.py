@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terracrew.server.group_runs import order
+from terracrew.server.group_runs import model
 from terracrew.server.group_runs.model import ModuleStatus, RunModule, RunType
 
 pytestmark = pytest.mark.feature("J6.groups")
@@ -14,8 +14,8 @@ NAMES = "abcdefg"
 def run(type_: RunType, *edges: str) -> list[RunModule]:
     """The modules of a run; the edge `b>a` says that b uses an output of a."""
     names = sorted({name for edge in edges for name in edge.split(">")})
-    before = order.waits(type_, names, [(edge.split(">")[0], edge.split(">")[1]) for edge in edges if ">" in edge])
-    positions = order.positions(before)
+    before = model.waits(type_, names, [(edge.split(">")[0], edge.split(">")[1]) for edge in edges if ">" in edge])
+    positions = model.positions(before)
     return [RunModule("grn", name, name, positions[name], before[name]) for name in names]
 
 
@@ -31,7 +31,7 @@ def test_a_run_ends_and_runs_each_module_once_after_what_it_waits_for(
     modules = run(type_, *NAMES, *(">".join(edge) for edge in edges))
     waits_for = {each.module_id: each.waits_for for each in modules}
     ran: list[str] = []
-    step = order.next_step(modules)
+    step = model.next_step(modules)
     while step.ready:
         for each in step.ready:
             assert set(each.waits_for) <= set(ran) - broken
@@ -39,7 +39,7 @@ def test_a_run_ends_and_runs_each_module_once_after_what_it_waits_for(
             ran.append(each.module_id)
         done = {each.module_id for each in step.ready}
         status: dict[bool, ModuleStatus] = {True: "FAILED", False: "SUCCEEDED"}
-        step = order.next_step(
+        step = model.next_step(
             [
                 RunModule("grn", each.module_id, each.path, each.position, each.waits_for, status[each.path in broken])
                 if each.module_id in done
@@ -61,4 +61,4 @@ def test_a_destroy_is_the_other_way_round() -> None:
 
 def test_a_cycle_stops_nothing_but_itself() -> None:
     """References make no cycle; if rows did, the server would still answer."""
-    assert order.positions({"a": ["b"], "b": ["a"], "c": []}) == {"c": 0, "a": 3, "b": 3}
+    assert model.positions({"a": ["b"], "b": ["a"], "c": []}) == {"c": 0, "a": 3, "b": 3}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from terracrew.server.db.seam import Tx
-from terracrew.server.engines import ranges
+from terracrew.server.engines import model
 from terracrew.server.engines.model import AvailableEngines
 from terracrew.source_rules import version_ranges
 
@@ -33,10 +33,10 @@ async def set_available(tx: Tx, announced: Mapping[str, AvailableEngines]) -> No
 def _rows(have: AvailableEngines) -> tuple[tuple[str, str, int], ...]:
     """Return the engine, version and position of each row. Most instances of a fleet announce the same."""
     found = {
-        (name, str(version_ranges.parse_version(text) or text)): ranges.position_of(text)
+        (name, str(version_ranges.parse_version(text) or text)): model.position_of(text)
         for name, texts in have.versions
         for text in texts
-    } | {(name, ON_DEMAND): ranges.PRERELEASE_KEY for name in have.installable}
+    } | {(name, ON_DEMAND): model.PRERELEASE_KEY for name in have.installable}
     return tuple((*key, position) for key, position in sorted(found.items()))
 
 
@@ -82,6 +82,6 @@ async def remember_range(tx: Tx, engine: str, wanted: str) -> None:
         },
         [
             (engine, wanted, each.low, each.high, each.version, each.installs)
-            for each in ranges.intervals(engine, wanted)
+            for each in model.intervals(engine, wanted)
         ],
     )

@@ -9,7 +9,7 @@ from terracrew.errors import TerracrewError
 from terracrew.logging import get_logger
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.group_runs import order, store
+from terracrew.server.group_runs import model, store
 from terracrew.server.group_runs.model import GroupRun, RunModule
 from terracrew.server.identity.people import acting
 from terracrew.server.jobs import create
@@ -64,11 +64,11 @@ class GroupRuns:
         if run is None or run.status != "RUNNING":
             return None
         before = await store.modules(tx, run_id)
-        following = order.next_step(await _with_ends(tx, before))
+        following = model.next_step(await _with_ends(tx, before))
         while following.ready:
             made = {each.module_id: each for each in await self._queue(tx, run, following.ready)}
             # A module whose job was refused has failed, and others may be skipped because of it.
-            following = order.next_step([made.get(each.module_id, each) for each in following.modules])
+            following = model.next_step([made.get(each.module_id, each) for each in following.modules])
         known = {each.module_id: each for each in before}
         changed = [each for each in following.modules if each != known[each.module_id]]
         if changed:

@@ -1,16 +1,18 @@
-"""Starts, resumes, stops and shows the runs of groups, and checks that the caller may do so."""
+"""Starts, resumes, stops and shows the runs of groups, applies the plans that they made, and checks that the caller may do so."""
 
 from collections.abc import Collection, Iterable, Sequence
 
+import msgspec
 from msgspec.structs import asdict, replace
 
 from terracrew import ids
 from terracrew.api.groups import Group
+from terracrew.api.modules import Module
 from terracrew.api.pages import Page
-from terracrew.errors import Conflict, NotFound, TooLarge
+from terracrew.errors import Conflict, NotFound, TerracrewError, TooLarge
 from terracrew.server.audit import service as audit
-from terracrew.server.db.seam import Tx
-from terracrew.server.group_runs import order, store
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.group_runs import model, store
 from terracrew.server.group_runs.model import (
     GroupRun,
     GroupRunView,
@@ -21,6 +23,7 @@ from terracrew.server.group_runs.model import (
 )
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import store as jobs
+from terracrew.server.jobs.apply_plan import Apply, ApplyPlan
 from terracrew.server.jobs.model import JobStatus
 from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.paging import page, start
@@ -30,7 +33,9 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runs import plan_offers, reasons
 from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.inputs import dependency_reads
+from terracrew.server.tree.modules import moving
 from terracrew.server.tree.modules import reads as modules
+from terracrew.server.tree.modules import service as module_service
 
 MAX_MODULES = 1_000
 """The most modules that a run can have."""
@@ -86,7 +91,7 @@ async def stop(tx: Tx, who: Principal, reference: str, run_id: str) -> GroupRun:
             await jobs.save_transition(tx, job, decide.cancel(job, "interrupt", jobs.moment(tx), who.name))
             details = {"job": job.number, "mode": "interrupt", "many": True}
             await audit.record(tx, who, "job.cancel", "job", job.id, details, organization_id=job.organization_id)
-    status = order.next_step(left).status
+    status = model.next_step(left).status
     after = run if status == "RUNNING" else replace(run, status=status, finished_at=jobs.moment(tx))
     await store.save(tx, run, after)
     await _record(tx, who, after, "group.stop_run")
@@ -205,8 +210,8 @@ async def _modules(tx: Tx, group: Group, run_id: str, type_: RunType, done: Coll
     if len(rows) > MAX_MODULES:
         raise TooLarge(f"{where} has more than {MAX_MODULES:,} modules: run the groups below it one by one")
     members = [row["id"] for row in rows]
-    before = order.waits(type_, members, await dependency_reads.references(tx, members))
-    positions = order.positions(before)
+    before = model.waits(type_, members, await dependency_reads.references(tx, members))
+    positions = model.positions(before)
     if type_ == "PLAN":  # a plan changes no output, so that none has to wait for another one
         return await _plannable(
             tx, [RunModule(run_id, row["id"], row["path"], positions[row["id"]], []) for row in rows]
@@ -247,3 +252,69 @@ async def _record(tx: Tx, who: Principal, run: GroupRun, action: str) -> None:
     await audit.record(tx, who, action, "group", run.group_id, details, organization_id=run.organization_id)
     tx.wake("group_runs", run.group_id)
     tx.wake("tree", run.group_id)  # the page of the group shows the run
+
+
+async def move_module(tx: Tx, who: Principal, reference: str, to: str) -> Module:
+    """Give a module another path. Runs are started under the same lock, so none begins with the module in its old group."""
+    module = await module_service.find(tx, who, reference, Verb.TREE_WRITE)
+    await groups.hold_organization(tx, module.organization_id)
+    if await store.is_open_for(tx, module.id):
+        raise Conflict(
+            f"module `{module.path}` is part of a run of its group: stop the run first, or wait, and move it then"
+        )
+    return await moving.move(tx, who, module.id, to)
+
+
+class AppliedPlan(msgspec.Struct, frozen=True):
+    path: str
+    """The path of the module."""
+    job_id: str | None = None
+    job_number: int | None = None
+    """The job that applies its plan; null if none does."""
+    problem: str = ""
+    """Why no job applies it."""
+
+
+class AppliedPlans(msgspec.Struct, frozen=True):
+    """What became of the plans of a run that would change something."""
+
+    items: list[AppliedPlan]
+
+
+async def apply_plans(db: Database, apply: Apply, who: Principal, reference: str, run_id: str) -> AppliedPlans:
+    """Apply all plans of a PLAN run that can still be applied, those of modules whose outputs others use first.
+
+    Each is applied as it was made, or its job asks again: no order of the jobs applies something that nobody has seen.
+    """
+
+    async def read(tx: Tx) -> list[tuple[RunModule, str]]:
+        run = await _run(tx, who, reference, run_id)
+        modules = {each.job_id: each for each in await store.modules(tx, run.id) if each.job_id is not None}
+        problems = await plan_offers.problems(tx, await jobs.get_many(tx, sorted(modules)))
+        found = [(modules[job_id], why) for job_id, why in problems.items()]
+        return sorted(found, key=lambda each: (each[0].position, each[0].path))
+
+    items = [
+        AppliedPlan(module.path, problem=why) if why else await _applied(apply, who, module)
+        for module, why in await db.read(read)
+    ]
+    if not items:
+        raise Conflict("no plan of this run would change anything, so there is nothing to apply")
+    return AppliedPlans(items)
+
+
+async def _applied(apply: Apply, who: Principal, module: RunModule) -> AppliedPlan:
+    try:
+        made = await apply(who, module.job_id or "", ApplyPlan())
+    except TerracrewError as error:
+        return AppliedPlan(module.path, problem=error.message)
+    return AppliedPlan(module.path, made.job.id, made.job.number)
+
+
+async def _run(tx: Tx, who: Principal, reference: str, run_id: str) -> GroupRun:
+    run = await find(tx, who, reference, run_id)
+    place = authorize.group(run.organization_id, run.path)
+    await authorize.require(tx, who, Verb.JOB_RUN, place, groups.unseen(reference))
+    if run.type != "PLAN":
+        raise Conflict(f"this run is {run.type}: only the plans of a PLAN are applied later")
+    return run

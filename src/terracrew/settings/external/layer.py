@@ -102,12 +102,12 @@ def _unread(model: type[BaseModel], given: Tree) -> Layer:
 
 def _missing(section: External, schemes: set[str]) -> list[tuple[Path, str, set[str]]]:
     """Return the settings of stores that are needed, with words, and the schemes of the references that need them."""
-    from terracrew.settings.external.stores import azure, vault_login
+    from terracrew.settings.external.stores import azure, vault
 
     found: list[tuple[Path, str, set[str]]] = []
     if references.VAULT in schemes:
         words = f"is required by references to Vault with auth = `{section.vault.auth}`"
-        found += [((SECTION, "vault", name), words, {references.VAULT}) for name in vault_login.missing(section.vault)]
+        found += [((SECTION, "vault", name), words, {references.VAULT}) for name in vault.missing(section.vault)]
         url = section.vault.address or ""
         if url.startswith("http:") and not address.is_loopback(url) and not section.vault.allow_plain_http:
             words = (

@@ -11,8 +11,7 @@ from terracrew.settings.external.section import External
 from terracrew.settings.external.stores.aws import Aws
 from terracrew.settings.external.stores.azure import AzureKeyVault
 from terracrew.settings.external.stores.contract import ReadDeadline, Store
-from terracrew.settings.external.stores.local import Files, Variables
-from terracrew.settings.external.stores.programs import Programs
+from terracrew.settings.external.stores.local import Files, Programs, Variables
 from terracrew.settings.external.stores.vault import Vault
 from terracrew.settings.trees import Path
 

@@ -6,9 +6,9 @@ from litestar.params import FromPath, JSONBody
 from terracrew.api.pages import Page
 from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.db.seam import Tx
-from terracrew.server.group_runs import apply_plans, service
-from terracrew.server.group_runs.apply_plans import AppliedPlans
+from terracrew.server.group_runs import service
 from terracrew.server.group_runs.model import GroupRun, GroupRunView, NewGroupRun
+from terracrew.server.group_runs.service import AppliedPlans
 from terracrew.server.http.request import tree_path
 from terracrew.server.paging import After, Limit
 
@@ -57,7 +57,7 @@ async def apply(request: RunsCall, group: FromPath[str], run: FromPath[str]) -> 
     A plan whose state, source or inputs have changed since is left out, with the reason.
     """
     context = request.context
-    return await apply_plans.apply_plans(context.db, context.apply_plan, request.user, tree_path(group), run)
+    return await service.apply_plans(context.db, context.apply_plan, request.user, tree_path(group), run)
 
 
 @post("/groups/{group:str}/runs/{run:str}/resume", status_code=200, summary="Resume a run of a group")

@@ -10,7 +10,7 @@ from terracrew.api.pages import Page
 from terracrew.protocol.uploads import HEADER
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.db.seam import Tx
-from terracrew.server.group_runs import module_move
+from terracrew.server.group_runs import service as group_runs
 from terracrew.server.http.request import tree_path
 from terracrew.server.jobs import module_deletion
 from terracrew.server.paging import After, Limit
@@ -109,7 +109,7 @@ async def move(request: TreeCall, module: FromPath[str], data: JSONBody[ModuleMo
     who, keys = request.user, request.context.keys
 
     async def work(tx: Tx) -> Module:
-        moved = await module_move.move(tx, who, tree_path(module), data.path)
+        moved = await group_runs.move_module(tx, who, tree_path(module), data.path)
         return hidden_values.shown(moved, await contents.load(tx, keys, moved.id))
 
     return await request.context.db.write(work)

@@ -15,7 +15,7 @@ from terracrew.server.dashboard.groups import page
 from terracrew.server.dashboard.groups.page import HERE, GroupHead
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
-from terracrew.server.group_runs import apply_plans, service
+from terracrew.server.group_runs import service
 from terracrew.server.group_runs.model import GroupRun, GroupRunView, NewGroupRun, RunModule, RunModuleView
 from terracrew.server.http import request as requests
 from terracrew.server.jobs.model import JobStatus
@@ -160,7 +160,7 @@ async def apply_all(request: DashboardCall, group: FromPath[str]) -> Response[An
 async def apply_planned(request: DashboardCall, group: FromPath[str], run: FromPath[str]) -> Response[Any]:
     """Apply the plans of a run that can be applied, as the page showed them."""
     who, reference, context = request.user, requests.tree_path(group), request.context
-    found = await apply_plans.apply_plans(context.db, context.apply_plan, who, reference, run)
+    found = await service.apply_plans(context.db, context.apply_plan, who, reference, run)
     made = sum(each.job_id is not None for each in found.items)
     left_out = f", {len(found.items) - made:,} left out" if made < len(found.items) else ""
     return render.done(request, f"{words.counted(made, 'job')} queued{left_out}", f"{HERE}/{group}/runs/{run}")

@@ -19,7 +19,7 @@ from terracrew.server.dashboard.tree import clouds, dispatchers, limits
 from terracrew.server.dashboard.tree.dispatchers import DispatcherFields
 from terracrew.server.dashboard.tree.limits import LimitsFields
 from terracrew.server.db.seam import Tx
-from terracrew.server.group_runs import module_move
+from terracrew.server.group_runs import service as group_runs
 from terracrew.server.jobs import module_deletion
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -303,7 +303,7 @@ async def move(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
     before, form = await _read(request, module), await forms.read(request, PathForm)
     context, who, module_id = request.context, request.user, before.module.id
     try:
-        await context.db.write(lambda tx: module_move.move(tx, who, module_id, form.to))
+        await context.db.write(lambda tx: group_runs.move_module(tx, who, module_id, form.to))
     except (Invalid, NotFound, Conflict, Forbidden) as error:
         wrong = "path", form, {"to": error.message.removeprefix("path: ")}
         template = f"{_FOLDER}/path.html"
