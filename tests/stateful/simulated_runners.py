@@ -184,16 +184,14 @@ class SimulatedRunners:
         """Which doubts the approval of a plan has named."""
 
     def seal(self, module_id: str, name: str, plain: bytes) -> bytes:
-        return KEYS.encrypt(plain, content.contexts_of_object(module_id, name)[0])
+        return KEYS.encrypt(plain, content.context_of_object(module_id, name))
 
     async def current_state(self, module_id: str) -> tuple[int, bytes | None]:
         """Version and content, as `GET …/state` answers."""
         kept = await patient(lambda: self.site.real.read(lambda tx: states.kept(tx, module_id)))
         if kept is None:
             return 0, None
-        return kept.state.version or 0, (
-            await content.read(self.site.objects, KEYS, kept.contexts, kept.sealed)
-        ).content
+        return kept.state.version or 0, (await content.read(self.site.objects, KEYS, kept.context, kept.sealed)).content
 
     async def hang_up(self) -> None:
         for each in (*self.executors.values(), *self.hosts):

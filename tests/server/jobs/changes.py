@@ -40,7 +40,7 @@ class Change:
 
     def sealed(self, ref: AttemptRef, event: int) -> bytes:
         """The content of a state, as the hub would have encrypted it for its row."""
-        context, _ = claims.state_contexts(self.module, ref.job_id, ref.attempt, event)
+        context = claims.state_context(self.module, ref.job_id, ref.attempt, event)
         return KEYS.encrypt(b"{}", context)
 
     @property

@@ -26,7 +26,6 @@ from terracrew.server.tree.modules import contents, module_key
 from terracrew.server.tree.modules.contents import Content
 from terracrew.testing.deliveries import DONE, fact
 from tests.server.application import Application, on_one, open_application
-from tests.server.secrets.earlier_ciphertexts import sealed_by_an_earlier_version
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import content, written
 
@@ -57,9 +56,6 @@ async def populate(application: Application) -> str:
     part = "parts/upl_1/0"
     await application.server.objects.put(part, keys.encrypt(b"a part", part))
     await starts.put(db, keys, attempt.ref, "0" * 64, b"a start")
-    earlier = sealed_by_an_earlier_version(keys, content(1), f"state:{module_id}")
-    older = "UPDATE states SET content = :new WHERE module_id = :id AND version = 1"
-    assert await db.write(lambda tx: tx.run(older, new=earlier, id=module_id)) == 1
     return module_id
 
 

@@ -8,7 +8,6 @@ import pytest
 from terracrew.protocol.events import Output, OutputsRead, Result
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.testing.deliveries import DONE, RUNNING, fact
-from tests.server.secrets.earlier_ciphertexts import sealed_by_an_earlier_version
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import applied, content
 
@@ -55,17 +54,6 @@ async def test_one_version_of_a_state_cannot_take_the_place_of_another(runner: S
     answer = await runner.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
     assert answer.status_code == 500
     assert b"lineage" not in answer.content
-
-
-@pytest.mark.feature("J15.encrypted")
-async def test_a_state_of_an_earlier_version_is_still_read(runner: SimulatedRunner) -> None:
-    attempt = await applied(runner, content(1))
-    module_id, keys = attempt.module_id, runner.server.keys
-    earlier = sealed_by_an_earlier_version(keys, content(1), f"state:{module_id}")
-    sql = "UPDATE states SET content = :content WHERE module_id = :id"
-    await runner.server.db.write(lambda tx: tx.run(sql, content=earlier, id=module_id))
-    assert (await runner.app.admin.get(f"/api/v1/modules/{module_id}/state")).content == content(1)
-    assert (await runner.run(module_id, kind="APPLY")).ref.attempt == 1  # and is given to the next job
 
 
 async def test_versions_come_in_pages(runner: SimulatedRunner) -> None:

@@ -19,9 +19,6 @@ from terracrew.server.state import service as states
 from terracrew.server.tree.inputs import sealing as input_sealing
 from terracrew.server.tree.modules import module_key
 
-Contexts = tuple[str, ...]
-"""The context that a ciphertext is bound to, and the earlier one if it has changed."""
-
 
 @dataclass(frozen=True)
 class Column:
@@ -38,7 +35,8 @@ class Column:
     """Reads the ciphertext of one row as `sealed`, with the values that its context consists of."""
     replace: LiteralString
     """Replaces the ciphertext `:old` by `:new`, unless it was changed in the meantime."""
-    contexts: Callable[[Row], Contexts]
+    context: Callable[[Row], str]
+    """Returns the context that the ciphertext of a row is bound to."""
     batch_rows: int = 10
     """How many ciphertexts one transaction replaces. With SQLite, all other writers wait for it."""
 
@@ -49,7 +47,7 @@ class Folder:
 
     name: str
     folder: str
-    contexts: Callable[[str, str], Contexts]
+    context: Callable[[str, str], str]
     """Takes the module's id ('' if the object does not belong to a job) and the object's name."""
     job_of: Callable[[str], str]
     """Returns the job that an object belongs to; '' if it belongs to none."""
@@ -64,7 +62,7 @@ COLUMNS: tuple[Column, ...] = (
         WHERE id > :id AND sealed_key IS NOT NULL ORDER BY id LIMIT :most""",
         "SELECT id, sealed_key AS sealed FROM modules WHERE id = :id",
         "UPDATE modules SET sealed_key = :new WHERE id = :id AND sealed_key = :old",
-        lambda row: (module_key.context(row["id"]),),
+        lambda row: module_key.context(row["id"]),
     ),
     Column(
         "inputs",
@@ -74,7 +72,7 @@ COLUMNS: tuple[Column, ...] = (
         WHERE id > :id AND sealed IS NOT NULL ORDER BY id LIMIT :most""",
         "SELECT id, place_id, target, name, version, sealed FROM inputs WHERE id = :id",
         "UPDATE inputs SET sealed = :new WHERE id = :id AND sealed = :old",
-        lambda row: (input_sealing.context(row["place_id"], row["target"], row["name"], row["version"]),),
+        lambda row: input_sealing.context(row["place_id"], row["target"], row["name"], row["version"]),
     ),
     Column(
         "inputs of jobs",
@@ -83,7 +81,7 @@ COLUMNS: tuple[Column, ...] = (
         "SELECT job_id, substr(sealed, 1, 9) AS head FROM job_inputs WHERE job_id > :job_id ORDER BY job_id LIMIT :most",
         "SELECT job_id, sealed FROM job_inputs WHERE job_id = :job_id",
         "UPDATE job_inputs SET sealed = :new WHERE job_id = :job_id AND sealed = :old",
-        lambda row: (job_inputs.context(row["job_id"]),),
+        lambda row: job_inputs.context(row["job_id"]),
     ),
     Column(
         "states",
@@ -93,7 +91,7 @@ COLUMNS: tuple[Column, ...] = (
         WHERE id > :id AND content IS NOT NULL ORDER BY id LIMIT :most""",
         "SELECT module_id, job_id, attempt, event, content AS sealed FROM states WHERE id = :id",
         "UPDATE states SET content = :new WHERE id = :id AND content = :old",
-        lambda row: content.state_contexts(row["module_id"], row["job_id"], row["attempt"], row["event"]),
+        lambda row: content.state_context(row["module_id"], row["job_id"], row["attempt"], row["event"]),
         batch_rows=1,  # up to a MiB each
     ),
     Column(
@@ -104,7 +102,7 @@ COLUMNS: tuple[Column, ...] = (
         WHERE job_id > :job_id AND object IS NULL ORDER BY job_id LIMIT :most""",
         "SELECT job_id, content AS sealed FROM outputs WHERE job_id = :job_id AND object IS NULL",
         "UPDATE outputs SET content = :new WHERE job_id = :job_id AND content = :old",
-        lambda row: (states.outputs_context(row["job_id"]),),
+        lambda row: states.outputs_context(row["job_id"]),
         batch_rows=1,  # up to a MiB each
     ),
     Column(
@@ -115,7 +113,7 @@ COLUMNS: tuple[Column, ...] = (
         WHERE job_id > :job_id AND content IS NOT NULL ORDER BY job_id LIMIT :most""",
         "SELECT job_id, content AS sealed FROM plan_diffs WHERE job_id = :job_id AND content IS NOT NULL",
         "UPDATE plan_diffs SET content = :new WHERE job_id = :job_id AND content = :old",
-        lambda row: (diffs.context(row["job_id"]),),
+        lambda row: diffs.context(row["job_id"]),
     ),
     Column(
         "keys of attempts",
@@ -125,7 +123,7 @@ COLUMNS: tuple[Column, ...] = (
         WHERE (job_id, number) > (:job_id, :number) ORDER BY job_id, number LIMIT :most""",
         "SELECT job_id, number, state_key AS sealed FROM attempts WHERE job_id = :job_id AND number = :number",
         "UPDATE attempts SET state_key = :new WHERE job_id = :job_id AND number = :number AND state_key = :old",
-        lambda row: (claims.state_key_context(row["job_id"], row["number"]),),
+        lambda row: claims.state_key_context(row["job_id"], row["number"]),
     ),
     Column(
         "starts of attempts",
@@ -137,7 +135,7 @@ COLUMNS: tuple[Column, ...] = (
         WHERE job_id = :job_id AND attempt = :attempt AND content IS NOT NULL""",
         """UPDATE executor_starts SET content = :new
         WHERE job_id = :job_id AND attempt = :attempt AND content = :old""",
-        lambda row: (starts.context(row["job_id"], row["attempt"]),),
+        lambda row: starts.context(row["job_id"], row["attempt"]),
         batch_rows=1,  # up to 4 MiB each
     ),
     Column(
@@ -147,7 +145,7 @@ COLUMNS: tuple[Column, ...] = (
         "SELECT id, substr(private_jwk, 1, 9) AS head FROM signing_keys WHERE id > :id ORDER BY id LIMIT :most",
         "SELECT id, private_jwk AS sealed FROM signing_keys WHERE id = :id",
         "UPDATE signing_keys SET private_jwk = :new WHERE id = :id AND private_jwk = :old",
-        lambda row: (signing.context(row["id"]),),
+        lambda row: signing.context(row["id"]),
     ),
     Column(
         "settings",
@@ -157,13 +155,13 @@ COLUMNS: tuple[Column, ...] = (
         WHERE name > :name AND name IN ('built_in_token') ORDER BY name LIMIT :most""",
         "SELECT name, value AS sealed FROM settings WHERE name = :name",
         "UPDATE settings SET value = :new WHERE name = :name AND value = :old",
-        lambda row: (row["name"],),
+        lambda row: row["name"],
     ),
 )
 
 FOLDERS: tuple[Folder, ...] = (
-    Folder("stored states and outputs", "states", content.contexts_of_object, lambda name: name.split("/")[1]),
-    Folder("parts of uploads", "parts", lambda _, name: (name,), lambda _: ""),
+    Folder("stored states and outputs", "states", content.context_of_object, lambda name: name.split("/")[1]),
+    Folder("parts of uploads", "parts", lambda _, name: name, lambda _: ""),
 )
 
 LAST = Column(
@@ -173,7 +171,7 @@ LAST = Column(
     "SELECT name, substr(value, 1, 9) AS head FROM settings WHERE name > :name AND name = 'master_key_check' LIMIT :most",
     "SELECT name, value AS sealed FROM settings WHERE name = :name",
     "UPDATE settings SET value = :new WHERE name = :name AND value = :old",
-    lambda _: (master_key.CHECK,),
+    lambda _: master_key.CHECK,
 )
 """This is encrypted last. Until then, a server that has only the new key refuses to start."""
 

@@ -19,7 +19,7 @@ from terracrew.server.jobs import reads as jobs
 from terracrew.server.objects import Objects
 from terracrew.server.rekey import key_holders
 from terracrew.server.rekey import progress as progresses
-from terracrew.server.rekey.inventory import COLUMNS, FOLDERS, LAST, Column, Contexts, Folder, key_of
+from terracrew.server.rekey.inventory import COLUMNS, FOLDERS, LAST, Column, Folder, key_of
 from terracrew.server.rekey.progress import NAME, RekeyProgress
 from terracrew.server.secrets.keyring import HEAD_BYTES, Keyring
 
@@ -119,7 +119,7 @@ class Rekey:
                     continue  # it was removed meanwhile
                 old = bytes(row["sealed"])
                 try:
-                    new = self._encrypted_anew(old, column.contexts(row))
+                    new = self._encrypted_anew(old, column.context(row))
                 except TerracrewError as error:
                     problems.append(error.message)
                     continue
@@ -157,9 +157,9 @@ class Rekey:
         if job_id and module_id is None:
             return  # a leftover of a job that was deleted
         try:
-            contexts = folder.contexts(module_id or "", name)
+            context = folder.context(module_id or "", name)
             old = await self._objects.get(name)
-            new = await asyncio.to_thread(self._encrypted_anew, old, contexts)
+            new = await asyncio.to_thread(self._encrypted_anew, old, context)
         except NotFound:
             return
         except Unavailable:
@@ -171,8 +171,8 @@ class Rekey:
         self._count(1, [])
         await self._save()
 
-    def _encrypted_anew(self, old: bytes, contexts: Contexts) -> bytes:
-        return self._keys.encrypt(self._keys.decrypt(old, *contexts), contexts[0])
+    def _encrypted_anew(self, old: bytes, context: str) -> bytes:
+        return self._keys.encrypt(self._keys.decrypt(old, context), context)
 
     def _count(self, encrypted: int, problems: Sequence[str]) -> None:
         before = self._progress

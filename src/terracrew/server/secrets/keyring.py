@@ -4,8 +4,7 @@ A ciphertext consists of the format's version, eight bytes that name the key, th
 may be given, one per line. The first one encrypts and all decrypt, so a key can be replaced while old ciphertexts still exist
 (`terracrew server rekey` encrypts them again).
 
-A ciphertext of format 2 is bound to its first nine bytes and to its context. One of format 1, which earlier versions made, is
-bound to its context alone, and where the context has become narrower since, to the earlier one.
+A ciphertext is bound to its first nine bytes and to its context.
 """
 
 import base64
@@ -25,7 +24,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.system import durable
 
 FILE_NAME = "master.key"
-_EARLIER_FORMAT, _FORMAT = b"\x01", b"\x02"
+_FORMAT = b"\x01"
 _ID_BYTES, _NONCE_BYTES, _TAG_BYTES = 8, 12, 16
 HEAD_BYTES = len(_FORMAT) + _ID_BYTES
 """The length of the beginning of a ciphertext, which contains its format and the id of its key."""
@@ -73,19 +72,16 @@ class Keyring:
         sealed = self._ciphers[self._primary].encrypt(nonce, plain, self.head + context.encode())
         return self.head + nonce + sealed
 
-    def decrypt(self, sealed: bytes, context: str, earlier_context: str | None = None) -> bytes:
-        """Decrypt what was encrypted for this context or, by an earlier version, for the earlier one."""
+    def decrypt(self, sealed: bytes, context: str) -> bytes:
+        """Decrypt what was encrypted for this context."""
         key, rest = sealed[1:HEAD_BYTES], sealed[HEAD_BYTES:]
-        bound_to = (earlier_context or context).encode()
-        if sealed[:1] == _FORMAT:
-            bound_to = sealed[:HEAD_BYTES] + context.encode()
-        if sealed[:1] not in (_FORMAT, _EARLIER_FORMAT) or len(rest) < _NONCE_BYTES:
+        if sealed[:1] != _FORMAT or len(rest) < _NONCE_BYTES:
             raise Undecryptable(f"{context} cannot be decrypted: it does not have the format of a ciphertext")
         cipher = self._ciphers.get(key)
         if cipher is None:
             raise Undecryptable(f"{context} was encrypted under master key {key.hex()}, which was not given")
         try:
-            return cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], bound_to)
+            return cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], sealed[:HEAD_BYTES] + context.encode())
         except InvalidTag:
             raise Undecryptable(f"{context} cannot be decrypted: it was changed, or belongs elsewhere") from None
 

@@ -65,7 +65,7 @@ async def read(
         async with diffs.turn(who):
             document = diffs.kept(*pair)  # somebody else may have asked for the same while this request waited
             if document is None:
-                old = (await content.read(objects, keys, before.contexts, before.sealed)).content
-                new = (await content.read(objects, keys, after.contexts, after.sealed)).content
+                old = (await content.read(objects, keys, before.context, before.sealed)).content
+                new = (await content.read(objects, keys, after.context, after.sealed)).content
                 document = await diffs.compare(pair, old, new)
     return StateComparison(before.state, after.state, await diffs.page(who, document, query))

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
@@ -10,8 +10,6 @@ from terracrew.server.state import object_names
 from terracrew.server.state.model import MAX_INLINE_BYTES
 
 _THREAD_ABOVE_BYTES = 256 << 10
-Contexts: TypeAlias = tuple[str, str]
-"""The context that a ciphertext is bound to, and the context that an earlier version bound it to."""
 
 
 class Sealed(NamedTuple):
@@ -26,36 +24,36 @@ class Plain(NamedTuple):
     sha256: str
 
 
-def state_contexts(module_id: str, job_id: str, attempt: int, event: int) -> Contexts:
-    """Return the contexts of a state. It is bound to the event that it came with; earlier versions bound it only to its module."""
-    return f"state:{module_id}:{job_id}:{attempt}:{event}", f"state:{module_id}"
+def state_context(module_id: str, job_id: str, attempt: int, event: int) -> str:
+    """Return the context that the ciphertext of a state is bound to: the event that it came with."""
+    return f"state:{module_id}:{job_id}:{attempt}:{event}"
 
 
-def contexts_of_object(module_id: str, name: str) -> Contexts:
-    """Return the contexts of an object with a state or large outputs, whose name contains the event that it came with."""
-    return state_contexts(module_id, *object_names.parse(name))
+def context_of_object(module_id: str, name: str) -> str:
+    """Return the context of an object with a state or large outputs, whose name contains the event that it came with."""
+    return state_context(module_id, *object_names.parse(name))
 
 
 async def keep(objects: Objects, keys: Keyring, module_id: str, name: str, plain: bytes) -> Sealed:
     """Encrypt a content. If it is too large for its row, it is stored in the object of this name."""
-    context, _ = contexts_of_object(module_id, name)
+    context = context_of_object(module_id, name)
     if len(plain) <= MAX_INLINE_BYTES:
         return Sealed(keys.encrypt(plain, context), None)
     await objects.put(name, await asyncio.to_thread(keys.encrypt, plain, context))
     return Sealed(None, name)
 
 
-async def read(objects: Objects, keys: Keyring, contexts: Contexts, sealed: Sealed) -> Plain:
+async def read(objects: Objects, keys: Keyring, context: str, sealed: Sealed) -> Plain:
     content = await objects.get(sealed.object) if sealed.object is not None else sealed.content or b""
     if len(content) > _THREAD_ABOVE_BYTES:
-        return await asyncio.to_thread(_open, keys, contexts, content)
-    return _open(keys, contexts, content)
+        return await asyncio.to_thread(_open, keys, context, content)
+    return _open(keys, context, content)
 
 
 async def read_object(objects: Objects, keys: Keyring, module_id: str, name: str) -> Plain:
-    return await read(objects, keys, contexts_of_object(module_id, name), Sealed(None, name))
+    return await read(objects, keys, context_of_object(module_id, name), Sealed(None, name))
 
 
-def _open(keys: Keyring, contexts: Contexts, content: bytes) -> Plain:
-    plain = keys.decrypt(content, *contexts)
+def _open(keys: Keyring, context: str, content: bytes) -> Plain:
+    plain = keys.decrypt(content, context)
     return Plain(plain, hashlib.sha256(plain).hexdigest())

@@ -130,7 +130,7 @@ async def restore(staging: Staging, who: Principal, reference: str) -> State:
         raise Conflict(f"state {before.id} is {before.status}, and was never a version of the module's state")
     if now.state.id == before.id:
         raise Conflict(f"version {before.version} is the current state already")
-    plain = (await content.read(staging.objects, staging.keys, kept.contexts, kept.sealed)).content
+    plain = (await content.read(staging.objects, staging.keys, kept.context, kept.sealed)).content
     if await asyncio.to_thread(_is_encrypted, plain):
         raise Conflict(
             f"OpenTofu has encrypted version {before.version}, and would not read it with another serial: import it as it is "

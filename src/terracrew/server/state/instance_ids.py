@@ -66,7 +66,7 @@ async def current(
     if kept.state.size > MAX_READ_BYTES:
         return None
     try:
-        plain = (await content.read(objects, keys, kept.contexts, kept.sealed)).content
+        plain = (await content.read(objects, keys, kept.context, kept.sealed)).content
         version = kept.state.version or 0
         is_large = len(plain) > _THREAD_ABOVE_BYTES
         return await asyncio.to_thread(read, plain, version) if is_large else read(plain, version)

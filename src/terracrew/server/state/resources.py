@@ -122,7 +122,7 @@ async def current(db: Database, objects: Objects, keys: Keyring, module_id: str,
     if kept.state.size > MAX_READ_BYTES:
         return Resources(version, counted)
     try:
-        plain = (await content.read(objects, keys, kept.contexts, kept.sealed)).content
+        plain = (await content.read(objects, keys, kept.context, kept.sealed)).content
     except Undecryptable as error:  # the number of resources is known all the same
         return Resources(version, counted, problem=error.message)
     try:
@@ -172,7 +172,7 @@ async def page(
         problem = f"the state has {kept.state.size:,} bytes, and the resources of at most {MAX_READ_BYTES:,} are listed"
         return ResourcePage(version, counted, problem=problem)
     try:
-        plain = (await content.read(objects, keys, kept.contexts, kept.sealed)).content
+        plain = (await content.read(objects, keys, kept.context, kept.sealed)).content
         rows = await asyncio.to_thread(listed, plain)
     except (Undecryptable, Unavailable) as error:  # the rest of the page can be shown nevertheless
         return ResourcePage(version, counted, problem=error.message)

@@ -10,7 +10,7 @@ from terracrew.server.db.statements import batches
 from terracrew.server.db.statements.fragments import is_destroyed_after
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table
-from terracrew.server.state.content import Contexts, Sealed, state_contexts
+from terracrew.server.state.content import Sealed, state_context
 from terracrew.server.state.model import Received, State
 
 NEWEST_ID = "sta_zzzz"
@@ -26,9 +26,9 @@ class StoredState(msgspec.Struct, frozen=True):
     sealed: Sealed
 
     @property
-    def contexts(self) -> Contexts:
+    def context(self) -> str:
         state = self.state
-        return state_contexts(state.module_id, state.job_id, state.attempt, state.event)
+        return state_context(state.module_id, state.job_id, state.attempt, state.event)
 
 
 async def get(tx: Tx, state_id: str) -> StoredState | None:

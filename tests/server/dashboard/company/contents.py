@@ -96,7 +96,7 @@ async def add_states(made: Company, keys: Keyring, module_id: str, job_id: str) 
     """Add two versions of the state of a module."""
     for number, size in ((1, "db.r6g.large"), (2, "db.r6g.xlarge")):
         plain = state(number, size)
-        bound_to, _ = content.state_contexts(module_id, job_id, 1, number)
+        bound_to = content.state_context(module_id, job_id, 1, number)
         await made.insert(
             "states",
             id=ids.new("sta"),

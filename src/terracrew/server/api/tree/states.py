@@ -172,7 +172,7 @@ async def _note_reading(tx: Tx, request: TreeCall, kept: StoredState) -> StoredS
 
 async def _answer(request: TreeCall, kept: StoredState) -> Response[bytes]:
     context, state = request.context, kept.state
-    plain = await content.read(context.objects, context.keys, kept.contexts, kept.sealed)
+    plain = await content.read(context.objects, context.keys, kept.context, kept.sealed)
     headers = {"X-State-Id": state.id, "X-State-Status": state.status, "X-State-Version": str(state.version or "")}
     media_type = "application/octet-stream" if state.problem else "application/json"
     return Response(plain.content, media_type=media_type, headers=headers)

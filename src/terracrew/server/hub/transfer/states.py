@@ -38,7 +38,7 @@ async def get_state(request: TransferCall, job_id: FromPath[str], attempt: FromP
     kept = await context.db.read(lambda tx: states.kept(tx, own.job.module_id))
     if kept is None:
         return Response(b"", status_code=204, headers={"X-State-Version": "0"})
-    plain = await content.read(context.objects, context.keys, kept.contexts, kept.sealed)
+    plain = await content.read(context.objects, context.keys, kept.context, kept.sealed)
     headers = {"X-State-Version": str(kept.state.version)}
     return Response(plain.content, media_type="application/octet-stream", headers=headers)
 
@@ -76,7 +76,7 @@ async def put_state(
     ):
         async for piece in received.pieces():
             body.write(piece)
-        bound_to, _ = content.state_contexts(own.job.module_id, job_id, attempt, number)
+        bound_to = content.state_context(own.job.module_id, job_id, attempt, number)
         try:
             sha256, is_raw = await asyncio.get_running_loop().run_in_executor(
                 _sealers, _reseal, body, sealed, key, own.ref, context.keys, bound_to

@@ -30,7 +30,7 @@ from terracrew.server.jobs.set_back.receipts import Claimed
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.state.content import state_contexts
+from terracrew.server.state.content import state_context
 from terracrew.server.tree.inputs import reads as input_reads
 from terracrew.server.tree.inputs.effective import GivenInputs
 from terracrew.server.tree.modules import module_key
@@ -277,7 +277,7 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
     content: bytes | None = row["content"]
     if content is not None:
         event = row["state_job_id"], row["state_attempt"], row["state_event"]
-        content = keys.decrypt(bytes(content), *state_contexts(row["module_id"], *event))
+        content = keys.decrypt(bytes(content), state_context(row["module_id"], *event))
     spec = JobSpec(
         job_id=row["id"],
         attempt=row["attempt"],

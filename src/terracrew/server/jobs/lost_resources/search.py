@@ -111,7 +111,7 @@ async def _begun(db: Database, objects: Objects, keys: Keyring, state: State) ->
     if kept is None:  # it was removed at this moment
         return []
     try:
-        plain = (await content.read(objects, keys, kept.contexts, kept.sealed)).content
+        plain = (await content.read(objects, keys, kept.context, kept.sealed)).content
         found = await asyncio.to_thread(stack_checkpoint.pending, plain)
     except (Undecryptable, msgspec.MsgspecError):
         return []
