@@ -7,7 +7,6 @@ from terracrew.protocol.events import HEADER, Kind, Stream
 from terracrew.protocol.spec import MUTATING, STEP_OF_NUMBER, STEPS_OF, Step
 
 NUMBERS = {"fetch": 10, "inputs": 20, "init": 30, "validate": 40, "plan": 50, "apply": 60, "destroy": 70, "output": 80}
-PROTOCOL_1 = ("fetch", "inputs", "init", "validate", "plan", "apply", "destroy", "output")
 
 
 def test_a_step_keeps_its_number() -> None:
@@ -22,13 +21,7 @@ def test_a_record_names_its_step_by_the_number_of_the_step(step: Step) -> None:
     assert record.step_name is step
 
 
-@pytest.mark.parametrize(("number", "name"), list(enumerate(PROTOCOL_1)))
-def test_a_record_of_protocol_1_is_still_read(number: int, name: str) -> None:
-    (record,) = events.unpack(HEADER.pack(1, Kind.LOG, Stream.OUTPUT, number, 1.0) + b"x")
-    assert record.step_name == name
-
-
-@pytest.mark.parametrize("number", [8, 9, 11, 81, 65535])
+@pytest.mark.parametrize("number", [0, 1, 9, 11, 81, 65535])
 def test_a_record_of_an_unknown_step_is_malformed(number: int) -> None:
     assert number not in STEP_OF_NUMBER
     with pytest.raises(ValueError, match="malformed"):

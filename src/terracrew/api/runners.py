@@ -144,11 +144,11 @@ class Instance(msgspec.Struct, frozen=True):
     """What keeps the modules that it runs from its own files: `landlock`, or nothing because it is set to `none` or because its
     kernel has none (`unavailable`)."""
     engine_versions: dict[str, list[str]] = {}
-    """Each engine with all of its versions; empty if the instance runs an older version of Terracrew."""
+    """Each engine with all of its versions."""
     installable_engines: list[str] = []
     """The engines of which it installs a version that a job needs and that it does not have."""
     dispatchers: list[OfferedDispatcher] = []
-    """The dispatchers that jobs may ask for, the default one first; empty if the instance runs an older version of Terracrew."""
+    """The dispatchers that jobs may ask for, the default one first."""
     installation: Installation = Installation()
     """How it was installed, as far as it says, from which follows how it is updated."""
     is_self_updating: bool = False

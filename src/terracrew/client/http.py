@@ -119,8 +119,6 @@ class Api:
                 staged = msgspec.convert(answer, UploadStaged)
                 self._send_parts(staged, data, progress)
                 return self._call("POST", path, b"", {"Content-Type": content_type, HEADER: staged.id})
-            except errors.NotFound:  # a server of the previous version does not accept parts
-                return self.upload(path, data, content_type)
             except errors.Incomplete:  # the server has removed parts in the meantime
                 if not tries_left:
                     raise

@@ -35,7 +35,7 @@ async def run(start: ExecutorStart) -> int:
         return exit_codes.DELIVERED
     kept = attempt_record.read(directory)
     # The module's own secrets were only in the memory of the executor. The server knows them, and masks them.
-    tokens = cloud_tokens.left(directory, EngineDirectory(Path(start.engine_directory)))
+    tokens = cloud_tokens.left(EngineDirectory(Path(start.engine_directory)))
     secrets = [*kept.secrets, *names.secrets_of(start.environment), *tokens]
     parts = AttemptDelivery(
         directory, msgspec.structs.replace(kept, secrets=secrets), start.log_stream, is_salvage=True

@@ -88,19 +88,16 @@ class StepStatus(msgspec.Struct, frozen=True, tag="step"):
     step: Step
     status: Literal["RUNNING", "SUCCEEDED", "FAILED", "CANCELED", "SKIPPED"]
     exit_code: Annotated[int, msgspec.Meta(ge=-(1 << 31), lt=1 << 32)] | None = None
-    is_cut_short: bool | None = None
-    """Whether the engine was started and did not end by itself, so that no state may record its latest changes.
-
-    An older executor sends None, because it does not know this field.
-    """
+    is_cut_short: bool = False
+    """Whether the engine was started and did not end by itself, so that no state may record its latest changes."""
     retry: StepRetry | None = None
-    """Set if the step failed and is repeated. An older server ignores it, and sees that the step runs again."""
+    """Set if the step failed and is repeated."""
     kept_from: Count | None = None
     """The number of the earlier job of the module whose result of this step is used again, instead of running the step."""
 
 
 class SourceResolved(msgspec.Struct, frozen=True, tag="source"):
-    """What was fetched. An older executor sends only the first two fields."""
+    """What was fetched."""
 
     digest: str
     description: str

@@ -83,11 +83,11 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
     runner_path: str = ""
     """The runner's path in the organization of the credential. It is used only if `runner_id` is empty."""
     engine_versions: dict[str, list[str]] = {}
-    """All versions of each engine that the runner has. An older runner sends none, and has only those of `engines`."""
+    """All versions of each engine that the runner has. An engine that is missing here has only the version in `engines`."""
     installable_engines: list[str] = []
     """The engines of which the runner installs a version that it does not have, when a job needs it."""
     dispatchers: list[OfferedDispatcher] = []
-    """The dispatchers that jobs may ask for, the default one first. An older runner sends none, and offers only its own."""
+    """The dispatchers that jobs may ask for, the default one first."""
     history: list[str] = []
     """The points of the server's history that it was told last. A server whose database lacks one of them was set back."""
     machine: str = ""
@@ -97,7 +97,7 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
     installation: Installation = Installation()
     """How it was installed, from which follows how people update it."""
     is_self_updating: bool = False
-    """Whether it updates itself when the server sends `Update`. An older runner does not know that message."""
+    """Whether it updates itself when the server sends `Update`."""
     is_on_trial: bool = False
     """Whether it takes no jobs yet, but proves first that it can run them, and then sends `TrialReport`."""
 

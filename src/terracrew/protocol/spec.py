@@ -50,8 +50,7 @@ class Step(StrEnum):
         return step
 
 
-STEP_OF_NUMBER: dict[int, Step] = {step.number: step for step in Step} | dict(enumerate(Step))
-"""Protocol 1 numbered the steps 0 to 7. Logs that are stored, and attempts that are not delivered yet, may have these numbers."""
+STEP_OF_NUMBER: dict[int, Step] = {step.number: step for step in Step}
 
 _PREPARE = (Step.FETCH, Step.INPUTS, Step.INIT, Step.VALIDATE, Step.PLAN)
 STEPS_OF: dict[JobType, tuple[Step, ...]] = {

@@ -9,8 +9,8 @@ import msgspec
 from terracrew.errors import Incompatible, Invalid
 from terracrew.protocol import messages
 
-OLDEST_VERSION = 2
-NEWEST_VERSION = 2
+OLDEST_VERSION = 1
+NEWEST_VERSION = 1
 
 
 def greeted(frame: str | bytes, *, kind: str) -> int:

@@ -86,18 +86,14 @@ async def test_a_permit_is_asked_for_again_after_the_tokens_and_a_plan_made_agai
 
 
 @pytest.mark.feature("X4.cloud")
-@pytest.mark.parametrize("is_earlier_version", [False, True], ids=["this version", "an earlier version"])
 async def test_what_a_dead_executor_had_not_read_is_masked_by_its_salvage(
-    hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path, is_earlier_version: bool
+    hub: FakeExecutorHub, executors: ExecutorProcesses, tmp_path: Path
 ) -> None:
-    """Executors of an earlier version kept the tokens in the directory of the attempt."""
     gate = Gate(tmp_path)
     source = module(tmp_path / "m", main=gated(gate, after="cat $TERRACREW_OIDC_TOKEN_FILE; echo ' it was'"))
     executor = await executors.run(executors.spec(JobType.APPLY, source, oidc_audiences=CLOUDS[:1]))
     await gate.reached()
     await killed_alone(executor, gate)
-    if is_earlier_version:
-        (executors.engine_directory / "provided" / "oidc").rename(executor.directory / "oidc")
     assert await (await executors.salvage()).exit_code() == 0
     assert b"token-1 it was" in executor.printed
     assert "*** it was" in hub.log().decode()

@@ -156,19 +156,6 @@ async def test_a_state_with_a_changed_lineage_is_quarantined_even_from_the_curre
     assert [(row["serial"], row["status"]) for row in rows] == [(1, "current"), (2, "quarantined")]
 
 
-@pytest.mark.feature("C5.negotiated", "O3.doubt")
-@pytest.mark.parametrize(
-    ("status", "code", "is_in_doubt"), [("FAILED", -9, True), ("CANCELED", None, True), ("FAILED", 1, False)]
-)
-async def test_an_older_executor_is_judged_by_the_exit_code(
-    change: Change, status: str, code: int | None, is_in_doubt: bool
-) -> None:
-    """An executor from before an upgrade does not say `is_cut_short`, which counted as an orderly end."""
-    step = fact(StepStatus(Step.APPLY, status, code))  # type: ignore[arg-type]
-    await change.tell(step, FAILED)
-    assert (await change.attempt()).is_in_doubt == is_in_doubt
-
-
 # ---- approvals apply to what was seen
 
 

@@ -1,7 +1,6 @@
 """The administrator's token in the data directory expires, and is renewed before that."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -43,14 +42,6 @@ async def test_it_is_kept_while_it_is_fresh_and_replaced_before_it_ends(
     )
     ends = await application.scalar("SELECT max(expires_at - created_at) FROM api_tokens WHERE is_local")
     assert ends <= local_token.LIFETIME_SECONDS + 60
-
-
-@on_one
-async def test_one_without_an_end_is_revoked_and_replaced(application: Application, memory_path: Path) -> None:
-    endless = application.admin.headers["Authorization"].removeprefix("Bearer ")
-    (memory_path / "data" / local_token.FILE_NAME).write_text(endless)
-    assert await local_token.renew(application.server)
-    assert [await status(application, token) for token in (endless, token_of(application))] == [401, 200]
 
 
 @on_one

@@ -11,7 +11,7 @@ import msgspec
 
 from terracrew.backoff import Backoff
 from terracrew.client import transport
-from terracrew.errors import ForeignAnswer, Incomplete, NotFound, Unreachable
+from terracrew.errors import ForeignAnswer, Incomplete, Unreachable
 from terracrew.executor.control import Control
 from terracrew.executor.delivery import exchange
 from terracrew.executor.delivery.exchange import Answer, FilePart, Request
@@ -73,9 +73,9 @@ class Transfer:
     async def _send(self, name: str, file: Path, headers: Mapping[str, str], *, is_insistent: bool) -> None:
         size = os.stat(file).st_size
         what = f"the upload of {name} ({_megabytes(size)})"
-        whole = Request("PUT", name, file, headers)
         with transport.pool(self._base) as pool:
             if size <= PART_BYTES:
+                whole = Request("PUT", name, file, headers)
                 await self._persist(pool, whole, is_insistent=is_insistent, what=what)
                 return
             wanted = UploadWanted(name, await asyncio.to_thread(_sha256, file), size)
@@ -83,8 +83,6 @@ class Transfer:
             while True:
                 try:
                     await self._send_in_parts(pool, file, wanted, headers, is_insistent=is_insistent, what=what)
-                except NotFound:  # a server of the previous version does not accept parts
-                    await self._persist(pool, whole, is_insistent=is_insistent, what=what)
                 except Incomplete:  # the staged parts were removed in the meantime, so they are staged again
                     await asyncio.sleep(backoff.next())
                     continue

@@ -28,8 +28,8 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 class MutationRecord(msgspec.Struct, frozen=True):
     leftover: str
     """The path of the file, relative to the workspace or to the directory of what the engine produces."""
-    engine: str = "tofu"
-    """The engine that wrote the state. Records of earlier versions do not have it."""
+    engine: str
+    """The engine that wrote the state."""
     is_produced: bool = False
     """Whether the file is in the directory of what the engine produces, and not in the workspace."""
     known_sha256: str = ""

@@ -159,13 +159,10 @@ class CloudTokens:
         return self._folder / f"{phase}-{name}"
 
 
-def left(directory: Path, files: EngineDirectory) -> list[str]:
-    """Return the tokens that a dead executor left, so that they can be masked in what its engine printed.
-
-    Executors of earlier versions kept them in the attempt's directory.
-    """
-    folders = (directory / _FOLDER, files.provided / _FOLDER)
-    paths = [path for folder in folders if folder.is_dir() for path in folder.iterdir() if path.is_file()]
+def left(files: EngineDirectory) -> list[str]:
+    """Return the tokens that a dead executor left, so that they can be masked in what its engine printed."""
+    folder = files.provided / _FOLDER
+    paths = [path for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
     return [read_produced(path, _MAX_TOKEN_BYTES).decode(errors="replace") for path in paths if not path.is_symlink()]
 
 

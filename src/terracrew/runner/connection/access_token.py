@@ -33,15 +33,9 @@ class _Answer(msgspec.Struct):
 class _Refusal(msgspec.Struct):
     """An error of RFC 6749, with one of Terracrew's codes beside it."""
 
-    error: str
     error_description: str
-    code: str = ""
+    code: str
 
-
-_WITHOUT_CODE: dict[str, type[TerracrewError]] = {
-    "invalid_client": errors.Unauthenticated,
-    "temporarily_unavailable": errors.RateLimited,
-}
 
 _HOW_TO_REGISTER_AGAIN = (
     "The server accepts none of the worker tokens that this runner has: its token was replaced elsewhere, or this machine was "
@@ -179,7 +173,6 @@ class Tokens:
             return error
         with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
             refusal = msgspec.json.decode(response.data, type=_Refusal)
-            # A server of the previous version sends a code only if its answer is final.
-            if kind := errors.tree().get(refusal.code) or _WITHOUT_CODE.get(refusal.error):
+            if kind := errors.tree().get(refusal.code):
                 return kind(refusal.error_description, **problems.retry_after(response.headers))
         return problems.foreign(response.status, response.headers, f"POST {self._url}")

@@ -96,7 +96,7 @@ class WorkerToken:
             self._write(self._kept)
 
     def declined(self) -> None:
-        """Record that the server does not replace the token: several processes share it, or the server has an earlier version."""
+        """Record that the server does not replace the token: several processes share it."""
         self._keep(msgspec.structs.replace(self._kept, next="", since=time.time()))
 
     def _read(self, configured: str) -> _Kept:

@@ -59,7 +59,7 @@ def available(
     installable: Sequence[str],
     dispatchers: str = "[]",
 ) -> AvailableEngines:
-    """Return the engines that an instance announced. An older runner announces one version of each engine only."""
+    """Return the engines that an instance announced, each with its default version first."""
     found = {name: tuple(dict.fromkeys((version, *versions.get(name, ())))) for name, version in engines.items()}
     return AvailableEngines(tuple(sorted(found.items())), frozenset(installable), dispatchers)
 

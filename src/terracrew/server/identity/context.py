@@ -47,7 +47,6 @@ async def open_identity(
     signing, limits, failures = SigningKeys(db, keys), Limits(), Failures(db)
     await signing.load()
     tokens = AccessTokens(db, signing, limits, failures, url.rstrip("/"), worker_token_seconds)
-    await tokens.bound_worker_tokens()
     own = issuer.rstrip("/") or url.rstrip("/")
     trust = Trust(url.rstrip("/"), own, frozenset(rules.origin(each) for each in private_issuers))
     issuers = Issuers(fetcher or Fetcher(trust.allowed_origins))

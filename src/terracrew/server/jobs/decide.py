@@ -189,14 +189,12 @@ def ends_change(step: StepStatus) -> bool:
     """Return whether this says that the engine has ended its mutating command by itself, or never started it."""
     if step.step not in MUTATING or step.status == "RUNNING":
         return False
-    if step.is_cut_short is None:  # an older executor, which reports only the exit code
-        return step.status == "SKIPPED" or step.exit_code in (0, 1)
     return not step.is_cut_short
 
 
 def leaves_change_open(step: StepStatus) -> bool:
     """Return whether this says that something which the mutating command changed may be in no state, whatever it has left."""
-    return step.step in MUTATING and bool(step.is_cut_short)
+    return step.step in MUTATING and step.is_cut_short
 
 
 def finish(job: Job, attempt: Attempt, result: Result, now: datetime) -> Decision | None:

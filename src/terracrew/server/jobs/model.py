@@ -310,8 +310,7 @@ class Plan(msgspec.Struct, frozen=True):
     doubts: list[AttemptRef] = []
     """The attempts in doubt that its approvers have looked at: the approval does not apply to any other doubt."""
     approvals: list[GivenApproval] = []
-    """Who has approved it. It is decided when there are as many as its module requires; a plan from before there were several
-    approvals has only `decided_by`."""
+    """Who has approved it. It is decided when there are as many as its module requires."""
     why: str = ""
     """Why a person has to look at it."""
     applied_by: int | None = None

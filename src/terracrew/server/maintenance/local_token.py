@@ -36,8 +36,6 @@ async def renew(server: Server) -> bool:
 
     if found and await server.db.read(is_fresh):
         return False
-    # An earlier version left tokens that never expire; they are deleted.
-    await server.db.write(lambda tx: store.delete_endless_token(tx, sha256))
     secret = await make(server)
     durable.write(file, secret.text.encode())
     return True

@@ -54,9 +54,7 @@ SELECT instances.id, instances.runner_id, instances.name FROM batch JOIN runners
 JOIN instances ON instances.runner_id = runners.id AND instances.is_connected WHERE {_TAKES_JOBS}"""
 _WAKEABLE: LiteralString = "SELECT id FROM runners WHERE can_wake AND NOT is_disabled AND NOT is_draining"
 _CAPS: LiteralString = "SELECT organization_id, path, max_running_jobs FROM groups WHERE max_running_jobs IS NOT NULL"
-# A server of an earlier version that has not been stopped yet writes no path.
-_RUNNING: LiteralString = f"""SELECT id, organization_id, coalesce(module_path, '') AS module_path FROM jobs
-WHERE status IN {ACTIVE_STATUSES}"""
+_RUNNING: LiteralString = f"SELECT id, organization_id, module_path FROM jobs WHERE status IN {ACTIVE_STATUSES}"
 
 
 async def changed(db: Database, known: Mapping[str, int]) -> set[str]:

@@ -127,7 +127,7 @@ async def test_a_package_that_the_lock_file_does_not_accept_is_not_used(
     assert os.path.realpath(link_of(executors, "job_2")).startswith(str(tmp_path / "engine-"))
 
 
-async def test_a_package_that_jobs_of_an_earlier_version_put_into_the_cache_is_not_used(
+async def test_a_package_without_a_checksum_in_the_cache_is_not_used(
     executors: ExecutorProcesses, home: Path, tmp_path: Path
 ) -> None:
     shared = executors.cache / "plugins" / FAKE.folder / plugins.platform()

@@ -90,13 +90,8 @@ async def test_use_extends_a_token_of_a_runner_that_has_stopped_to_replace_its_t
         assert abs(left - tokens.WORKER_TOKEN_SECONDS) < 600
 
 
-async def test_tokens_of_an_earlier_version_get_an_end_and_those_of_shared_runners_do_not(
-    server: IdentityServer,
-) -> None:
-    runner, _ = await server.runner(server.organization_id)
+async def test_tokens_of_shared_runners_have_no_end(server: IdentityServer) -> None:
     shared, token = await server.runner(None, "shared")
-    await server.container.identity.tokens.bound_worker_tokens()
-    assert await expires_in(server, runner) is not None
     assert (await server.exchange(shared, token)).status_code == 200
     assert await expires_in(server, shared) is None
 

@@ -47,10 +47,7 @@ def read(api: "Api", job_id: str, *, search: str = "", limit: int = DEFAULT_COUN
 
 def show_if_any(api: "Api", job: dict[str, Any]) -> bool:
     """Show the diff of a job on standard error, before a question about it. Returns False if there is none."""
-    try:
-        found = read(api, job["id"])
-    except NotFound:  # the server is of an earlier version
-        return False
+    found = read(api, job["id"])
     if found["attempt"] != job["kept_plan"]["attempt"]:
         return False  # another plan was made in the meantime; the server refuses a decision about this one
     show(found, job, err=True)

@@ -83,10 +83,7 @@ def show_module(target: Target, path: str) -> output.Result:
 
 
 def _dispatcher(found: dict[str, Any]) -> str:
-    applying = found.get(
-        "applying_dispatcher", found.get("dispatcher") or {}
-    )  # a server of an older version has only its own
-    return ", ".join(dispatcher_words.described(applying, found.get("dispatcher_from")))
+    return ", ".join(dispatcher_words.described(found["applying_dispatcher"], found.get("dispatcher_from")))
 
 
 def _triggers(found: dict[str, Any]) -> str:

@@ -89,7 +89,7 @@ def _admit(provider: Provider, folder: Path, shared: Path) -> None:
     package = folder / "package"
     # It is a link if the operator has a cache or a mirror of directories.
     shutil.copytree(os.path.realpath(found), package)
-    if os.path.lexists(target):  # an earlier version of Terracrew let jobs write here
+    if os.path.lexists(target):  # a package without a checksum is not complete
         target.rename(folder / "replaced")
     package.rename(target)
     draft = folder / "checksum"

@@ -102,15 +102,6 @@ async def extend_worker_token(tx: Tx, token_sha256: str, expires_at: float) -> N
     )
 
 
-async def bound_worker_tokens(tx: Tx, expires_at: float) -> int:
-    """Give an end to the tokens that have none, which an earlier version made. Returns how many there were."""
-    return await tx.run(
-        "UPDATE runners SET worker_token_expires_at = :expires_at WHERE worker_token_sha256 IS NOT NULL"
-        " AND worker_token_expires_at IS NULL AND organization_id IS NOT NULL",
-        expires_at=expires_at,
-    )
-
-
 async def prune_ended_tokens(tx: Tx, before: float, count: int) -> int:
     """Forget the worker tokens that runners replaced before this time."""
     return await tx.run(

@@ -154,10 +154,6 @@ class AccessTokens:
             return False
         return await self._db.write(lambda tx: credential_store.offer_worker_token(tx, sha256, next_sha256))
 
-    async def bound_worker_tokens(self) -> None:
-        """Give an end to tokens of an earlier version, which had none."""
-        await self._db.write(lambda tx: credential_store.bound_worker_tokens(tx, tx.now + self.worker_token_seconds))
-
     def _is_extended(self, runner: Row, now: float) -> bool:
         """Return whether the use of a token moves its end, unless the runner replaces it by itself."""
         if runner["organization_id"] is None:

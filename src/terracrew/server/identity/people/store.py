@@ -273,10 +273,6 @@ async def delete_tokens_of(tx: Tx, user_id: str) -> int:
     return await tx.run("DELETE FROM api_tokens WHERE user_id = :user_id", user_id=user_id)
 
 
-async def delete_endless_token(tx: Tx, token_sha256: str) -> None:
-    await tx.run("DELETE FROM api_tokens WHERE token_sha256 = :sha256 AND expires_at IS NULL", sha256=token_sha256)
-
-
 async def is_local_token(tx: Tx, token_sha256: str, ends_after: float) -> bool:
     row = await tx.one(
         "SELECT t.id FROM api_tokens AS t JOIN users ON users.id = t.user_id WHERE t.token_sha256 = :sha256"
