@@ -9,6 +9,11 @@ from terracrew.server.transport.connections import Connections
 from terracrew.server.transport.http import LimitedConfig
 from terracrew.server.transport.keepalive import HubWebSocket
 
+UPGRADE = (
+    b"GET /runnerhub HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n"
+)
+
 
 class Reading:
     """A transport that takes down when reading stops and begins again."""
@@ -30,13 +35,16 @@ class Reading:
     def is_closing(self) -> bool:
         return False
 
+    def get_extra_info(self, name: str) -> None:
+        del name
+
 
 async def connected(app: Any) -> tuple[HubWebSocket, Reading]:
     config = LimitedConfig(app, Connections(10, 10), ws=HubWebSocket, lifespan="off", log_config=None)
     config.load()
     protocol, reading = HubWebSocket(config, ServerState(), {}), Reading()
-    protocol.take_over(reading, None, None, "http")  # pyright: ignore[reportArgumentType]
-    protocol.begin({"headers": []}, b"/runnerhub", b"HTTP/1.1 101 Switching Protocols\r\n\r\n")  # pyright: ignore[reportArgumentType]
+    protocol.connection_made(reading)  # pyright: ignore[reportArgumentType]
+    protocol.data_received(UPGRADE)
     await asyncio.sleep(0.001)
     return protocol, reading
 

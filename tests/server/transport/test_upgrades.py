@@ -18,7 +18,7 @@ UPGRADE = (
 
 
 class BrokenWebSocket(HubWebSocket):
-    def take_over(self, *arguments: Any, **settings: Any) -> None:
+    def connection_made(self, transport: Any) -> None:
         raise RuntimeError("the handshake failed")
 
 
@@ -49,3 +49,64 @@ async def test_a_handshake_that_fails_gives_its_place_and_its_turn_back(monkeypa
 
 
 async def _answer_nothing(scope: Any, receive: Any, send: Any) -> None: ...
+
+
+async def _talk(app: Any, *frames: bytes, early: asyncio.Event | None = None) -> bytes:
+    """Send a handshake and frames to an application, and return everything that comes back.
+
+    The frames are sent after the answer to the handshake, or as soon as `early` is set.
+    """
+    config = LimitedConfig(app, Connections(10, 10), ws=HubWebSocket, lifespan="off", log_config=None)
+    config.load()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: LimitedHttpProtocol(config, ServerState(), {}), "127.0.0.1", 0)
+    async with server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(UPGRADE)
+        found = b""
+        async with asyncio.timeout(10):
+            if early is None:
+                found = await reader.readuntil(b"\r\n\r\n")
+            else:
+                await early.wait()
+            writer.write(b"".join(frames))
+            found += await reader.read()
+        writer.close()
+    return found
+
+
+async def test_frames_are_exchanged_after_a_handshake() -> None:
+    async def echo(scope: Any, receive: Any, send: Any) -> None:
+        assert scope["path"] == "/runnerhub"
+        assert (b"host", b"localhost") in scope["headers"]
+        assert (await receive())["type"] == "websocket.connect"
+        await send({"type": "websocket.accept", "subprotocol": None, "headers": []})
+        got = await receive()
+        await send({"type": "websocket.send", "text": got["text"], "bytes": None})
+
+    found = await _talk(echo, b"\x81\x82\0\0\0\0hi")
+    assert found.startswith(b"HTTP/1.1 101 ")
+    assert found.endswith(b"\x81\x02hi")
+
+
+async def test_the_application_may_refuse_a_handshake() -> None:
+    async def refuse(scope: Any, receive: Any, send: Any) -> None:
+        del scope
+        await receive()
+        await send({"type": "websocket.close", "code": 1000})
+
+    assert (await _talk(refuse)).startswith(b"HTTP/1.1 403 ")
+
+
+async def test_a_client_that_speaks_before_the_answer_is_disconnected() -> None:
+    asked, told = asyncio.Event(), list[str]()
+
+    async def wait(scope: Any, receive: Any, send: Any) -> None:
+        del scope, send
+        told.append((await receive())["type"])
+        asked.set()
+        told.append((await receive())["type"])
+
+    found = await _talk(wait, b"\x81\x82\0\0\0\0hi", early=asked)
+    assert b" 101 " not in found
+    assert told == ["websocket.connect", "websocket.disconnect"]

@@ -14,8 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from terracrew.logging import get_logger
-from terracrew.server.transport import refusals, upgrades
-from terracrew.server.transport.answers import AnswerTransport
+from terracrew.server.transport import refusals
 from terracrew.server.transport.connections import Connections
 from terracrew.server.transport.handshakes import Handshakes
 from terracrew.server.transport.keepalive import HubWebSocket
@@ -133,7 +132,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._handshakes.end_turn(self)
             return
         try:
-            self._become_websocket()
+            super().handle_websocket_upgrade()
         except Exception:
             # The connection still belongs to this protocol, so `connection_lost` releases its place.
             self._handshakes.end_turn(self)
@@ -148,18 +147,6 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             # It was not a handshake (for example a POST, or a line of 10 kB). Uvicorn would leave the connection open without an answer.
             self.transport.write(_NO_HANDSHAKE)
             self.transport.close()
-
-    def _become_websocket(self) -> None:
-        scope = self.scope
-        answer = upgrades.answer_to(scope["method"], scope["http_version"], self.url, self.headers)
-        if answer is None:
-            super().handle_websocket_upgrade()
-            return
-        self.connections.discard(self)
-        websocket = cast("type[HubWebSocket]", self.ws_protocol_class)(self.config, self.server_state, self.app_state)
-        websocket.take_over(self.transport, self.server, self.client, self.scheme)
-        websocket.begin(scope, self.url, answer)
-        self.transport.set_protocol(websocket)
 
     def _release(self) -> None:
         if self._key is not None:
@@ -222,10 +209,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             raise ValueError(self._refusal[2])
         self._bytes_since_progress = 0
         self._has_begun = False
-        before = self.cycle
         super().on_headers_complete()
-        if self.cycle is not before and self.cycle.scope["method"] != "HEAD":
-            self.cycle.transport = cast("asyncio.Transport", AnswerTransport(self.transport, self.loop))
         self._enter(Phase.BODY)
 
     def on_body(self, body: bytes) -> None:

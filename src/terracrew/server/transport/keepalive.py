@@ -1,13 +1,12 @@
 """The WebSockets of the hub. They send pings only on request, and report each answer or its absence to the application."""
 
-from asyncio import Transport
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
-from uvicorn._types import HTTPScope
-from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
+from websockets.http11 import Request
 from websockets.protocol import State
 
 KEEP_ALIVE = "websocket.keep_alive"
@@ -46,48 +45,14 @@ class HubWebSocket(WebSocketsSansIOProtocol):
         super().__init__(*arguments, **settings)
         self.close_timeout = CLOSE_SECONDS
         self._bytes_after_close = 0
-        self._answer: bytes | None = None
 
-    def take_over(
-        self,
-        transport: Transport,
-        server: tuple[str, int | None] | None,
-        client: tuple[str, int] | None,
-        scheme: str | None,
-    ) -> None:
-        """Do what `connection_made` does, with the addresses that the HTTP connection has read already."""
-        self.connections.add(self)
-        self.transport = transport
-        self.server, self.client = server, client
-        self.scheme = "wss" if scheme == "https" else "ws"
-
-    def begin(self, request: HTTPScope, path: bytes, answer: bytes) -> None:
-        """Let the application decide about an ordinary handshake. `answer` is sent if it accepts the connection."""
-        self._answer = answer
-        self.handshake_initiated = True
-        self.scope = {
-            "type": "websocket",
-            "asgi": {"version": "3.0", "spec_version": "2.4"},
-            "http_version": "1.1",
-            "scheme": self.scheme,
-            "server": self.server,
-            "client": self.client,
-            "root_path": self.root_path,
-            "path": self.root_path + path.decode("ascii"),
-            "raw_path": self.root_path.encode("ascii") + path,
-            "query_string": b"",
-            "headers": request["headers"],
-            "subprotocols": [],
-            "state": self.app_state.copy(),
-            "extensions": {"websocket.http.response": {}, _SEND_NOW: {"function": self._send_now}},
-        }
-        self.queue.put_nowait({"type": "websocket.connect"})
-        task = self.loop.create_task(self.run_asgi())
-        task.add_done_callback(self.on_task_complete)
-        self.tasks.add(task)
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if self.response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
+            self.scope["extensions"] = {**(self.scope["extensions"] or {}), _SEND_NOW: {"function": self._send_now}}
 
     def data_received(self, data: bytes) -> None:
-        if self._answer is not None:
+        if self.handshake_initiated and not self.handshake_complete:
             self.transport.close()  # a client says nothing before its handshake is answered (RFC 6455)
             return
         if self.close_sent:
@@ -123,9 +88,6 @@ class HubWebSocket(WebSocketsSansIOProtocol):
         if message["type"] == END_TURN:
             self._end_turn()
             return
-        if message["type"] == "websocket.accept" and self._answer is not None:
-            self._accept(self._answer)
-            return
         await super().send(message)
         if message["type"] == "websocket.close":
             self._end_turn()
@@ -142,17 +104,6 @@ class HubWebSocket(WebSocketsSansIOProtocol):
         self.conn.send_text(text)
         self.transport.write(b"".join(self.conn.data_to_send()))
         return True
-
-    def _accept(self, answer: bytes) -> None:
-        if self.disconnected:
-            raise ClientDisconnected
-        self._answer = None
-        if not self.transport.is_closing():
-            self.handshake_complete = True
-            self.conn.state = State.OPEN
-            self.conn.parser = self.conn.parse()  # which parses frames from now on, and not a request
-            next(self.conn.parser)
-            self.transport.write(answer)
 
     def _end_turn(self) -> None:
         if self.on_turn_end is not None:
