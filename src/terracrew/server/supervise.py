@@ -50,7 +50,7 @@ async def supervise(
                 await ready()
         except Exception:
             log.exception("loop failed", loop=name)
-            loop_failures.add(1, name)
+            loop_failures.labels(name).inc()
         if until is not None and until.is_set():
             return
         if asyncio.get_running_loop().time() - started > 60:
@@ -96,7 +96,7 @@ class FailedRows:
                     reason=str(error),
                     exc_info=surprise,
                 )
-                loop_failures.add(1, self._loop)
+                loop_failures.labels(self._loop).inc()
             delay = min(self._failed.get(key, (0.0, FIRST_RETRY_SECONDS))[1], MAX_RETRY_SECONDS)
             self._failed[key] = self._clock() + delay, delay * 2
         else:

@@ -8,6 +8,7 @@ from terracrew.server.jobs import metrics
 from terracrew.testing.deliveries import fact
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
+from tests.server.metrics.counted import counted
 from tests.server.simulated_runner import SimulatedRunner
 
 pytestmark = pytest.mark.feature("J3.warm")
@@ -41,7 +42,7 @@ async def test_a_key_that_was_used_for_a_job_in_a_warm_workspace_is_not_used_for
 
 
 async def test_a_step_says_from_which_job_it_was_kept(runner: SimulatedRunner) -> None:
-    before = counted("kept"), counted("run")
+    before = counted(metrics.inits, how="kept"), counted(metrics.inits, how="run")
     attempt = await runner.run()
     await attempt.deliver(fact(StepStatus(Step.INIT, "SKIPPED", kept_from=12)), fact(StepStatus(Step.PLAN, "RUNNING")))
     job = f"/api/v1/jobs/{attempt.ref.job_id}"
@@ -56,7 +57,7 @@ async def test_a_step_says_from_which_job_it_was_kept(runner: SimulatedRunner) -
     found = {each["name"]: each for each in (await runner.app.admin.get(job)).json()["steps"]}
     assert (found["init"]["status"], found["init"]["kept_from"]) == ("SUCCEEDED", None)
     assert "kept from job" not in await someone.see(f"/dashboard/jobs/{attempt.ref.job_id}")
-    assert (counted("kept"), counted("run")) == (before[0] + 1, before[1] + 1)
+    assert (counted(metrics.inits, how="kept"), counted(metrics.inits, how="run")) == (before[0] + 1, before[1] + 1)
 
 
 async def test_a_validation_that_the_plan_made_is_shown_on_the_page(runner: SimulatedRunner) -> None:
@@ -82,7 +83,3 @@ async def test_the_pages_of_a_module_ask_for_a_fresh_workspace(application: Appl
     assert "runs in every job" in await someone.see(module)
     assert (await someone.submit(f"{module}/settings/engine")).status_code == 303
     assert (await admin.get("/api/v1/modules/app")).json()["is_fresh"] is False
-
-
-def counted(how: str) -> float:
-    return metrics.inits.values.get((how,), 0.0)

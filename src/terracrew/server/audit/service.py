@@ -78,7 +78,7 @@ async def record_all(tx: Tx, changes: Sequence[Change]) -> None:
 
 def _count(actions: Sequence[str]) -> None:
     for action in actions:
-        counts.changes.add(1, action)
+        counts.changes.labels(action).inc()
 
 
 async def _paths(tx: Tx, changes: Sequence[Change]) -> list[str | None]:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from terracrew.server.metrics.instruments import Counter, Histogram
+from prometheus_client import Counter, Histogram
 
 COMMIT_BOUNDS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -16,13 +16,17 @@ class Health:
         self.commits = Histogram(
             "terracrew_database_commit_seconds",
             "Time from the start of a write transaction to its commit",
-            COMMIT_BOUNDS_SECONDS,
+            buckets=COMMIT_BOUNDS_SECONDS,
+            registry=None,
         )
         self.errors = Counter(
-            "terracrew_database_errors", "Transactions that failed because of the database itself", ("kind",)
+            "terracrew_database_errors",
+            "Transactions that failed because of the database itself",
+            ("kind",),
+            registry=None,
         )
         for kind in ("away", "busy", "storage", "deadlock"):
-            self.errors.add(0, kind)
+            self.errors.labels(kind)
         self._refused_at = float("-inf")
         self._refusal = ""
 
@@ -32,7 +36,7 @@ class Health:
 
     def refused(self, kind: str, reason: str) -> None:
         """Record that a write failed for a reason other than its content."""
-        self.errors.add(1, kind)
+        self.errors.labels(kind).inc()
         if kind == "storage":
             self._refused_at, self._refusal = time.monotonic(), reason
 

@@ -202,7 +202,7 @@ class AttemptRun:
         await store.fail_running_steps(tx, after.id, after.attempt, after.error or "it did not say how it ended")
         await store.save(tx, before, after)
         await self._handler.on_end(tx, after, facts)
-        tx.on_commit(lambda: metrics.ended.add(1, after.type.value, after.status.value))
+        tx.on_commit(lambda: metrics.ended.labels(after.type.value, after.status.value).inc())
 
     async def _lose(self, tx: Tx, reason: str) -> None:
         before = await store.hold(tx, self.job.id)
@@ -221,7 +221,7 @@ async def lost(tx: Tx, before: FleetJob, after: FleetJob, handler: FleetHandler 
     await store.add_note(tx, before, f"Attempt {before.attempt} has ended: {after.losses[-1]}.")
     await store.fail_running_steps(tx, before.id, before.attempt, after.losses[-1])
     await store.save(tx, before, after)
-    tx.on_commit(lambda: metrics.lost.add(1, after.type.value))
+    tx.on_commit(lambda: metrics.lost.labels(after.type.value).inc())
     if after.is_terminal and handler is not None:
         await handler.on_end(tx, after, {})
 

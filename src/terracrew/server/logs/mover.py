@@ -125,8 +125,8 @@ class Mover:
         if not await self._db.write(switch):
             await self._objects.delete(name)
             return False
-        counts.moved_logs.add(1)
-        counts.moved_bytes.add(writer.stored_bytes)
+        counts.moved_logs.inc()
+        counts.moved_bytes.inc(writer.stored_bytes)
         return True
 
 

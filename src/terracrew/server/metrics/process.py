@@ -3,19 +3,29 @@
 import asyncio
 import time
 
-from terracrew.server.metrics.instruments import Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 
 LAG_PERIOD_SECONDS = 1.0
 _LAG_BOUNDS_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
+disable_created_metrics()  # one more series for each counter, which says when the process started
+registry = CollectorRegistry()
+"""What this process counts, in every module that counts something."""
 loop_lag = Histogram(
-    "terracrew_event_loop_lag_seconds", "How much later than asked the event loop woke a task up", _LAG_BOUNDS_SECONDS
+    "terracrew_event_loop_lag_seconds",
+    "How much later than asked the event loop woke a task up",
+    buckets=_LAG_BOUNDS_SECONDS,
+    registry=registry,
 )
 loop_failures = Counter(
-    "terracrew_loop_failures", "Background loops that ended with an error and were started again", ("loop",)
+    "terracrew_loop_failures",
+    "Background loops that ended with an error and were started again",
+    ("loop",),
+    registry=registry,
 )
-changes = Counter("terracrew_audited_changes", "Changes in the audit log, by what was done", ("action",))
-ALL = (loop_lag, loop_failures, changes)
+changes = Counter(
+    "terracrew_audited_changes", "Changes in the audit log, by what was done", ("action",), registry=registry
+)
 
 # These counters exist before the first event, because an alert on a rate needs a value to start from.
 for _action in (
@@ -27,11 +37,11 @@ for _action in (
     "user.create",
     "user.link",
 ):
-    changes.add(0, _action)
+    changes.labels(_action)
 
 
 async def watch_loop_lag() -> None:
     while True:
         asked = time.monotonic()
         await asyncio.sleep(LAG_PERIOD_SECONDS)
-        loop_lag.observe(time.monotonic() - asked - LAG_PERIOD_SECONDS)
+        loop_lag.observe(max(0.0, time.monotonic() - asked - LAG_PERIOD_SECONDS))

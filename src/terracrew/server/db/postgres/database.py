@@ -145,7 +145,7 @@ class PostgresDatabase:
                 if not error.details.get("rolled_back"):
                     self.health.refused(self._kind_of(error), error.message)
                     raise
-                self.health.errors.add(1, "deadlock")
+                self.health.errors.labels("deadlock").inc()
                 await asyncio.sleep(backoff.below(0.02 * 2**retry))
         return await self._write_once(work)
 

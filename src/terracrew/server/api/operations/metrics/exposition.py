@@ -3,22 +3,19 @@
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from terracrew import __version__
 from terracrew.server.api.operations.metrics.gauges import Figures, Gauges
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.fleet_jobs import metrics as fleet_metrics
 from terracrew.server.http.counts import Counts
-from terracrew.server.jobs import metrics as job_metrics
-from terracrew.server.logs import metrics as log_metrics
 from terracrew.server.metrics import process
-from terracrew.server.metrics.instruments import Counter, Histogram
 from terracrew.server.objects import Objects
-
-if TYPE_CHECKING:
-    from prometheus_client import Metric
 
 
 @dataclass(frozen=True)
@@ -34,9 +31,6 @@ class Measured:
 
 async def render(measured: Measured) -> tuple[bytes, str]:
     """Return the text, and its media type."""
-    from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-    from prometheus_client.exposition import CONTENT_TYPE_LATEST
-
     figures = await measured.gauges.current()
     families = [*_own(measured), *(_shared(figures) if figures else ())]
 
@@ -51,26 +45,20 @@ async def render(measured: Measured) -> tuple[bytes, str]:
     return generate_latest(registry), kind
 
 
-def _own(measured: Measured) -> "Iterator[Metric]":
+def _own(measured: Measured) -> Iterator[Metric]:
     """Return what this process measures: the whole is the sum over all servers."""
-    requests = Counter("terracrew_requests", "Answered HTTP requests", ("method", "status"))
-    for (method, status), count in measured.counts.answers.items():
-        requests.add(count, method, str(status))
-    stored = Counter("terracrew_object_store_errors", "Requests that the object store did not fulfil", ("kind",))
-    for kind in ("storage", "read"):
-        stored.add(measured.objects.health.errors[kind], kind)
+    yield _counter(
+        "terracrew_requests",
+        "Answered HTTP requests",
+        {(method, str(status)): count for (method, status), count in measured.counts.answers.items()},
+        "method",
+        "status",
+    )
+    errors = {(kind,): measured.objects.health.errors[kind] for kind in ("storage", "read")}
+    yield _counter("terracrew_object_store_errors", "Requests that the object store did not fulfil", errors, "kind")
+    yield from process.registry.collect()
     health = measured.db.health
-    for instrument in (
-        requests,
-        stored,
-        *job_metrics.ALL,
-        *fleet_metrics.ALL,
-        *process.ALL,
-        *log_metrics.ALL,
-        health.commits,
-        health.errors,
-    ):
-        yield _histogram(instrument) if isinstance(instrument, Histogram) else _counter(instrument)
+    yield from (*health.commits.collect(), *health.errors.collect())
     yield _gauge(
         "terracrew_info",
         "The version and the database of this server",
@@ -91,7 +79,7 @@ def _own(measured: Measured) -> "Iterator[Metric]":
     yield _gauge("terracrew_connections", "Processes that are connected to this server", connections, "kind")
 
 
-def _shared(figures: Figures) -> "Iterator[Metric]":
+def _shared(figures: Figures) -> Iterator[Metric]:
     """Return what is true of the whole database, and reported by every server."""
     found, fleet = figures.backlog, figures.fleet
     yield _gauge("terracrew_jobs", "Jobs that have not ended", _by(found.jobs), "status")
@@ -155,30 +143,17 @@ def _shared(figures: Figures) -> "Iterator[Metric]":
 
 def _gauge(
     name: str, help_text: str, values: float | dict[tuple[str, ...], int] | dict[tuple[str, ...], float], *labels: str
-) -> "Metric":
-    from prometheus_client.core import GaugeMetricFamily
-
+) -> Metric:
     family = GaugeMetricFamily(name, help_text, labels=labels)
     for key, value in values.items() if isinstance(values, dict) else [((), values)]:
         family.add_metric(key, value)
     return family
 
 
-def _counter(counter: Counter) -> "Metric":
-    from prometheus_client.core import CounterMetricFamily
-
-    family = CounterMetricFamily(counter.name, counter.help_text, labels=counter.labels)
-    for key, value in counter.values.items():
+def _counter(name: str, help_text: str, values: dict[tuple[str, ...], int], *labels: str) -> Metric:
+    family = CounterMetricFamily(name, help_text, labels=labels)
+    for key, value in values.items():
         family.add_metric(key, value)
-    return family
-
-
-def _histogram(histogram: Histogram) -> "Metric":
-    from prometheus_client.core import HistogramMetricFamily
-
-    family = HistogramMetricFamily(histogram.name, histogram.help_text, labels=histogram.labels)
-    for key, buckets, total in histogram.rows():
-        family.add_metric(key, buckets, total)
     return family
 
 

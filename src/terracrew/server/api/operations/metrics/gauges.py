@@ -99,7 +99,7 @@ def _note_failure(reading: "asyncio.Task[None]") -> None:
     error = None if reading.cancelled() else reading.exception()
     if error is not None:
         log.error("the figures of the database cannot be read", exc_info=error)
-        loop_failures.add(1, "gauges")
+        loop_failures.labels("gauges").inc()
 
 
 async def _fleet(tx: Tx) -> Fleet:
