@@ -49,7 +49,7 @@ class HubWebSocket(WebSocketsSansIOProtocol):
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
         if self.response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
-            self.scope["extensions"] = {**(self.scope["extensions"] or {}), _SEND_NOW: {"function": self._send_now}}
+            self.scope["extensions"] = {**(self.scope.get("extensions") or {}), _SEND_NOW: {"function": self._send_now}}
 
     def data_received(self, data: bytes) -> None:
         if self.handshake_initiated and not self.handshake_complete:
