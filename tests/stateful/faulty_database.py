@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, LiteralString, TypeAlias, TypeVar
 
@@ -145,9 +145,6 @@ class Uncertain:
 
     async def each(self, sql: LiteralString, columns: Columns, rows: Sequence[Sequence[Param]]) -> list[Row]:
         return await self._tx.each(sql, columns, rows)
-
-    async def together(self, first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B]) -> tuple[A, B]:
-        return await self._tx.together(first, second)
 
     def wake(self, topic: Topic, key: str = "") -> None:
         self._tx.wake(topic, key)

@@ -13,7 +13,7 @@ What a unit of work must know of the two:
 - every name of a parameter has one type, and an optional filter says so: `CAST(:x AS text) IS NULL OR …`.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, LiteralString, Protocol, TypeAlias, TypeVar
 
@@ -24,8 +24,6 @@ Row: TypeAlias = Mapping[str, Any]
 Param: TypeAlias = str | int | float | bool | bytes | None
 Columns: TypeAlias = Mapping[str, LiteralString]
 T = TypeVar("T")
-A = TypeVar("A")
-B = TypeVar("B")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 MAX_GROUP_ITEMS = 1_000
@@ -55,14 +53,6 @@ class Tx(Protocol):
         the rows by `unnest`. SQLite gets those of a read, or of an `UPDATE … FROM batch` that returns nothing, as JSON, if no
         column is double precision or bytea. In other cases it changes one row after the other. No two rows may depend on each
         other's effect; hand them in in the order of their ids, to stay clear of deadlocks.
-        """
-        ...
-
-    async def together(self, first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B]) -> tuple[A, B]:
-        """Run two parts of a unit of work that do not depend on each other.
-
-        PostgreSQL is sent in one round trip what both ask at the same time, as one statement. Neither part sees what the other
-        one changes meanwhile, and no row may be changed by both. An error ends both parts, so neither must catch one.
         """
         ...
 

@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from typing import Any, cast
+from typing import Any
 
 import asyncpg
 import pytest
@@ -180,33 +180,3 @@ asyncio.run(open_database("postgresql://127.0.0.1/x"))
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
     assert "Invalid: PostgreSQL needs its driver: pip install 'terracrew[postgres]'" in ran.stderr
-
-
-async def test_what_two_parts_ask_at_the_same_time_is_sent_at_once(postgres: Database) -> None:
-    async def label(tx: Tx, name: str) -> str:
-        row = await tx.one("SELECT :name || id AS label FROM things WHERE id = :name", name=name)
-        return "" if row is None else row["label"]
-
-    async def work(tx: Tx) -> object:
-        sent = _Recording(cast("Any", tx)._connection)
-        cast("Any", tx)._connection = sent
-        return await tx.together(label(tx, "a"), label(tx, "b")), len(sent.queries)
-
-    assert await postgres.write(work) == (("aa", "bb"), 1)
-
-
-class _Recording:
-    """A connection that keeps what is sent."""
-
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-        self.queries: list[str] = []
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._connection, name)
-
-        def call(query: str, *args: object) -> Any:
-            self.queries.append(query)
-            return method(query, *args)
-
-        return call

@@ -1,15 +1,14 @@
 """A transaction on PostgreSQL, and the translation of its driver's errors."""
 
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from types import coroutine
-from typing import Any, Literal, LiteralString, NamedTuple, Protocol, cast
+from typing import Any, LiteralString, Protocol, cast
 
 import asyncpg
 
 from terracrew.errors import Invalid, TerracrewError, Unavailable
 from terracrew.server.db import violations
-from terracrew.server.db.seam import A, B, Columns, Param, Row
+from terracrew.server.db.seam import Columns, Param, Row
 from terracrew.server.db.statements import sql as texts
 from terracrew.server.db.topics import Topic
 from terracrew.server.db.wakeups import Wake
@@ -36,20 +35,6 @@ class Connection(Protocol):
     def terminate(self) -> None: ...
 
 
-class AskedStatement(NamedTuple):
-    """A statement that a unit of work waits for."""
-
-    text: LiteralString
-    values: Sequence[object]
-    wants: Literal["rows", "row", "count"] = "rows"
-
-
-@coroutine
-def _handed_over(statement: AskedStatement) -> Generator[AskedStatement, Any, Any]:
-    """Let `together` answer."""
-    return (yield statement)
-
-
 class PostgresTx:
     """The transaction as a unit of work sees it."""
 
@@ -60,8 +45,6 @@ class PostgresTx:
         self.actions: list[Callable[[], None]] = []
         self.failure_actions: list[Callable[[], None]] = []
         self.failure: Exception | None = None
-        self._is_gathering = False
-        """Whether a part of the unit of work hands over what it asks, instead of waiting for the answer itself."""
 
     @property
     def now(self) -> float:
@@ -69,33 +52,23 @@ class PostgresTx:
 
     async def all(self, sql: LiteralString, /, **params: Param) -> list[Row]:
         text, names = texts.numbered(sql)
-        return await self._ask(AskedStatement(text, texts.values(names, params)))
+        return await self._rows(text, texts.values(names, params))
 
     async def one(self, sql: LiteralString, /, **params: Param) -> Row | None:
         text, names = texts.numbered(sql)
-        return await self._ask(AskedStatement(text, texts.values(names, params), "row"))
+        with self._failing():
+            row = await self._connection.fetchrow(text, *texts.values(names, params))
+        return None if row is None else dict(row)
 
     async def run(self, sql: LiteralString, /, **params: Param) -> int:
         text, names = texts.numbered(sql)
-        return await self._ask(AskedStatement(text, texts.values(names, params), "count"))
+        with self._failing():
+            count = (await self._connection.execute(text, *texts.values(names, params))).rpartition(" ")[2]
+        return int(count) if count.isdecimal() else 0
 
     async def each(self, sql: LiteralString, columns: Columns, rows: Sequence[Sequence[Param]]) -> list[Row]:
         text = texts.batch_from_arrays(sql, tuple(columns.items()))
-        return await self._ask(AskedStatement(text, [*map(list, zip(*rows, strict=True))])) if rows else []
-
-    async def together(self, first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B]) -> tuple[A, B]:
-        parts, results = (first, second), dict[int, Any]()
-        answers: dict[int, Any] = {0: None, 1: None}
-        try:
-            if self._is_gathering:  # this is a part itself, and what it asks is sent with what the other part asks
-                return await first, await second
-            while answers:
-                asked = self._continue(parts, answers, results)
-                answers = dict(zip(asked, await self._answer_all(list(asked.values())), strict=True))
-        finally:
-            for part in parts:
-                part.close()
-        return results[0], results[1]
+        return await self._rows(text, [*map(list, zip(*rows, strict=True))]) if rows else []
 
     def wake(self, topic: Topic, key: str = "") -> None:
         self.wakes.append((topic, key))
@@ -106,51 +79,9 @@ class PostgresTx:
     def on_failure(self, action: Callable[[], None]) -> None:
         self.failure_actions.append(action)
 
-    def _continue(
-        self, parts: Sequence[Coroutine[Any, Any, Any]], answers: dict[int, Any], results: dict[int, Any]
-    ) -> dict[int, AskedStatement]:
-        """Give each part its answer. Returns what they ask next, and adds the results of those that have ended."""
-        asked: dict[int, AskedStatement] = {}
-        self._is_gathering = True
-        try:
-            for place, answer in answers.items():
-                try:
-                    asked[place] = parts[place].send(answer)
-                except StopIteration as end:
-                    results[place] = end.value
-        finally:
-            self._is_gathering = False
-        return asked
-
-    async def _ask(self, statement: AskedStatement) -> Any:
-        return await (_handed_over(statement) if self._is_gathering else self._answer(statement))
-
-    async def _answer_all(self, statements: Sequence[AskedStatement]) -> list[Any]:
-        if len(statements) < 2 or any(each.wants == "count" for each in statements):
-            return [await self._answer(each) for each in statements]
-        first, second = statements
-        combined = texts.combined(first.text, second.text, len(first.values))
+    async def _rows(self, text: LiteralString, values: Sequence[object]) -> list[Row]:
         with self._failing():
-            rows = await self._connection.fetch(combined.text, *first.values, *second.values)
-        found = dict(zip(combined.returning, _apart(rows, len(combined.returning)), strict=True))
-        answers = found.get(0, []), found.get(1, [])
-        return [
-            answer if each.wants == "rows" else next(iter(answer), None)
-            for each, answer in zip(statements, answers, strict=True)
-        ]
-
-    async def _answer(self, statement: AskedStatement) -> Any:
-        connection, text, values = self._connection, statement.text, statement.values
-        with self._failing():
-            match statement.wants:
-                case "rows":
-                    return [dict(row) for row in await connection.fetch(text, *values)]
-                case "row":
-                    row = await connection.fetchrow(text, *values)
-                    return None if row is None else dict(row)
-                case "count":
-                    count = (await connection.execute(text, *values)).rpartition(" ")[2]
-                    return int(count) if count.isdecimal() else 0
+            return [dict(row) for row in await self._connection.fetch(text, *values)]
 
     @contextmanager
     def _failing(self) -> Generator[None]:
@@ -160,20 +91,6 @@ class PostgresTx:
         except Exception as error:
             self.failure = self.failure or error
             raise
-
-
-def _apart(rows: Sequence[Any], count: int) -> list[list[Row]]:
-    """Return the rows of each of the combined statements that return rows."""
-    found: list[list[Row]] = [[] for _ in range(count)]
-    if not rows:
-        return found
-    names: list[str] = list(rows[0].keys())
-    begins = [place for place, name in enumerate(names) if name == texts.ROW_NUMBER]
-    for own, begin, end in zip(found, begins, [*begins[1:], len(names)], strict=True):
-        columns = names[begin + 1 : end]
-        numbered = sorted((row[begin], row) for row in rows if row[begin] is not None)
-        own += (dict(zip(columns, row[begin + 1 : end], strict=True)) for _, row in numbered)
-    return found
 
 
 def is_away(error: BaseException) -> bool:

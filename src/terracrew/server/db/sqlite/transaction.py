@@ -3,13 +3,13 @@
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, LiteralString, TypeVar
 
 from terracrew.errors import Invalid, Unavailable
 from terracrew.server.db import violations
-from terracrew.server.db.seam import A, B, Columns, Param, Row, Work
+from terracrew.server.db.seam import Columns, Param, Row, Work
 from terracrew.server.db.statements import sql as texts
 from terracrew.server.db.topics import Topic
 from terracrew.server.db.wakeups import Wake
@@ -112,12 +112,6 @@ class SqliteTx:
             return _rows(cursor) + [row for values in rows[1:] for row in _rows(self._connection.execute(text, values))]
         except Exception as error:
             raise self._failed(error) from error
-
-    async def together(self, first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B]) -> tuple[A, B]:
-        try:
-            return await first, await second
-        finally:
-            second.close()  # it was not started if the first one failed
 
     def wake(self, topic: Topic, key: str = "") -> None:
         self.wakes.append((topic, key))

@@ -16,7 +16,6 @@ _WRITE = re.compile(rf"{_OPAQUE}|(?P<write>\b(?:INSERT|UPDATE|DELETE)\b)", re.DO
 _UPDATE_FROM_BATCH = re.compile(r"\s*UPDATE\b.*\bFROM\s+batch\b", re.DOTALL | re.IGNORECASE)
 _WITH = re.compile(r"\s*WITH\s+(RECURSIVE\s+)?", re.IGNORECASE)
 _RETURNING = re.compile(rf"{_OPAQUE}|(?P<returning>\bRETURNING\b)", re.DOTALL | re.IGNORECASE)
-_NUMBERED = re.compile(rf"{_OPAQUE}|\$(?P<number>\d+)", re.DOTALL)
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
 
 
@@ -35,48 +34,6 @@ def numbered(sql: LiteralString) -> Numbered:
         return match[0] if name is None else f"${places.setdefault(name[1:], len(places) + 1)}"
 
     return Numbered(_literal(_NAMED.sub(replace, sql)), tuple(places))
-
-
-class Combined(NamedTuple):
-    text: LiteralString
-    returning: tuple[int, ...]
-    """The places of the statements that return rows."""
-
-
-ROW_NUMBER = "row_number_of_statement"
-
-
-@cache
-def combined(first: LiteralString, second: LiteralString, first_count: int) -> Combined:
-    """Return one statement for PostgreSQL that runs two, of which the first has `first_count` parameters.
-
-    A row of the result has the columns of one row of each statement that returns rows, side by side. Before the columns of each
-    statement comes the number of its row, which is NULL if the statement has fewer rows than the other one.
-    """
-    texts = (first, _renumbered(second, first_count))
-    relations = ", ".join(
-        f"s{place} AS ({text}\n)" for place, text in enumerate(texts)
-    )  # a text may end with a comment
-    returning = tuple(place for place, text in enumerate(texts) if _returns_rows(text))
-    rows = " FULL JOIN ".join(
-        f"(SELECT row_number() OVER () AS {ROW_NUMBER}, * FROM s{place}) AS r{place}" for place in returning
-    )
-    numbers = f" ON r0.{ROW_NUMBER} = r1.{ROW_NUMBER}" if len(returning) == 2 else ""
-    read = f"SELECT * FROM {rows}{numbers}" if returning else "SELECT 1 WHERE false"
-    return Combined(_literal(f"WITH {relations} {read}"), returning)
-
-
-def _returns_rows(sql: LiteralString) -> bool:
-    return is_read(for_sqlite(sql)) or any(match["returning"] for match in _RETURNING.finditer(sql))
-
-
-def _renumbered(text: LiteralString, offset: int) -> LiteralString:
-    """Return a statement whose parameters come after `offset` others."""
-
-    def replace(match: re.Match[str]) -> str:
-        return match[0] if match["number"] is None else f"${int(match['number']) + offset}"
-
-    return _literal(_NUMBERED.sub(replace, text))
 
 
 @cache
