@@ -27,6 +27,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
     with running() as found:
         monkeypatch.setenv("TERRACREW_URL", found.url)
         monkeypatch.setenv("TERRACREW_TOKEN", "tcu_secret")
+        found.on("GET /api/v1/jobs/job_1/diff?limit=100", {"attempt": None, "items": [], "next": None})
         yield found
 
 

@@ -120,7 +120,7 @@ def test_a_module_asks_for_a_dispatcher_with_an_image_and_resources(
     terracrew: Terracrew, server: ScriptedServer
 ) -> None:
     dispatcher = {"name": "kubernetes", "image": "team/a:1", "memory_mb": 2048, "cpu": 1.5}
-    server.on("GET /api/v1/modules/vpc", MODULE | {"dispatcher": dispatcher})
+    server.on("GET /api/v1/modules/vpc", MODULE | {"dispatcher": dispatcher, "applying_dispatcher": dispatcher})
     server.on("PATCH /api/v1/modules/vpc", MODULE)
     options = ["--executor-image", "team/a:1", "--executor-memory", "2GB", "--executor-cpu", "1.5"]
     terracrew("module", "update", "vpc", "--dispatcher", "kubernetes", *options, "--executor-service-account", "none")

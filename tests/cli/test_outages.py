@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from terracrew.cli.commands import group_runs
-from terracrew.cli.commands.runner import remaining
+from terracrew.cli.commands.runner import consequences
 from terracrew.cli.commands.server import rekey, storage
-from terracrew.cli.connection import outages
+from terracrew.cli.connection import deadline
 from terracrew.client import http
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import Asked, ScriptedServer
@@ -47,7 +47,7 @@ PREVIEW: dict[str, Any] = {
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
         (group_runs, "POLL_SECONDS"),
-        (remaining, "POLL_SECONDS"),
+        (consequences, "POLL_SECONDS"),
         (rekey, "_POLL_SECONDS"),
         (storage, "_POLL_SECONDS"),
         (http, "_FIRST_DELAY_SECONDS"),
@@ -105,4 +105,4 @@ def test_events_say_that_the_server_is_away(
     assert terracrew.out == "jobs  job_1\n"
     assert "waiting: the server starts" in terracrew.err
     assert "the token was revoked" in terracrew.err
-    assert outages.MAX_OUTAGE_SECONDS == 300
+    assert deadline.MAX_OUTAGE_SECONDS == 300

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from terracrew.cli.commands.runner import remaining
+from terracrew.cli.commands.runner import consequences
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import Asked, ScriptedServer
 
@@ -61,7 +61,7 @@ REGISTERED: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remaining, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(consequences, "POLL_SECONDS", 0.01)
 
 
 def answers(server: ScriptedServer, request: str, *bodies: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from terracrew.cli.printing.terminal import GuardedStream
+from terracrew.cli.printing.streams import GuardedStream
 from tests.client.scripted_server import ScriptedServer
 
 CLIPBOARD = "\x1b]52;c;ZXZpbA==\x07"

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from terracrew.cli.commands.job import plan_check
+from terracrew.cli.commands.job import follow
 from terracrew.protocol.events import PlanSummary, ResourceChange
 from terracrew.server.dashboard.jobs.diff import PlanPanel
 from terracrew.server.jobs.plans import decide_plan
@@ -40,7 +40,7 @@ def test_validate_is_checked_by_a_plan_that_ran(validate: str, plan: str, is_che
 def test_a_plan_of_which_only_a_part_changes_something_has_changes_everywhere(plan: PlanSummary) -> None:
     """Bringing a state said that the plan finds nothing to change when it changes an output."""
     job = {"status": "SUCCEEDED", "plan": msgspec.to_builtins(plan)}
-    assert not plan_check.has_no_changes(job)
+    assert not follow.has_no_changes(job)
     assert decide_plan.has_changes(plan)
     assert PlanPanel("job_1", plan, "").has_changes
 
@@ -48,8 +48,8 @@ def test_a_plan_of_which_only_a_part_changes_something_has_changes_everywhere(pl
 @pytest.mark.feature("J11.resources")
 def test_a_plan_without_changes_has_none_anywhere() -> None:
     plan = PlanSummary(unchanged=3, existing=3)
-    assert plan_check.has_no_changes({"status": "SUCCEEDED", "plan": msgspec.to_builtins(plan)})
-    assert not plan_check.has_no_changes({"status": "FAILED", "plan": None})
+    assert follow.has_no_changes({"status": "SUCCEEDED", "plan": msgspec.to_builtins(plan)})
+    assert not follow.has_no_changes({"status": "FAILED", "plan": None})
     assert not decide_plan.has_changes(plan)
     assert not decide_plan.has_changes(None)
     assert not PlanPanel("job_1", plan, "").has_changes

@@ -9,7 +9,7 @@ from click.shell_completion import CompletionItem
 from terracrew import __version__
 from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
-from terracrew.cli.printing import terminal
+from terracrew.cli.printing import streams
 from terracrew.errors import TerracrewError
 from terracrew.wording.escapes import plain
 
@@ -18,9 +18,9 @@ INTERRUPTED_EXIT_CODE = 130
 COMMANDS = {
     "up": ("terracrew.cli.commands.up:up", "Start everything on this machine: server, SQLite, a runner."),
     "demo": ("terracrew.demo.command:demo", "Start everything and run the sample modules."),
-    "login": ("terracrew.cli.commands.login:login", "Store the address of a server and a token for it."),
-    "logout": ("terracrew.cli.commands.login:logout", "Delete the stored token of a server."),
-    "whoami": ("terracrew.cli.commands.whoami:whoami", "Show the user and the server of this command line."),
+    "login": ("terracrew.cli.commands.config:login", "Store the address of a server and a token for it."),
+    "logout": ("terracrew.cli.commands.config:logout", "Delete the stored token of a server."),
+    "whoami": ("terracrew.cli.commands.config:whoami", "Show the user and the server of this command line."),
     "module": ("terracrew.cli.commands.module.module:module", "Create, change and inspect modules."),
     "adopt": ("terracrew.cli.commands.adopt:adopt", "Make a module of a configuration that exists, with its state."),
     "group": ("terracrew.cli.commands.group:group", "Manage the tree of groups that holds modules and runners."),
@@ -33,7 +33,7 @@ COMMANDS = {
     ),
     "runner": ("terracrew.cli.commands.runner.runner:runner", "Start, register and manage runners."),
     "cloud-identity": (
-        "terracrew.cli.commands.cloud_identity.identity:cloud_identity",
+        "terracrew.cli.commands.cloud_identity:cloud_identity",
         "Manage the ways into cloud accounts for runners.",
     ),
     "fleet-job": (
@@ -56,12 +56,12 @@ COMMANDS = {
         "Manage accounts for programs, and their secrets.",
     ),
     "audit": ("terracrew.cli.commands.access.audit:audit", "List who changed what, and when."),
-    "events": ("terracrew.cli.commands.events:events", "Print changes on the server as they happen."),
+    "events": ("terracrew.cli.commands.api:events", "Print changes on the server as they happen."),
     "api": ("terracrew.cli.commands.api:api", "Send one request to the API."),
     "engine": ("terracrew.cli.commands.engine:engine", "Find and install OpenTofu, Terraform and Pulumi."),
     "server": ("terracrew.cli.commands.server.server:server", "Start the server without a runner; back it up."),
     "config": ("terracrew.cli.commands.config:config", "Show and set which server this command line uses."),
-    "completion": ("terracrew.cli.commands.completion:completion", "Print the completion script for a shell."),
+    "completion": ("terracrew.cli.commands.config:completion", "Print the completion script for a shell."),
 }
 
 
@@ -107,7 +107,7 @@ def cli(
 
 def main() -> None:
     """Run the command line of this process and exit with its exit code."""
-    terminal.guard()
+    streams.guard()
     sys.exit(run(sys.argv[1:]))
 
 

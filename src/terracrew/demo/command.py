@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from terracrew.cli.arguments import numbers
+from terracrew.cli.arguments import values
 
 if TYPE_CHECKING:
     from terracrew.demo.machine import Machine
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--exit", "exits", is_flag=True, help="Stop after the jobs instead of serving until Ctrl-C.")
 @click.option(
-    "--port", type=numbers.Whole(1, 65535), help="The port to listen on; by default the first free one from 7400."
+    "--port", type=values.WholeNumber(1, 65535), help="The port to listen on; by default the first free one from 7400."
 )
 @click.option(
     "--data-dir", type=click.Path(path_type=Path), help="The directory for its data [~/.cache/terracrew/demo]."
@@ -27,12 +27,12 @@ def demo(exits: bool, port: int | None, data_dir: Path | None, fresh: bool) -> i
 
     Exits with 0 if each sample ended as expected; one of them is expected to fail.
     """
-    from terracrew.demo import driver, git_server, repository
+    from terracrew.demo import driver, git_server
     from terracrew.demo.machine import Machine
 
     signal.signal(signal.SIGTERM, _interrupt)
     machine = Machine(port, data_dir, fresh=fresh)
-    with git_server.serving(repository.make(machine.directory / "repository")) as served:
+    with git_server.serving(git_server.make(machine.directory / "repository")) as served:
         try:
             is_fine = driver.run(machine, served)
             if not exits:

@@ -1,4 +1,4 @@
-"""Drives the demo: installs an engine, starts a server, runs the samples and checks how each ended."""
+"""Drives the demo: installs an engine, starts a server, runs the samples, shows how far they are and checks how each ended."""
 
 import os
 import queue
@@ -17,12 +17,50 @@ from terracrew.cli.commands.engine import showing_progress
 from terracrew.cli.commands.job import follow
 from terracrew.cli.printing import output
 from terracrew.client.http import Api, segment
-from terracrew.demo import modules
+from terracrew.demo import samples
 from terracrew.demo.git_server import ServedRepository
 from terracrew.demo.machine import Machine
 from terracrew.demo.samples import SAMPLES, Sample
-from terracrew.demo.screen import Lines, Stages
 from terracrew.errors import TerracrewError, Unavailable
+from terracrew.wording.durations import duration
+
+
+class Stages:
+    """Numbered stages, each with the time that it took."""
+
+    def __init__(self, count: int) -> None:
+        self._count, self._number = count, 0
+        self._started = time.monotonic()
+
+    def begin(self, title: str) -> None:
+        self._number += 1
+        self._started = time.monotonic()
+        click.echo(f"{click.style(f'[{self._number}/{self._count}]', dim=True)} {click.style(title, bold=True)}")
+
+    def done(self, words: str) -> None:
+        took = click.style(duration(time.monotonic() - self._started, exact=True), dim=True)
+        click.echo(f"      {click.style('✓', fg='green')} {words}  {took}")
+
+
+class Lines:
+    """Writes one job's log to the file, with the name of its module before each line."""
+
+    def __init__(self, name: str, width: int, file: TextIO) -> None:
+        self._prefix = name.ljust(width) + " │ "
+        self._file = file
+        self._rest = ""
+
+    def write(self, text: str) -> None:
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            # A line that sets a colour and does not end it must not colour its neighbours.
+            self._file.write(f"{self._prefix}{line}" + ("\x1b[0m" if "\x1b[" in line else "") + "\n")
+        self._file.flush()
+
+    def finish(self) -> None:
+        if self._rest:
+            self.write("\n")
+
 
 _JOBS_TIMEOUT_SECONDS = 600.0
 _News = tuple[Sample, str | dict[str, Any] | TerracrewError]
@@ -44,7 +82,7 @@ def run(machine: Machine, repository: ServedRepository) -> bool:
     stages.done(f"ready at {machine.url}, data in {machine.directory}")
 
     stages.begin(f"Modules: uploaded, and one from {repository.url}")
-    modules.ensure(api, repository.url)
+    samples.ensure(api, repository.url)
     stages.done(", ".join(sample.path for sample in SAMPLES))
 
     stages.begin(f"Jobs: what OpenTofu prints goes to {machine.job_log}")

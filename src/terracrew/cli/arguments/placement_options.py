@@ -5,12 +5,12 @@ from typing import Any, TypeVar
 
 import click
 
-from terracrew.cli.arguments import name_completion, numbers
+from terracrew.cli.arguments import name_completion, values
 from terracrew.errors import Invalid
 
 F = TypeVar("F", bound=Callable[..., Any])
 _KEY = "terracrew.placement_options"
-PRIORITIES = numbers.Whole(-100, 100)
+PRIORITIES = values.WholeNumber(-100, 100)
 """The same bounds as those of the server."""
 
 
@@ -76,7 +76,7 @@ _max_running_jobs = _option(
     "max_running_jobs",
     "How many jobs of the modules in and below the group may run at once.",
     lambda count: count,
-    type=numbers.Whole(1, 1_000_000),
+    type=values.WholeNumber(1, 1_000_000),
     metavar="N",
 )
 _no_max_running_jobs = _removal("--no-max-running-jobs", "max_running_jobs", "Do not limit how many jobs run at once.")

@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from terracrew.cli.arguments import source as sources
-from terracrew.cli.arguments import state_files
-from terracrew.cli.commands.job import plan_check
+from terracrew.cli.commands import state as state_files
+from terracrew.cli.commands.job import follow
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid, TerracrewError
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
+import contextlib
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Generator
+
+from terracrew.source_rules import configurations
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -60,17 +67,15 @@ def adopt(
     A `backend` or `cloud` block is left out of the copy that is uploaded. Files such as terraform.tfvars are part of it. Then the
     module is planned, and should have nothing to change. FOLDER and its state stay as they are: let nobody apply there any more.
     """
-    from terracrew.cli.arguments import estate
-
     folder = folder.resolve()
     whole = (root or folder).resolve()
     if not folder.is_relative_to(whole):
         raise Invalid(f"{folder} is not in {whole}, which --root names")
-    chosen = engine or estate.engine_of(folder)
+    chosen = engine or engine_of(folder)
     files = _read(var_files)
     api = target.api()
-    state = estate.state_of(folder, chosen, state_file)
-    with estate.without_backend(whole, folder, chosen) as (copy, changed):
+    state = state_of(folder, chosen, state_file)
+    with without_backend(whole, folder, chosen) as (copy, changed):
         archive_id = sources.upload(api, copy)
     subdirectory = "" if folder == whole else folder.relative_to(whole).as_posix()
     group = new_path.rpartition("/")[0]
@@ -89,9 +94,9 @@ def adopt(
     if not is_json:
         click.echo(f"created module {module['path']} with the state of {folder} (serial {brought['serial']})")
         _remark(changed, variables)
-    job = None if no_plan else plan_check.run(api, module["path"], is_silent=is_json)
+    job = None if no_plan else follow.run(api, module["path"], is_silent=is_json)
     value = {"module": module, "state": brought, "job": job}
-    return output.Result(value, lambda: None, 0 if job is None or plan_check.has_no_changes(job) else 1)
+    return output.Result(value, lambda: None, 0 if job is None or follow.has_no_changes(job) else 1)
 
 
 def _read(var_files: tuple[Path, ...]) -> dict[str, str]:
@@ -146,3 +151,86 @@ def _remark(changed: list[str], variables: tuple[str, ...]) -> None:
         output.note(
             "TF_WORKSPACE chose the state, and jobs do not have it: use a variable instead of `terraform.workspace`"
         )
+
+
+_LEFT_OUT = shutil.ignore_patterns(".terraform", ".git")
+_REGISTRIES = {"registry.opentofu.org": "tofu", "registry.terraform.io": "terraform"}
+_LOCK_FILE = ".terraform.lock.hcl"
+_PULL_SECONDS = 300.0
+
+
+def engine_of(folder: Path) -> str:
+    """Return the engine that has run a configuration, as its lock file tells; OpenTofu if nothing tells it."""
+    with contextlib.suppress(OSError):
+        locked = (folder / _LOCK_FILE).read_text(errors="replace")
+        for registry, engine in _REGISTRIES.items():
+            if f'"{registry}/' in locked:
+                return engine
+    return "tofu"
+
+
+@contextlib.contextmanager
+def without_backend(root: Path, folder: Path, engine: str) -> Generator[tuple[Path, list[str]]]:
+    """Yield a copy of `root` in which the configuration in `folder`, which is in it, does not say where its state is, and the names
+    of the files from which that was left out."""
+    from terracrew.executor.engines.hcl import backend_blocks
+
+    patterns = configurations.PATTERNS[engine]
+    if not any(configurations.is_match(each.name, patterns) for each in folder.iterdir()):
+        raise Invalid(configurations.missing("", engine, patterns))
+    with tempfile.TemporaryDirectory(prefix="terracrew-") as made:
+        copy = Path(made) / "source"
+        shutil.copytree(root, copy, symlinks=True, ignore=_LEFT_OUT)
+        changed: list[str] = []
+        for path in backend_blocks.configuration_files(copy / folder.relative_to(root), patterns):
+            text = path.read_bytes().decode(errors="surrogateescape")
+            left = backend_blocks.without_backend(text, is_json=path.suffix == ".json")
+            if left != text and not path.is_symlink():
+                path.write_bytes(left.encode(errors="surrogateescape"))
+                changed.append(path.name)
+        yield copy, changed
+
+
+def state_of(folder: Path, engine: str, given: BinaryIO | None) -> bytes:
+    """Return the state of a configuration: that of a file, or what the engine on this machine finds in its backend."""
+    if given is not None:
+        return given.read()
+    found = _pulled(folder, engine)
+    if not found.strip():
+        raise Invalid(
+            f"{folder} has no state, so there is nothing to bring",
+            hint="`terracrew module create` makes a module without one; --state FILE names one",
+        )
+    return found
+
+
+def _pulled(folder: Path, engine: str) -> bytes:
+    from terracrew.toolchains import discovery
+
+    program = discovery.find(engine)
+    if program is None:
+        raise Invalid(
+            f"{engine} is not on this machine, so it cannot be asked for the state of {folder}",
+            hint="run `state pull` where it is, and give the state with --state FILE; or choose another one with --engine",
+        )
+    environment = {**os.environ, "TF_IN_AUTOMATION": "1", "TF_INPUT": "0"}
+    try:
+        ended = subprocess.run(
+            [program.path, "state", "pull"],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            check=False,
+            timeout=_PULL_SECONDS,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        raise Invalid(f"`{engine} state pull` in {folder} did not end within {_PULL_SECONDS:g} seconds") from None
+    if ended.returncode:
+        said = ended.stderr.decode(errors="replace").strip()
+        raise Invalid(
+            f"`{engine} state pull` in {folder} failed: {said[-1000:]}",
+            hint=f"run `{engine} init` there first, or give the state with --state FILE",
+        )
+    # The engine prints warnings about its own configuration before the state.
+    return ended.stdout[max(0, ended.stdout.find(b"{")) :] if b"{" in ended.stdout else b""

@@ -1,10 +1,11 @@
-"""`terracrew api`: sends one request to the API, for operations that have no command."""
+"""`terracrew api` and `events`: one request to the API, for operations that have no command, and changes as they happen."""
 
 import sys
 
 import click
 import msgspec
 
+from terracrew.cli.connection import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid
@@ -34,3 +35,24 @@ def api(target: Target, method: str, path: str, data: str | None) -> None:
     else:
         answer = client.delete(place, body)
     output.print_json(answer)
+
+
+TOPICS = ("access", "jobs", "runners", "tree")
+
+
+@click.command()
+@output.json_option
+@pass_target
+def events(target: Target) -> None:
+    """Print a line for each change of a job, a runner, the tree or access, with its id if known, until Ctrl-C."""
+    as_json = output.wants_json()
+    if not as_json:
+        output.note("waiting for changes; press Ctrl-C to stop")
+    api = target.api()
+    deadline.wait_out(api)
+    for event in api.events("/events"):
+        if event.name in TOPICS:
+            if as_json:
+                output.print_json({"topic": event.name, "id": event.data})
+            else:
+                click.echo(f"{event.name}  {event.data}")

@@ -1,15 +1,17 @@
-"""`terracrew config`: which server this command line uses."""
+"""`terracrew config`, `login`, `logout`, `whoami` and `completion`: which server this command line uses, and as whom."""
 
 import sys
+from typing import Any
 
 import click
 import msgspec
+from click.shell_completion import get_completion_class
 
 from terracrew.cli.connection import profiles
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
-from terracrew.errors import Invalid
+from terracrew.errors import Invalid, NotFound
 
 
 @click.group(cls=LazyGroup)
@@ -95,3 +97,106 @@ def read_token() -> str:
         return sys.stdin.readline().strip()
     entered: str = click.prompt("Token", hide_input=True, err=True)
     return entered.strip()
+
+
+@click.command(
+    epilog=output.examples(
+        "terracrew --url https://terracrew.example.com login",
+        "terracrew --url https://terracrew.example.com --profile work login",
+        "terracrew login --link",
+    )
+)
+@click.option("--link", is_flag=True, help="Instead, print a link that logs you in to the dashboard once.")
+@click.option("--token-stdin", is_flag=True, help="Read the token from standard input without asking.")
+@output.json_option
+@pass_target
+def login(target: Target, link: bool, token_stdin: bool) -> output.Result:
+    """Store the address of a server and a token for it.
+
+    Create the token with `terracrew token create NAME` where you are logged in, or with `terracrew server admin-token`
+    on the server's machine. It is checked before it is stored, in a file that only you can read.
+    """
+    from terracrew.client.http import Api
+
+    if link:
+        made = target.api().post("/me/link")
+        earlier = "earlier login links, such as the one of the first start, no longer work: use this one"
+        return output.message(made, made["link"], before=earlier if made.get("replaces_earlier_link") else "")
+    url = target.resolve().url
+    if not token_stdin:
+        output.note(f"paste a token for {url}")
+    token = sys.stdin.readline().strip() if token_stdin else read_token()
+    if not token:
+        raise Invalid("no token was entered")
+    me = Api(url, token).get("/me")
+    stored = profiles.load()
+    name = target.profile or stored.current
+    profile = stored.profiles.get(name, profiles.Profile(name))
+    profiles.save(stored.with_profile(msgspec.structs.replace(profile, url=url, token=token)))
+    return output.message({"url": url, "profile": name, "name": me["name"]}, f"logged in to {url} as {me['name']}")
+
+
+@click.command()
+@output.json_option
+@pass_target
+def logout(target: Target) -> output.Result:
+    """Delete the token that `terracrew login` stored. The token itself stays valid: `terracrew token revoke` ends it."""
+    stored = profiles.load()
+    name = target.profile or stored.current
+    profile = stored.profiles.get(name)
+    if profile is None or not profile.token:
+        raise NotFound(
+            f"no token is stored in the profile {name}",
+            hint="`terracrew whoami` shows where the token in use comes from",
+        )
+    profiles.save(stored.with_profile(msgspec.structs.replace(profile, token="")))
+    return output.message({"profile": name, "url": profile.url}, f"deleted the stored token for {profile.url}")
+
+
+@click.command()
+@output.json_option
+@pass_target
+def whoami(target: Target) -> output.Result:
+    """Show the user and the server of this command line."""
+    me = target.api().get("/me")
+    found = target.resolve()
+    organizations = me.get("organizations", [])
+    names = {each["id"]: each["name"] for each in organizations}
+    roles = [_role(each, names if len(names) > 1 else {}) for each in me["roles"]]
+    return output.details(
+        {**me, "url": found.url},
+        [
+            ("name", me["name"]),
+            ("kind", me["kind"].replace("_", " ")),
+            ("roles", ["administrator", *roles] if me["is_system_admin"] else roles or "none"),
+            ("organization", names.get(me.get("organization_id"))),
+            ("organizations", list(names.values()) if len(names) > 1 else ""),
+            ("server", f"{found.url}  ({found.url_from})"),
+            ("token", f"from {found.token_from}"),
+        ],
+    )
+
+
+def _role(binding: dict[str, Any], names: dict[str, str]) -> str:
+    """Return a role with its place, and with the name of its organization if there are several."""
+    name = names.get(binding.get("organization_id", ""))
+    return f"{binding['role']} of {binding['path'] or name or 'the organization'}" + (
+        f" in {name}" if name and binding["path"] else ""
+    )
+
+
+_INSTALL = {
+    "bash": 'eval "$(terracrew completion bash)"   # in ~/.bashrc',
+    "zsh": 'eval "$(terracrew completion zsh)"   # in ~/.zshrc',
+    "fish": "terracrew completion fish | source   # in ~/.config/fish/config.fish",
+}
+
+
+@click.command(epilog="\b\n" + "\n".join(_INSTALL.values()))
+@click.argument("shell", type=click.Choice(list(_INSTALL)))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the completion script for SHELL."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(ctx.find_root().command, {}, "terracrew", "_TERRACREW_COMPLETE").source())

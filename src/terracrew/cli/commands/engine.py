@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from terracrew.cli.lazy import LazyGroup
-from terracrew.cli.printing import output, terminal
+from terracrew.cli.printing import output, streams
 from terracrew.wording.escapes import plain
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def showing_progress() -> Generator[Callable[["InstallProgress"], None]]:
         TimeElapsedColumn(),
         TextColumn("{task.description}", style="dim", markup=False),
     )
-    with Progress(*columns, console=Console(file=terminal.unguarded_stderr())) as bars:
+    with Progress(*columns, console=Console(file=streams.unguarded_stderr())) as bars:
         task, stage = None, ""
 
         def report(now: "InstallProgress") -> None:

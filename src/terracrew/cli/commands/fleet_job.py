@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from terracrew.cli.arguments import name_completion, numbers
-from terracrew.cli.connection import outages
+from terracrew.cli.arguments import name_completion, values
+from terracrew.cli.connection import deadline as outages
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
@@ -15,6 +15,8 @@ from terracrew.wording.escapes import plain
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
+import time
+from typing import TYPE_CHECKING
 
 TYPES = ("DEPLOY_WORKER", "UPDATE_WORKER", "DESTROY_WORKER", "CONNECTION_TEST")
 STATUSES = ("QUEUED", "CLAIMED", "PROCESSING", "SUCCEEDED", "FAILED", "CANCELED")
@@ -22,7 +24,7 @@ EXIT_CODES = {"SUCCEEDED": 0, "FAILED": 10, "CANCELED": 11}
 _MARKS = {"done": "✓", "failed": "✗", "running": "…", "pending": "·"}
 _job = click.argument("job_id", metavar="JOB", shell_complete=name_completion.fleet_jobs)
 _timeout = click.option(
-    "--timeout", type=numbers.Number(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
+    "--timeout", type=values.Number(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
 )
 
 
@@ -41,7 +43,9 @@ def fleet_job() -> None:
 @click.option("--type", "job_type", type=click.Choice(TYPES, case_sensitive=False), help="Only jobs of this type.")
 @click.option("--status", type=click.Choice(STATUSES, case_sensitive=False), help="Only jobs with this status.")
 @click.option("--target", "target_id", metavar="ID", help="Only jobs of the runner or cloud identity with this id.")
-@click.option("--limit", type=numbers.Whole(1, 200), default=50, show_default=True, help="The number of jobs to list.")
+@click.option(
+    "--limit", type=values.WholeNumber(1, 200), default=50, show_default=True, help="The number of jobs to list."
+)
 @output.json_option
 @pass_target
 def list_fleet_jobs(
@@ -169,3 +173,55 @@ def _step(step: dict[str, Any]) -> str:
     parts = [f"{_MARKS[step['status']]} {plain(step['words'])}", plain(step["detail"]), plain(step["reference"]), took]
     line = "  ".join(filter(None, parts))
     return line + (f"\n    {plain(step['remedy'])}" if step["remedy"] else "")
+
+
+POLL_SECONDS = 0.5
+TERMINAL = frozenset({"SUCCEEDED", "FAILED", "CANCELED"})
+_STEP_MARKS = {"done": ("✓", "green"), "failed": ("✗", "red")}
+
+
+def follow_steps(api: "Api", job_id: str, *, timeout: float | None = None) -> output.Result:
+    """Wait until a job has ended, and return it with its steps. Steps are printed to standard error as they end."""
+    outages.wait_out(api)
+    printed: set[tuple[int, str]] = set()
+    with deadline(timeout, "the job"):
+        while (job := _read(api, job_id, printed))["status"] not in TERMINAL:
+            time.sleep(POLL_SECONDS)
+    return output.Result(job, lambda: _print_steps_end(job), 0 if job["status"] == "SUCCEEDED" else 1)
+
+
+def _read(api: "Api", job_id: str, printed: set[tuple[int, str]]) -> dict[str, Any]:
+    """Return the job as it is now, and print the steps of it that have ended since the last time."""
+    job: dict[str, Any] = api.get(f"/fleet-jobs/{job_id}")
+    if not output.wants_json():
+        _print_new(job, printed)
+    return job
+
+
+def _print_steps_end(job: dict[str, Any]) -> None:
+    """Print how a job has ended, in one line."""
+    failed = sum(step["status"] == "failed" for step in job["steps"])
+    passed = sum(step["status"] == "done" for step in job["steps"])
+    counts = f"{passed} of {passed + failed} passed" if passed + failed else ""
+    words = ", ".join(
+        each for each in (f"{job['type']} #{job['number']} {job['status']}", counts, job["error"]) if each
+    )
+    click.echo(words)
+
+
+def _print_new(job: dict[str, Any], printed: set[tuple[int, str]]) -> None:
+    for step in job["steps"]:
+        key = (step["attempt"], step["name"])
+        if step["status"] in _STEP_MARKS and key not in printed:
+            printed.add(key)
+            _print_step(step)
+
+
+def _print_step(step: dict[str, Any]) -> None:
+    mark, colour = _STEP_MARKS[step["status"]]
+    proof = step["detail"] or step["reference"]
+    took = output.duration(step["started_at"], step["finished_at"])
+    text = f"{output.text(step['words'])}" + (f": {output.text(proof)}" if proof else "")
+    click.echo(f"{click.style(mark, fg=colour)} {text}  {click.style(took, dim=True)}", err=True)
+    if step["remedy"]:
+        click.echo(f"  {output.broken(output.text(step['remedy']), 2)}", err=True)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, numbers
-from terracrew.cli.connection import outages
+from terracrew.cli.arguments import name_completion, values
+from terracrew.cli.connection import deadline as outages
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
@@ -27,7 +27,7 @@ _resume = click.option(
 )
 _detach = click.option("--detach", is_flag=True, help="Do not wait: the server continues the run by itself.")
 _timeout = click.option(
-    "--timeout", type=numbers.Number(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
+    "--timeout", type=values.Number(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
 )
 
 

@@ -1,14 +1,18 @@
 """`terracrew state`: lists, prints, imports and restores states, and decides about quarantined ones."""
 
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from terracrew.cli.arguments import name_completion, numbers, references, state_files
+from terracrew.cli.arguments import name_completion, references, values
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
-from terracrew.cli.printing import output, streams
+from terracrew.cli.printing import output, progress, streams
 from terracrew.errors import Invalid, RateLimited, TooLarge, Unavailable
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
 
 _CHANGES_WAIT = "Each change waits for an approval until a job has written the next state."
 
@@ -84,7 +88,7 @@ def show_state(target: Target, named: str, module: str | None) -> None:
 @click.option("--search", metavar="TEXT", default="", help="Only resources that contain this text.")
 @click.option(
     "--limit",
-    type=numbers.Whole(1, 200),
+    type=values.WholeNumber(1, 200),
     default=100,
     show_default=True,
     help="The number of resources to show.",
@@ -128,7 +132,7 @@ def import_state(target: Target, module: str, file: BinaryIO, force: bool) -> ou
     a higher serial. If FILE takes the place of a state, each change of MODULE waits for an approval until a job has written the
     next one.
     """
-    made = state_files.upload(target.api(), module, file.read(), force=force)
+    made = upload(target.api(), module, file.read(), force=force)
 
     def show() -> None:
         click.echo(f"imported the state with serial {made['serial']} as version {made['version']} of {module}")
@@ -147,7 +151,7 @@ def import_state(target: Target, module: str, file: BinaryIO, force: bool) -> ou
     ),
 )
 @click.argument("module", shell_complete=name_completion.modules)
-@click.argument("version", type=numbers.Whole(1))
+@click.argument("version", type=values.WholeNumber(1))
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--no-plan", is_flag=True, help="Do not plan afterwards.")
 @output.json_option
@@ -159,7 +163,7 @@ def rollback(target: Target, module: str, version: int, yes: bool, no_plan: bool
     state, and the plan shows that it would be created again. Until a job has written the next state, each change of MODULE waits
     for an approval.
     """
-    from terracrew.cli.commands.job import diff, plan_check
+    from terracrew.cli.commands.job import diff, follow
     from terracrew.client.http import segment
 
     api = target.api()
@@ -178,7 +182,7 @@ def rollback(target: Target, module: str, version: int, yes: bool, no_plan: bool
         click.echo(f"restored version {version} as version {made['version']} of {module}, with serial {made['serial']}")
         output.note(_CHANGES_WAIT)
         if not no_plan:
-            plan_check.run(api, module, is_silent=False)
+            follow.run(api, module, is_silent=False)
 
     return output.Result(made, show)
 
@@ -213,3 +217,20 @@ def _decide(target: Target, state_id: str, act: str, consequence: str, yes: bool
         output.ask(f"{act.capitalize()} {state_id}?", "The state stays in quarantine.")
     after = target.api().post(f"/states/{segment(state_id)}/{act}")
     return output.message(after, f"{state_id} with serial {after['serial']} is {after['status']}")
+
+
+def upload(api: "Api", module: str, content: bytes, *, force: bool, changes_backend: bool = False) -> dict[str, Any]:
+    """Make a state the current one of a module, and return what the server says about it."""
+    from terracrew.client.http import segment
+
+    asked = [name for name, is_asked in (("force", force), ("change_backend", changes_backend)) if is_asked]
+    query = "?" + "&".join(f"{name}=true" for name in asked) if asked else ""
+
+    with progress.of_bytes() as report:
+        return api.upload_in_parts(
+            f"/modules/{segment(module)}/states{query}",
+            content,
+            "application/json",
+            target="state",
+            progress=lambda arrived: report("uploading", arrived, len(content)),
+        )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from terracrew.cli.printing import output, terminal
+from terracrew.cli.printing import output, streams
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -71,7 +71,7 @@ class _DelayedBar:
         with self._lock:
             if self._is_closed:
                 return
-            console = Console(file=terminal.unguarded_stderr())
+            console = Console(file=streams.unguarded_stderr())
             self._bars = Progress(
                 *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
             )

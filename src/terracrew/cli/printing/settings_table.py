@@ -1,4 +1,4 @@
-"""Prints effective settings with the layers that they came from."""
+"""Prints effective settings with the layers that they came from, and which variables of this shell engines would get."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,8 @@ from terracrew.cli.printing import output
 if TYPE_CHECKING:
     from terracrew.settings.effective import Setting
     from terracrew.settings.merging import Merged
+import os
+from collections.abc import Collection
 
 
 def show_effective(merged: "Merged[Any]") -> output.Result:
@@ -52,3 +54,25 @@ def _text(value: Any) -> str:
             return f"{value:g}"
         case _:
             return output.text(value)
+
+
+def show_beside_server(patterns: Collection[str], secret_variables: Collection[str]) -> output.Result:
+    """Return the variables for engines of built-in runners, which get further ones by patterns and none with secrets of the server."""
+    from terracrew.runner import environment
+
+    given = environment.for_engines(os.environ, is_built_in=True, patterns=patterns)
+    return _listing(given.keys() - set(secret_variables))
+
+
+def show_of_runner() -> output.Result:
+    """Return the variables for engines of a runner that starts engines on its own machine."""
+    from terracrew.runner import environment
+
+    return _listing(environment.for_engines(os.environ, is_built_in=False))
+
+
+def _listing(given: Collection[str]) -> output.Result:
+    withheld = sorted(name for name in os.environ if name not in given)
+    rows = [(name, "yes") for name in sorted(given)] + [(name, "no") for name in withheld]
+    value = {"given": sorted(given), "withheld": withheld}
+    return output.listing(value, ("VARIABLE", "ENGINES GET IT"), rows, empty="this shell has no environment variables")

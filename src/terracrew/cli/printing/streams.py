@@ -1,10 +1,14 @@
-"""Streams that print logs and documents: they pass colours and remove all other control sequences."""
+"""Streams that print what others have written: they pass colours and remove all other control sequences.
+
+A module's name, a job's message or an engine's error could otherwise move the cursor, set the window's title or write to the
+clipboard. A pipe gets the unchanged text.
+"""
 
 import io
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO, cast
 
 from terracrew.wording.escapes import TerminalBytesFilter, TerminalFilter
 
@@ -71,3 +75,30 @@ class _FilteredStream(io.BytesIO):
     def finish(self) -> None:
         self._out.write(self._shown.finish())
         self._out.flush()
+
+
+class GuardedStream(io.TextIOWrapper):
+    """A terminal's text stream that filters everything that is written to it."""
+
+    def __init__(self, stream: io.TextIOWrapper) -> None:
+        super().__init__(stream.buffer, encoding=stream.encoding, errors="replace", line_buffering=True)
+        self.unguarded: TextIO = stream
+        """The stream for progress bars, which must move the cursor."""
+        self._filter = TerminalFilter(keep_colours=True)
+
+    def write(self, text: str, /) -> int:
+        super().write(self._filter.feed(text))
+        return len(text)
+
+
+def guard() -> None:
+    """Filter standard output and standard error of this process if they are terminals."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper) and not isinstance(stream, GuardedStream) and stream.isatty():
+            stream.flush()
+            setattr(sys, name, GuardedStream(cast("io.TextIOWrapper", stream)))
+
+
+def unguarded_stderr() -> TextIO:
+    return sys.stderr.unguarded if isinstance(sys.stderr, GuardedStream) else cast("TextIO", sys.stderr)

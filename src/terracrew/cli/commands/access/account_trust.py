@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, numbers, references
+from terracrew.cli.arguments import name_completion, references, values
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
@@ -57,7 +57,9 @@ def list_policies(target: Target, account: str) -> output.Result:
     help="What a claim must be, for example sub=repo:acme/network:*. `*` and `?` are wildcards. All must match.",
 )
 @click.option("--reusable", "is_reusable", is_flag=True, help="Accept a token more than once until it expires.")
-@click.option("--expires-in-days", type=numbers.Whole(1, 3650), metavar="N", help="The policy expires after N days.")
+@click.option(
+    "--expires-in-days", type=values.WholeNumber(1, 3650), metavar="N", help="The policy expires after N days."
+)
 @output.json_option
 @pass_target
 def add(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from terracrew.cli.arguments import name_completion, numbers
-from terracrew.cli.arguments.moments import Moment
+from terracrew.cli.arguments import name_completion, values
+from terracrew.cli.arguments.values import Moment
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
@@ -67,7 +67,7 @@ def audit() -> None:
 )
 @_filters
 @click.option(
-    "--limit", type=numbers.Whole(1, 10_000), default=50, show_default=True, help="The number of changes to list."
+    "--limit", type=values.WholeNumber(1, 10_000), default=50, show_default=True, help="The number of changes to list."
 )
 @output.wide_option
 @output.json_option

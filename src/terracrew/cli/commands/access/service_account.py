@@ -1,15 +1,52 @@
-"""`terracrew service-account`: manages accounts for programs, and their secrets."""
+"""`terracrew service-account`: manages accounts for programs, their secrets, and the runners that use them."""
 
 from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, numbers, references
-from terracrew.cli.commands.access import account_runners, account_trust
+from terracrew.cli.arguments import name_completion, references, values
+from terracrew.cli.commands.access import account_trust
+from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
-from terracrew.errors import Invalid
+from terracrew.errors import Conflict, Invalid
+
+
+@click.command("assign")
+@click.argument("account", shell_complete=name_completion.service_accounts)
+@click.argument("runner", shell_complete=name_completion.runners)
+@output.json_option
+@pass_target
+def assign(target: Target, account: str, runner: str) -> output.Result:
+    """Let the processes of RUNNER authenticate with ACCOUNT, which must belong to its group or to a group above it."""
+    api = target.api()
+    made = api.patch(api_path(runner), {"service_account": references.service_account(api, account)})
+    return output.message(made, f"{made['path']} authenticates with {account}")
+
+
+@click.command("unassign")
+@click.argument("account", shell_complete=name_completion.service_accounts)
+@click.argument("runner", shell_complete=name_completion.runners)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@output.json_option
+@pass_target
+def unassign(target: Target, account: str, runner: str, yes: bool) -> output.Result:
+    """Take ACCOUNT away from RUNNER. Connections that were opened with it end within seconds."""
+    api = target.api()
+    found = api.get(api_path(runner))
+    if found["service_account_id"] != references.service_account(api, account):
+        raise Conflict(f"{found['path']} does not authenticate with {account}")
+    if not yes:
+        token = (
+            "" if found["has_worker_token"] else " It has no token of its own, so none of its processes can connect."
+        )
+        output.ask(
+            f"Take {account} away from {found['path']}? Connections that were opened with it end within seconds.{token}",
+            "Nothing changed.",
+        )
+    made = api.patch(api_path(runner), {"service_account": None})
+    return output.message(made, f"{made['path']} no longer authenticates with {account}")
 
 
 @click.group("service-account", cls=LazyGroup)
@@ -139,7 +176,7 @@ def secrets(target: Target, account: str) -> output.Result:
 
 @service_account.command("add-secret")
 @click.argument("account", shell_complete=name_completion.service_accounts)
-@click.option("--expires-in-days", type=numbers.Whole(1, 3650), metavar="N", help="Expires after N days.")
+@click.option("--expires-in-days", type=values.WholeNumber(1, 3650), metavar="N", help="Expires after N days.")
 @output.json_option
 @pass_target
 def add_secret(target: Target, account: str, expires_in_days: int | None) -> output.Result:
@@ -172,8 +209,8 @@ def revoke_secret(target: Target, account: str, secret_id: str) -> output.Result
     return output.message({"revoked": secret_id}, f"revoked {secret_id}")
 
 
-service_account.add_command(account_runners.assign)
-service_account.add_command(account_runners.unassign)
+service_account.add_command(assign)
+service_account.add_command(unassign)
 service_account.add_command(account_trust.trust)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, numbers, references
+from terracrew.cli.arguments import name_completion, references, values
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
@@ -23,7 +23,9 @@ def token() -> None:
     ),
 )
 @click.argument("name")
-@click.option("--expires-in-days", type=numbers.Whole(min=1), metavar="N", help="Expires after N days; 90 by default.")
+@click.option(
+    "--expires-in-days", type=values.WholeNumber(min=1), metavar="N", help="Expires after N days; 90 by default."
+)
 @click.option("--no-end", is_flag=True, help="Never expires. Whoever finds it can use it until somebody revokes it.")
 @output.json_option
 @pass_target

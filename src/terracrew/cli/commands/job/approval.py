@@ -1,12 +1,12 @@
-"""Commands for what only a person can decide about a job: its plan, and whether a lost attempt is gone."""
+"""Commands for what only a person can decide about a job: to approve, decline or apply its plan, and whether a lost attempt is gone."""
 
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, numbers
-from terracrew.cli.commands.job import attempt_facts, diff, lost_options, render, status_line
+from terracrew.cli.arguments import name_completion, values
+from terracrew.cli.commands.job import diff, lost_resources, render, status_line
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Conflict
@@ -14,6 +14,9 @@ from terracrew.wording import approval_words, dependency_words, plan_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
+from typing import TYPE_CHECKING
+
+from terracrew.cli.commands.job import run
 
 _MAX_RESOURCES_SHOWN = 30
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
@@ -28,7 +31,7 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 )
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option(
-    "--plan", type=numbers.Whole(min=0), metavar="N", help="Approve only if this is still the plan of attempt N."
+    "--plan", type=values.WholeNumber(min=0), metavar="N", help="Approve only if this is still the plan of attempt N."
 )
 @click.option("--comment", default="", help="What you want to say about it; it is shown on the job with your name.")
 @_yes
@@ -72,7 +75,7 @@ def approve(target: Target, job_id: str, plan: int | None, comment: str, yes: bo
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option("--reason", default="", help="The reason, which is shown on the job. On a terminal, it is asked for.")
 @click.option(
-    "--plan", type=numbers.Whole(min=0), metavar="N", help="Decline only if this is still the plan of attempt N."
+    "--plan", type=values.WholeNumber(min=0), metavar="N", help="Decline only if this is still the plan of attempt N."
 )
 @_yes
 @output.json_option
@@ -94,11 +97,11 @@ def decline(target: Target, job_id: str, reason: str, plan: int | None, yes: boo
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option(
     "--plan",
-    type=numbers.Whole(min=0),
+    type=values.WholeNumber(min=0),
     metavar="N",
     help="Replan only if the job still waits with the plan of attempt N.",
 )
-@lost_options.import_lost
+@lost_resources.import_lost
 @output.json_option
 @pass_target
 def replan(
@@ -110,10 +113,10 @@ def replan(
     """
     api = target.api()
     found = _waiting(api, job_id, plan)
-    body = {"plan": found["kept_plan"]["attempt"], **lost_options.body(lost_job, left_out)}
+    body = {"plan": found["kept_plan"]["attempt"], **lost_resources.body(lost_job, left_out)}
     after = api.post(f"/jobs/{found['id']}/replan", body)
     for each in found["doubts"]:
-        attempt_facts.warn(each)
+        render.warn(each)
     return output.message(after, f"replanning: {status_line.describe(after)}")
 
 
@@ -153,7 +156,7 @@ def show_plan(api: "Api", job: dict[str, Any]) -> None:
         output.note(
             "An earlier change was cut short. This plan would create again whatever that change created and no state records:"
         )
-        attempt_facts.show(each)
+        render.show(each)
     summary: dict[str, Any] = job.get("plan") or {}
     facts = [
         ("job", f"#{job['number']}  {output.job_type(job)}"),
@@ -176,3 +179,123 @@ def show_plan(api: "Api", job: dict[str, Any]) -> None:
         click.echo(f"  {action} {output.text(each['address'])}{detail}", err=True)
     if len(resources) > _MAX_RESOURCES_SHOWN:
         click.echo(f"  … and {len(resources) - _MAX_RESOURCES_SHOWN} more", err=True)
+
+
+_RISK = """If a process of this attempt still runs, it may be changing resources at the same time as the next attempt.
+The attempt is fenced: nothing that it reports from now on changes the job or the state. {then}
+Nothing in {module} changes before somebody has approved a plan that was made after this."""
+
+
+@click.command("gone")
+@click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
+@click.option(
+    "--attempt",
+    type=values.WholeNumber(min=1),
+    metavar="N",
+    help="The attempt that is gone; by default the current one.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@output.json_option
+@pass_target
+def gone(target: Target, job_id: str, attempt: int | None, yes: bool) -> output.Result:
+    """Confirm that an attempt of JOB that was lost in the middle of a change is gone.
+
+    The attempt is fenced and its job is queued again. Nothing in its module changes before somebody has approved a plan.
+    """
+    from terracrew.client.http import segment
+
+    api = target.api()
+    return give_up(api, api.get(f"/jobs/{segment(job_id)}"), attempt, yes)
+
+
+def give_up(api: "Api", job: dict[str, Any], attempt: int | None, yes: bool) -> output.Result:
+    """Show what is known about the attempt and what giving it up risks, ask, and give it up."""
+    number = attempt or job["attempt"]
+    known = api.get(f"/jobs/{job['id']}/attempts/{number}")
+    if known["ended_at"] is not None:
+        raise Conflict(f"attempt {number} of job {job['number']} has already ended: {known['outcome']}")
+    if known["lost_at"] is None:
+        raise Conflict(
+            f"attempt {number} of job {job['number']} is not lost: it is in contact, or has not been silent for long enough",
+            hint=f"`terracrew job cancel {job['number']}` asks it to end",
+        )
+    render.show(known)
+    then = "The job is canceled, as requested." if job.get("cancel_mode") else "The job is queued again."
+    output.note(_RISK.format(then=then, module=job["module_path"]))
+    if not yes:
+        output.ask(
+            f"Is attempt {number} of job {job['number']} gone for certain?",
+            "Nothing was given up: the job still waits.",
+        )
+    after = api.post(f"/jobs/{job['id']}/attempts/{number}/gone")
+    return output.message(after, f"attempt {number} was given up: {status_line.describe(after)}")
+
+
+@click.command(
+    "apply",
+    epilog=output.examples(
+        "terracrew job run platform/network --follow",
+        "terracrew job apply 12 --follow",
+    ),
+)
+@click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--follow", "-f", "following", is_flag=True, help="Print the log of the new job until it ends.")
+@click.option("--wait", "waiting", is_flag=True, help="Wait until the new job ends, without the log.")
+@run.stop_option
+@run.timeout_option
+@run.color_option
+@output.json_option
+@pass_target
+def apply(
+    target: Target,
+    job_id: str,
+    yes: bool,
+    following: bool,
+    waiting: bool,
+    stop_at_approval: bool,
+    timeout: float | None,
+    color: bool | None,
+) -> output.Result:
+    """Show the plan of the PLAN job JOB, and apply exactly this plan, by a new job.
+
+    It is refused if the state, the source or an input of the module has changed since the plan was made. If something changes
+    later, the new job plans again and waits for an approval.
+    """
+    from terracrew.client.http import segment
+
+    api = target.api()
+    found = api.get(f"/jobs/{segment(job_id)}")
+    _require_plan(found)
+    show_plan(api, found)
+    is_destroy = bool(found.get("is_destroy_plan"))
+    if not yes:
+        verb = plan_words.apply(found["plan"], is_destroy_plan=is_destroy)
+        output.ask(f"{verb} in {found['module_path']}?", "Not applied: no job was queued.")
+    made = api.post(f"/jobs/{found['id']}/apply", {"is_destroy": is_destroy})
+    return run.report_made(
+        target,
+        made,
+        following=following,
+        waiting=waiting,
+        timeout=timeout,
+        color=color,
+        stop_at_approval=stop_at_approval,
+    )
+
+
+def _require_plan(job: dict[str, Any]) -> None:
+    """Raise Conflict if there is nothing to show and to apply. The server decides about everything else."""
+    if job["type"] != "PLAN":
+        raise Conflict(f"job {job['number']} is {output.job_type(job)}, and only the plan of a PLAN can be applied")
+    if job["status"] != "SUCCEEDED":
+        raise Conflict(f"there is no plan to apply: {status_line.describe(job)}")
+    if not plan_words.has_changes(job.get("plan") or {}):
+        raise Conflict(f"the plan of job {job['number']} changes nothing, so there is nothing to apply")
+    if job.get("taken_by_number"):
+        raise Conflict(
+            f"job {job['taken_by_number']} has taken this plan already",
+            hint=f"`terracrew job show {job['taken_by_number']}` shows what became of it",
+        )
+    if problem := job.get("plan_problem"):
+        raise Conflict(problem, hint=f"`terracrew job rerun {job['number']} --follow` plans again")

@@ -1,4 +1,4 @@
-"""`terracrew job cancel`: asks one job or all matching jobs to end."""
+"""`terracrew job cancel` and `update`: ask one job or all matching jobs to end, and change a job that waits."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from terracrew.errors import Invalid
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
+from terracrew.cli.arguments import placement_options
 
 
 @click.command("cancel")
@@ -95,3 +96,21 @@ def _words(count: int, filters: dict[str, str | None]) -> str:
         parts.append(f"with status {filters['status']}")
     parts += [f"of the {noun} {filters[noun]}" for noun in ("module", "group") if filters.get(noun)]
     return " ".join(parts)
+
+
+@click.command("update")
+@click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
+@click.option(
+    "--priority",
+    type=placement_options.PRIORITIES,
+    required=True,
+    help="A job with a higher priority runs first: -100 to 100. Above 10, you must be an owner of the module.",
+)
+@output.json_option
+@pass_target
+def update(target: Target, job_id: str, priority: int) -> output.Result:
+    """Change the priority of the job JOB, which must be queued or wait for an approval."""
+    from terracrew.client.http import segment
+
+    made = target.api().patch(f"/jobs/{segment(job_id)}", {"priority": priority})
+    return output.message(made, f"job {made['number']} has the priority {made['priority']}")

@@ -1,4 +1,4 @@
-"""Follows a job until it ends, with or without its log, and prints why it waits."""
+"""Follows a job until it ends, with or without its log, and prints why it waits and what its plan found."""
 
 import time
 from collections.abc import Callable
@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import msgspec
 
 from terracrew.cli.commands.job import status_line
-from terracrew.cli.connection import outages
+from terracrew.cli.connection import deadline
 from terracrew.cli.printing import output
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
+from typing import TYPE_CHECKING
+
+import click
+
+from terracrew.wording import plan_words
 
 MIN_POLL_SECONDS = 2.0
 """The least time between two reads of a job that other jobs' events cause."""
@@ -45,7 +50,7 @@ def follow(
     """Write the job's whole log as it grows, and return the job when it has ended."""
     from terracrew.client.http import segment
 
-    outages.wait_out(api)
+    deadline.wait_out(api)
     place = f"/jobs/{segment(job_id)}/log/stream" + (f"?attempt={attempt}" if attempt else "")
     notes, attempt_shown, is_line_start = StatusNotes(), 0, True
     for event in api.events(place):
@@ -82,7 +87,7 @@ def follow_events(
     """Write each event of the job's log as a line of JSON as soon as it comes, and return the job when it has ended."""
     from terracrew.client.http import segment
 
-    outages.wait_out(api)
+    deadline.wait_out(api)
     place = f"/jobs/{segment(job_id)}/log/stream" + (f"?attempt={attempt}" if attempt else "")
     encoder, notes = msgspec.json.Encoder(), StatusNotes()
     for event in api.events(place):
@@ -107,7 +112,7 @@ def wait(api: "Api", job_id: str, *, stop_at_approval: bool = False) -> dict[str
     from terracrew.client.http import segment
 
     notes, read_at, own_id = StatusNotes(), 0.0, job_id
-    outages.wait_out(api)
+    deadline.wait_out(api)
     for event in api.events("/events"):
         is_own = event.name == "open" or (event.name == "jobs" and event.data in (own_id, "all"))
         if not is_own and time.monotonic() - read_at < MIN_POLL_SECONDS:
@@ -118,3 +123,29 @@ def wait(api: "Api", job_id: str, *, stop_at_approval: bool = False) -> dict[str
             return job
         notes.print_changed(job)
     raise AssertionError("the stream of events never ends")
+
+
+def run(api: "Api", path: str, *, is_silent: bool) -> dict[str, Any]:
+    """Run a plan of a module until it ends, and return its job."""
+    from uuid import uuid4
+
+    from terracrew.client.http import segment
+
+    made = api.post(f"/modules/{segment(path)}/jobs", {"type": "PLAN"}, {"Idempotency-Key": uuid4().hex})
+    job = wait(api, made["id"])
+    if is_silent:
+        return job
+    if job["status"] != "SUCCEEDED":
+        output.note(f"the plan failed: {job.get('message') or job['status']}; terracrew job logs {job['number']}")
+    elif has_no_changes(job):
+        click.echo("the plan finds nothing to change")
+    else:
+        changed = len(job["plan"].get("outputs") or ())
+        outputs = f", {changed} output{'' if changed == 1 else 's'} changed" if changed else ""
+        found = f"the plan finds changes: {output.plan(job['plan'])}{outputs}"
+        output.note(f"{found}; terracrew job show {job['number']} --diff")
+    return job
+
+
+def has_no_changes(job: dict[str, Any]) -> bool:
+    return job["status"] == "SUCCEEDED" and not plan_words.has_changes(job.get("plan") or {})

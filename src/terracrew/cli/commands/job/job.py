@@ -1,21 +1,156 @@
-"""`terracrew job`: run jobs, follow their logs, decide about their plans, cancel them."""
+"""`terracrew job`: lists and shows jobs, their inputs and outputs; the other files have its other commands."""
 
 import click
 
-from terracrew.cli.commands.job import (
-    apply,
-    approval,
-    cancel,
-    gone,
-    inputs,
-    logs,
-    lost_resources,
-    outputs,
-    run,
-    show,
-    update,
-)
+from terracrew.cli.arguments import name_completion, values
+from terracrew.cli.arguments.values import Moment
+from terracrew.cli.commands import input as inputs
+from terracrew.cli.commands.job import approval, cancel, diff, logs, lost_resources, render, run, status_line
+from terracrew.cli.commands.module import contents
+from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
+from terracrew.cli.printing import output
+
+
+@click.command(
+    "list",
+    epilog=output.examples(
+        "terracrew job list --active",
+        "terracrew job list --status AWAITING_APPROVAL",
+        "terracrew job list --module platform/network --limit 5 --json",
+    ),
+)
+@click.option(
+    "--status",
+    type=click.Choice(status_line.STATUSES, case_sensitive=False),
+    metavar="STATUS",
+    help=f"Only jobs with this status: {', '.join(status_line.STATUSES).lower()}.",
+)
+@click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="Only jobs of this module.")
+@click.option("--active", is_flag=True, help="Only jobs that have not ended.")
+@click.option(
+    "--type",
+    "job_type",
+    type=click.Choice(("PLAN", "APPLY", "DESTROY"), case_sensitive=False),
+    metavar="TYPE",
+    help="Only jobs of this type: plan, apply, destroy.",
+)
+@click.option("--who", metavar="NAME", shell_complete=name_completion.users, help="Only jobs that NAME has queued.")
+@click.option("--runner", metavar="PATH", shell_complete=name_completion.runners, help="Only jobs of this runner.")
+@click.option("--since", type=Moment(), metavar="WHEN", help="Only jobs from then on: 7d, 2026-11-16.")
+@click.option("--until", type=Moment(), metavar="WHEN", help="Only jobs from before that time.")
+@click.option(
+    "--limit", type=values.WholeNumber(1, 200), default=50, show_default=True, help="The number of jobs to list."
+)
+@output.json_option
+@pass_target
+def list_jobs(
+    target: Target,
+    status: str | None,
+    module: str | None,
+    active: bool,
+    job_type: str | None,
+    who: str | None,
+    runner: str | None,
+    since: str | None,
+    until: str | None,
+    limit: int,
+) -> output.Result:
+    """List jobs, newest first."""
+    wanted = {"type": job_type, "who": who, "runner": runner, "since": since, "until": until}
+    page = target.api().get("/jobs", status=status, module=module, active=active or None, limit=limit, **wanted)
+    items = page["items"]
+    rows = [
+        (
+            f"#{i['number']}",
+            output.job_type(i),
+            i["status"],
+            i["module_path"],
+            i.get("runner_path") or "",
+            output.age(i["created_at"]),
+            output.duration(i["created_at"], i.get("finished_at")),
+            status_line.why(i),
+        )
+        for i in items
+    ]
+    columns = ("JOB", "TYPE", "STATUS", "MODULE", "RUNNER", "CREATED", "TOOK", "WHY")
+    empty = "no jobs: `terracrew job run MODULE`"
+    if not output.is_narrow():
+        return output.listing(items, columns, rows, empty=empty)
+    notes = [f"{number}: {why}" for number, *_, why in rows if why]
+    return output.listing(items, columns[:-1], [row[:-1] for row in rows], empty=empty, notes=notes)
+
+
+@click.command(
+    "show",
+    epilog=output.examples(
+        "terracrew job show 12",
+        "terracrew job show 12 --diff --search subnet",
+    ),
+)
+@click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
+@click.option("--diff", "is_diff", is_flag=True, help="Show what its plan changes in each resource, by attribute.")
+@click.option("--search", metavar="TEXT", default="", help="With --diff: only resources that contain this text.")
+@click.option(
+    "--limit",
+    type=values.WholeNumber(1, diff.MAX_RESOURCES),
+    default=diff.DEFAULT_COUNT,
+    show_default=True,
+    help="With --diff: the number of resources to show.",
+)
+@output.json_option
+@pass_target
+def show_job(target: Target, job_id: str, is_diff: bool, search: str, limit: int) -> output.Result:
+    """Show the job JOB: why it waits, its steps and attempts, its plan, who holds the lock."""
+    from terracrew.client.http import segment
+
+    api = target.api()
+    if search and not is_diff:
+        raise click.UsageError("--search looks through the plan: use it together with --diff")
+    found = api.get(f"/jobs/{segment(job_id)}")
+    if is_diff:
+        shown = diff.read(api, found["id"], search=search, limit=limit)
+        return output.Result(shown, lambda: diff.show(shown, found))
+    return output.Result(found, lambda: render.job(api, found))
+
+
+@click.command("inputs")
+@click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
+@click.option("--attempt", type=click.IntRange(min=1), help="An earlier attempt than the last one.")
+@output.json_option
+@pass_target
+def job_inputs(target: Target, job_id: str, attempt: int | None) -> output.Result:
+    """Show which inputs the job JOB was given, where each came from, and whether it has changed since."""
+    from terracrew.client.http import segment
+
+    found = target.api().get(f"/jobs/{segment(job_id)}/inputs", attempt=attempt)
+    rows = [
+        (
+            inputs.name_of(each),
+            each["kind"],
+            inputs.origin(each),
+            each["version"] or "",
+            inputs.who(each),
+            "" if each["is_current"] else "changed since",
+        )
+        for each in found["items"]
+    ]
+    empty = f"job {job_id} was given no inputs, or has not started"
+    return output.listing(found, ("NAME", "KIND", "FROM", "VERSION", "SET", "NOW"), rows, empty=empty)
+
+
+@click.command("outputs")
+@click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
+@click.argument("name", required=False)
+@click.option("--sensitive", is_flag=True, help="Also show sensitive values. This is recorded in the audit log.")
+@output.json_option
+@pass_target
+def job_outputs(target: Target, job_id: str, name: str | None, sensitive: bool) -> output.Result:
+    """Print the outputs that the job JOB has read after its change, or the one called NAME."""
+    from terracrew.client.http import segment
+
+    found = target.api().get(f"/jobs/{segment(job_id)}/outputs", sensitive=sensitive or None)
+    return contents.show_outputs(found, f"job {job_id}", name, sensitive=sensitive)
 
 
 @click.group(cls=LazyGroup)
@@ -27,16 +162,16 @@ def job() -> None:
     """
 
 
-for _command in (run.run, run.rerun, run.wait, show.list_jobs, show.show_job, logs.logs, update.update, cancel.cancel):
+for _command in (run.run, run.rerun, run.wait, list_jobs, show_job, logs.logs, cancel.update, cancel.cancel):
     job.add_command(_command)
 for _command in (
-    apply.apply,
+    approval.apply,
     approval.approve,
     approval.decline,
     approval.replan,
-    gone.gone,
-    inputs.job_inputs,
-    outputs.job_outputs,
+    approval.gone,
+    job_inputs,
+    job_outputs,
 ):
     job.add_command(_command)
 job.add_command(lost_resources.lost_resources)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, numbers
+from terracrew.cli.arguments import name_completion, values
 from terracrew.cli.commands.job import follow, status_line
 from terracrew.cli.commands.job.run import color_option, stop_option, timeout_option
 from terracrew.cli.connection.deadline import deadline
@@ -31,13 +31,13 @@ MAX_TAIL_LINES = 10_000
 )
 @click.option(
     "--attempt",
-    type=numbers.Whole(min=1),
+    type=values.WholeNumber(min=1),
     metavar="N",
     help="Only the log of this attempt; by default of all attempts.",
 )
 @click.option(
     "--tail",
-    type=numbers.Whole(1, MAX_TAIL_LINES),
+    type=values.WholeNumber(1, MAX_TAIL_LINES),
     metavar="N",
     help="Only the last N lines of the last attempt, or of --attempt.",
 )

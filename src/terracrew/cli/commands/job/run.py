@@ -1,19 +1,26 @@
-"""`terracrew job run`, `rerun` and `wait`: queue a job, and wait for its end."""
+"""`terracrew job run`, `rerun` and `wait`: queue a job, and wait for its end. A destroy is confirmed first."""
 
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli.arguments import limit_options, name_completion, numbers, placement_options, remote_sources
+from terracrew.cli.arguments import limit_options, name_completion, placement_options, remote_sources, values
 from terracrew.cli.arguments import source as sources
-from terracrew.cli.commands.job import destroy_confirmation, follow, lost_options, status_line
+from terracrew.cli.commands.job import follow, lost_resources, status_line
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output, streams
+from terracrew.errors import Invalid
+from terracrew.wording import approval_words, dependency_words
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
 
 timeout_option = click.option(
-    "--timeout", type=numbers.Number(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
+    "--timeout", type=values.Number(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
 )
 stop_option = click.option("--stop-at-approval", is_flag=True, help="Exit with 14 when the plan waits for approval.")
 color_option = click.option(
@@ -52,7 +59,7 @@ color_option = click.option(
     type=placement_options.PRIORITIES,
     help="A job with a higher priority runs first: -100 to 100. By default, the module's own priority.",
 )
-@lost_options.import_lost
+@lost_resources.import_lost
 @click.option("--idempotency-key", metavar="KEY", help="Repeated calls with the same key return the same job.")
 @sources.source_options
 @sources.input_options
@@ -96,10 +103,10 @@ def run(
 
     from terracrew.client.http import segment
 
-    body = destroy_confirmation.job_type(is_plan, is_apply, is_destroy)
+    body = job_type(is_plan, is_apply, is_destroy)
     api = target.api()
     if body["type"] == "DESTROY":
-        destroy_confirmation.confirm(api, module, yes)
+        confirm(api, module, yes)
     if priority is not None:
         body["priority"] = priority
     body |= limit_options.given()
@@ -107,7 +114,7 @@ def run(
         body["needs_approval"] = True
     if fresh:
         body["is_fresh"] = True
-    body |= lost_options.body(lost_job, left_out)
+    body |= lost_resources.body(lost_job, left_out)
     before = api.get(f"/modules/{segment(module)}")["source"] if remote_sources.is_given() else None
     if found := sources.source(api, folder, local_path, subdirectory, before):
         body["source"] = found
@@ -177,7 +184,7 @@ def rerun(target: Target, job_id: str, following: bool, yes: bool) -> output.Res
     api = target.api()
     like = api.get(f"/jobs/{segment(job_id)}")
     if like["type"] == "DESTROY":
-        destroy_confirmation.confirm(api, like["module_path"], yes)
+        confirm(api, like["module_path"], yes)
     made = api.post(f"/jobs/{segment(job_id)}/rerun")
     if following:
         return _until_end(target, made["id"], True, None, None, number=made["number"])
@@ -213,3 +220,56 @@ def _until_end(
             output.note(f"next: {command}")
 
     return output.Result(found, show, status_line.exit_code(found))
+
+
+MAX_RESOURCES_NAMED = 10
+"""The question names this many resources and counts the others."""
+
+
+def job_type(is_plan: bool, is_apply: bool, is_destroy: bool) -> dict[str, Any]:
+    """Return the job that the flags ask for, as fields of the request. Contradicting flags are refused."""
+    if is_apply and (is_plan or is_destroy):
+        other = "--plan" if is_plan else "--destroy"
+        raise Invalid(
+            f"--apply and {other} cannot be combined: use one of --plan, --apply and --destroy, or --plan --destroy "
+            "to see what a destroy would destroy"
+        )
+    if is_plan and is_destroy:
+        return {"type": "PLAN", "is_destroy_plan": True}
+    return {"type": "APPLY" if is_apply else "DESTROY" if is_destroy else "PLAN"}
+
+
+def confirm(api: "Api", module: str, yes: bool) -> None:
+    """Return if the person confirms that everything may be destroyed. Without a terminal, --yes is required."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Invalid(
+            f"this destroys everything that {module} manages, and there is no terminal to ask on: add --yes to confirm it",
+            hint=f"to see what would be destroyed: terracrew job run {module} --plan --destroy",
+        )
+    from terracrew.client.http import segment
+
+    known = api.get(f"/modules/{segment(module)}")
+    rules: list[dict[str, Any]] = known.get("approval_rules") or []
+    found = api.get(f"/modules/{segment(module)}/resources")
+    output.note(_words(module, found))
+    if found.get("problem"):
+        output.note(f"Its state cannot be read, so they are not named: {found['problem']}.")
+    for address in found["addresses"][:MAX_RESOURCES_NAMED]:
+        click.echo(f"  - {output.text(address)}", err=True)
+    count: int | None = found["count"]
+    if count is not None and count > MAX_RESOURCES_NAMED:
+        click.echo(f"  … and {count - MAX_RESOURCES_NAMED} more", err=True)
+    if known.get("used_by"):
+        output.note(f"{dependency_words.used_by(known['used_by'])}.")
+    output.note(approval_words.before_change(rules, "DESTROY"))
+    output.ask(f"Destroy everything that {module} manages? This cannot be undone.", "Not destroyed: no job was queued.")
+
+
+def _words(module: str, found: dict[str, Any]) -> str:
+    if found["count"] is None:
+        return f"It is not known how many resources {module} manages."
+    if not found["count"]:
+        return f"{module} manages no resources."
+    return f"{module} manages {found['count']} resource{'' if found['count'] == 1 else 's'}:"

@@ -1,7 +1,7 @@
-"""`terracrew module create`, `update` and `delete`."""
+"""`terracrew module create`, `update`, `move`, `delete` and `unlock`."""
 
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -14,12 +14,19 @@ from terracrew.cli.arguments import (
     placement_options,
 )
 from terracrew.cli.arguments import source as sources
-from terracrew.cli.arguments.durations import Duration
-from terracrew.cli.commands.module import backend
+from terracrew.cli.arguments.values import Duration
+from terracrew.cli.commands import state
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid
-from terracrew.wording import dependency_words
+from terracrew.wording import backend_words, dependency_words
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+from typing import TYPE_CHECKING
+
+from terracrew.cli.commands.job.approval import give_up
+from terracrew.errors import Conflict
 
 _needs_approval = click.option(
     "--needs-approval/--no-needs-approval", default=None, help="Whether a person must approve each plan first."
@@ -239,9 +246,9 @@ def update(
         changes["description"] = description
     if not changes:
         raise Invalid("no option was given that changes the module: see `terracrew module update --help`")
-    backend.confirm(before, changes, state_file, is_confirmed=yes)
+    confirm(before, changes, state_file, is_confirmed=yes)
     if state_file is not None:
-        backend.bring_state(api, path, state_file)
+        bring_state(api, path, state_file)
     made = api.patch(f"/modules/{segment(path)}", changes)
     return output.message(made, f"updated module {made['path']}: {', '.join(changes)}")
 
@@ -292,3 +299,48 @@ def _approval(needs_approval: bool | None, approval_timeout: int | None, interru
     if interrupted is not None:
         found["interrupted"] = None if interrupted == "inherit" else interrupted
     return found | approval_options.given() | limit_options.given()
+
+
+def confirm(before: dict[str, Any], changes: dict[str, Any], file: BinaryIO | None, *, is_confirmed: bool) -> None:
+    """Return if the changes do not leave the state of the module behind, or if the person at the terminal says yes."""
+    after = changes.get("backend")
+    if file is not None and after != "terracrew":
+        raise Invalid("--state brings a state to Terracrew, so it needs --no-own-backend")
+    if after is None or file is not None or is_confirmed:
+        return
+    if words := backend_words.warning(before["path"], before["backend"], after, before.get("state_version") or 0):
+        output.note(words)
+        output.ask("Change the backend nevertheless?", "The module stays as it is.")
+
+
+def bring_state(api: "Api", path: str, file: BinaryIO) -> None:
+    """Import the state of a file and change the backend in one step, so that no job finds the new backend without the state."""
+    made = state.upload(api, path, file.read(), force=False, changes_backend=True)
+    output.note(f"imported the state with serial {made['serial']} as version {made['version']}")
+
+
+@click.command("unlock")
+@click.argument("path", shell_complete=name_completion.modules)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@output.json_option
+@pass_target
+def unlock(target: Target, path: str, yes: bool) -> output.Result:
+    """Free the lock of the module PATH if the attempt that holds it is lost. This is the same as `terracrew job gone`."""
+    api = target.api()
+    holder = _holder(api, path)
+    if holder is None or not holder["lock"]:
+        return output.message({"lock": None}, f"the lock of {path} is free")
+    if not holder["lock"].get("lost_at"):
+        raise Conflict(
+            f"job {holder['number']} holds the lock of {path} and is in contact, so the lock stays",
+            hint=f"`terracrew job cancel {holder['number']}` asks it to end",
+        )
+    return give_up(api, holder, holder["lock"]["attempt"], yes)
+
+
+def _holder(api: "Api", path: str) -> dict[str, Any] | None:
+    """Return the job that holds the module's lock."""
+    for status in ("PROCESSING", "CLAIMED"):
+        for found in api.get("/jobs", module=path, status=status, limit=1)["items"]:
+            return api.get(f"/jobs/{found['id']}")
+    return None

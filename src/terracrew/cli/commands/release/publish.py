@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli.arguments.moments import Moment
+from terracrew.cli.arguments.values import Moment
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output, progress
 from terracrew.errors import Invalid

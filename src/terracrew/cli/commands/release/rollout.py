@@ -1,11 +1,18 @@
-"""`terracrew release rollout`: shows roll-outs of releases, and pauses, resumes and stops them."""
+"""`terracrew release rollout`: shows how far roll-outs of releases have come, and pauses, resumes and stops them."""
 
-from typing import Any
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from terracrew.cli.connection import deadline
 from terracrew.cli.connection.target import Target, pass_target
-from terracrew.cli.printing import output, rollout_view
+from terracrew.cli.printing import output
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
 
 _rollout_argument = click.argument("rollout_id", metavar="[ID]", default="latest")
 
@@ -26,7 +33,7 @@ def list_rollouts(target: Target) -> output.Result:
             each["id"],
             each["version"],
             each["status"],
-            rollout_view.summary(each),
+            summary(each),
             "automatic" if each["is_automatic"] else each["started_by_name"],
             output.age(each["started_at"]),
         )
@@ -46,7 +53,7 @@ def show(target: Target, rollout_id: str) -> output.Result:
     Each wave has its runners with their status; for those that are updated by hand there is the command.
     """
     found = target.api().get(_place(rollout_id))
-    return output.Result(found, lambda: rollout_view.print_rollout(found))
+    return output.Result(found, lambda: print_rollout(found))
 
 
 @rollout.command("pause")
@@ -83,4 +90,121 @@ def _place(rollout_id: str) -> str:
 
 
 def _changed(found: dict[str, Any], word: str) -> output.Result:
-    return output.message(found, f"{word} the roll-out of {found['version']}: {rollout_view.summary(found)}")
+    return output.message(found, f"{word} the roll-out of {found['version']}: {summary(found)}")
+
+
+POLL_SECONDS = 1.0
+_MARKS = {
+    "waiting": ("·", "bright_black"),
+    "updating": ("…", "blue"),
+    "updated": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "by_hand": ("!", "yellow"),
+    "skipped": ("-", "bright_black"),
+}
+Item = Mapping[str, Any]
+
+
+def summary(rollout: Item) -> str:
+    """Return how far a roll-out has come, in one line."""
+    counts = rollout["counts"]
+    words = [f"{counts['updated']} of {sum(counts.values())} updated"]
+    if rollout["wave"] is not None:
+        words.insert(0, f"wave {rollout['wave'] + 1} of {rollout['waves']}")
+    words += [f"{counts[name]} {name.replace('_', ' ')}" for name in ("failed", "by_hand", "skipped") if counts[name]]
+    return ", ".join(words)
+
+
+def print_rollout(rollout: Item) -> None:
+    """Print a roll-out with its waves."""
+    by = "by itself, when the release was published" if rollout["is_automatic"] else f"by {rollout['started_by_name']}"
+    runners: Sequence[Item] = rollout["runners"]
+    stopped = next((each["path"] for each in runners if each["runner_id"] == rollout["stop_runner_id"]), None)
+    reason = ": ".join(each for each in (stopped, rollout["stop_reason"]) if each)
+    output.facts(
+        [
+            ("roll-out", f"{rollout['version']} ({rollout['id']})"),
+            ("status", rollout["status"]),
+            ("reason", reason or None),
+            ("progress", summary(rollout)),
+            ("started", f"{output.age(rollout['started_at'])} {by}"),
+            ("ended", output.age(rollout["ended_at"]) if rollout["ended_at"] else None),
+        ]
+    )
+    for wave in sorted({each["wave"] for each in runners if each["wave"] is not None and each["status"] != "by_hand"}):
+        members = [each for each in runners if each["wave"] == wave and each["status"] != "by_hand"]
+        _title(wave_title(wave))
+        _members(members, rollout["version"])
+    print_by_hand([each for each in runners if each["status"] == "by_hand"], "words")
+
+
+def wave_title(wave: int) -> str:
+    return "First, alone" if wave == 0 else f"Wave {wave + 1}"
+
+
+def print_plan(preview: Item) -> None:
+    """Print what a roll-out would do."""
+    planned: Sequence[Item] = preview["runners"]
+    for wave in sorted({each["wave"] for each in planned if each["wave"] is not None}):
+        _title(wave_title(wave))
+        for each in planned:
+            if each["wave"] == wave:
+                click.echo(f"  {output.text(each['path'])}  {output.text(each['from_version'])} → {preview['version']}")
+    print_by_hand([each for each in planned if each["wave"] is None], "reason")
+
+
+def print_by_hand(members: Sequence[Item], words: str) -> None:
+    """Print the runners that people have to update, with the command for each."""
+    if not members:
+        return
+    _title("By hand")
+    for each in members:
+        version = output.text(each["from_version"] or "unknown version")
+        click.echo(f"  {output.text(each['path'])}  {version}  {output.text(each[words])}")
+        if each["command"]:
+            click.echo(f"    {output.text(each['command'])}")
+
+
+def print_breaking(changes: Iterable[Item]) -> None:
+    """Print what is breaking on the way, to standard error."""
+    for each in changes:
+        words = output.text(each["words"] or f"see `terracrew release show {each['version']}`")
+        click.echo(f"{click.style(each['version'], bold=True)} is breaking. Before the update: {words}", err=True)
+
+
+def follow(api: "Api", rollout_id: str, *, is_shown: bool) -> dict[str, Any]:
+    """Wait until a roll-out rolls no more, and return it. What changes about its runners is printed to standard error."""
+    deadline.wait_out(api)
+    seen: dict[str, str] = {}
+    while True:
+        rollout: dict[str, Any] = api.get(f"/rollouts/{rollout_id}")
+        for each in rollout["runners"]:
+            if is_shown and each["status"] not in ("waiting", "by_hand") and seen.get(each["path"]) != each["status"]:
+                click.echo(_line(each, rollout["version"]), err=True)
+            seen[each["path"]] = each["status"]
+        if rollout["status"] != "rolling":
+            return rollout
+        time.sleep(POLL_SECONDS)
+
+
+def _members(members: Sequence[Item], version: str) -> None:
+    for each in members:
+        click.echo(f"  {_line(each, version)}")
+
+
+def _line(runner: Item, version: str) -> str:
+    mark, colour = _MARKS[runner["status"]]
+    words = runner.get("step") or runner["words"]
+    job = f"job #{runner['job_number']}" if runner["job_number"] else ""
+    parts = (
+        f"{output.text(runner['path'])}",
+        f"{output.text(runner['from_version'])} → {version}",
+        runner["status"],
+        output.text(words) if words else "",
+        job,
+    )
+    return f"{click.style(mark, fg=colour)} {'  '.join(each for each in parts if each)}"
+
+
+def _title(text: str) -> None:
+    click.echo(f"\n{click.style(text, bold=True)}")

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, numbers, references
+from terracrew.cli.arguments import name_completion, references, values
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
@@ -17,7 +17,9 @@ def token() -> None:
 
 @token.command("create", epilog=output.examples("terracrew release token create ci --expires-in-days 30"))
 @click.argument("name")
-@click.option("--expires-in-days", type=numbers.Whole(min=1), metavar="N", help="Expires after N days; 90 by default.")
+@click.option(
+    "--expires-in-days", type=values.WholeNumber(min=1), metavar="N", help="Expires after N days; 90 by default."
+)
 @output.json_option
 @pass_target
 def create(target: Target, name: str, expires_in_days: int | None) -> output.Result:

@@ -1,14 +1,21 @@
-"""Says in words what a command does to running jobs and to the modules that a runner serves."""
+"""Says what a command does to running jobs and to the modules that a runner serves, and waits until it is done."""
 
 import sys
 from typing import TYPE_CHECKING, Any
 
-from terracrew.cli.commands.runner import remaining
 from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.printing import output
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from terracrew.cli.connection import deadline
+from terracrew.cli.printing import streams
+from terracrew.errors import Conflict, NotFound
 
 MAX_COUNTED_MODULES = 1000
 
@@ -19,11 +26,11 @@ def of_removal(api: "Api", runner: str, *, is_forced: bool) -> str:
     parts = [f"Remove the runner {left['path']}{' at once' if is_forced else ''}?"]
     if left["job_count"] and is_forced:
         parts.append(
-            f"It loses its right to {remaining.jobs(left)} now: what their executors still deliver counts; otherwise a job "
+            f"It loses its right to {jobs(left)} now: what their executors still deliver counts; otherwise a job "
             "that has changed nothing is queued again, and the module of any other job is in doubt until somebody has looked."
         )
     elif left["job_count"]:
-        parts.append(f"It finishes {remaining.jobs(left)} first and takes no new ones.")
+        parts.append(f"It finishes {jobs(left)} first and takes no new ones.")
     return " ".join([*parts, *_left_alone(api, runner)])
 
 
@@ -66,3 +73,78 @@ def _left_alone(api: "Api", runner: str) -> list[str]:
 
 def _names(paths: list[str], count: int) -> str:
     return f" ({', '.join(paths)}{', …' if count > len(paths) else ''})" if paths else ""
+
+
+POLL_SECONDS = 1.0
+MAX_NAMED_JOBS = 5
+
+
+def until_drained(api: "Api", runner: str) -> dict[str, Any]:
+    """Return what remains of a draining runner once it has nothing left to finish."""
+    deadline.wait_out(api)
+    with _progress() as show:
+        while True:
+            found = api.get(f"{api_path(runner)}/remaining")
+            if found["is_drained"]:
+                return found
+            if not found["is_draining"]:
+                raise Conflict(f"{found['path']} does not drain any more: somebody has ended the drain")
+            show(f"draining {found['path']}: {left(found)}")
+            time.sleep(POLL_SECONDS)
+
+
+def until_removed(api: "Api", runner_id: str) -> None:
+    """Return once the record of a runner that is being removed is gone. The id is needed: its path may be used again."""
+    deadline.wait_out(api)
+    with _progress() as show:
+        while True:
+            try:
+                found = api.get(f"{api_path(runner_id)}/remaining")
+            except NotFound:
+                return
+            if found["removing_since"] is None:
+                raise Conflict(f"{found['path']} is not being removed any more: somebody has ended its drain")
+            show(f"removing {found['path']}: {left(found)}")
+            time.sleep(POLL_SECONDS)
+
+
+def left(remaining: dict[str, Any]) -> str:
+    """Say what a runner still has to finish: `2 jobs left (#17, #18)`."""
+    if remaining["job_count"]:
+        return f"{jobs(remaining)} left"
+    if remaining["delivering"]:
+        return f"{_count(remaining['delivering'], 'lost attempt')} still delivering"
+    return "nothing left"
+
+
+def jobs(remaining: dict[str, Any]) -> str:
+    """Count the jobs of a runner, and name the first ones: `2 jobs (#17, #18)`."""
+    numbers = [f"#{each['number']}" for each in remaining["jobs"][:MAX_NAMED_JOBS]]
+    more = ", …" if numbers and remaining["job_count"] > len(numbers) else ""
+    return _count(remaining["job_count"], "job") + (f" ({', '.join(numbers)}{more})" if numbers else "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+@contextmanager
+def _progress() -> Generator[Callable[[str], None]]:
+    """Yield a function that shows a text: on a terminal in one line that changes, otherwise as a line for each new text."""
+    stream = streams.unguarded_stderr()
+    if not sys.stderr.isatty():
+        shown: list[str] = []
+
+        def note(text: str) -> None:
+            if shown[-1:] != [text]:
+                shown.append(text)
+                output.note(text)
+
+        yield note
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    with Console(file=stream, highlight=False).status("…") as status:
+        began = time.monotonic()
+        yield lambda text: status.update(f"{escape(text)} [dim]{time.monotonic() - began:.0f} s[/dim]")

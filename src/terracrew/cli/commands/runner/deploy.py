@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, numbers
-from terracrew.cli.arguments.durations import Duration
+from terracrew.cli.arguments import name_completion, values
+from terracrew.cli.arguments.values import Duration
+from terracrew.cli.commands import fleet_job
 from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.connection.target import Target, pass_target
-from terracrew.cli.printing import fleet_progress, output
+from terracrew.cli.printing import output
 from terracrew.wording.durations import duration
 
 VCPU_UNIT_COUNT = 1024
@@ -61,7 +62,7 @@ def _cpu(_ctx: click.Context, _param: click.Parameter, value: float | None) -> i
 def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that a deployment can have at first and later."""
     for add in (
-        click.option("--log-days", type=numbers.Whole(min=1), help="For how many days the log is kept [30]."),
+        click.option("--log-days", type=values.WholeNumber(min=1), help="For how many days the log is kept [30]."),
         click.option(
             "--wake-ahead/--no-wake-ahead",
             "wakes_ahead",
@@ -78,9 +79,9 @@ def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--idle", "idle_seconds", type=Duration(), metavar="TIME", help="Sleep after this long without a job [5m]."
         ),
-        click.option("--capacity", type=numbers.Whole(min=1), help="How many jobs an instance runs at once [1]."),
-        click.option("--max-instances", type=numbers.Whole(min=1), help="How many instances at most [4]."),
-        click.option("--min-instances", type=numbers.Whole(min=0), help="How many instances never sleep [0]."),
+        click.option("--capacity", type=values.WholeNumber(min=1), help="How many jobs an instance runs at once [1]."),
+        click.option("--max-instances", type=values.WholeNumber(min=1), help="How many instances at most [4]."),
+        click.option("--min-instances", type=values.WholeNumber(min=0), help="How many instances never sleep [0]."),
         click.option("--job-role", metavar="ROLE", help="The role (ARN), or service account of a cluster, of jobs."),
         click.option(
             "--public-address/--no-public-address",
@@ -257,5 +258,5 @@ def _follow(target: Target, made: dict[str, Any], words: str, *, wait: bool) -> 
     output.note(f"{words.format(path=made['runner']['path'])}: {job['type']} #{job['number']}")
     if not wait:
         return output.message(made, f"`terracrew fleet-job logs {job['number']} --follow` shows how far it is")
-    ended = fleet_progress.follow(target.api(), job["id"])
+    ended = fleet_job.follow_steps(target.api(), job["id"])
     return output.Result(made | {"job": ended.value}, ended.show, ended.exit_code)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from terracrew.cli.arguments import name_completion
-from terracrew.cli.arguments.durations import Duration
+from terracrew.cli.arguments.values import Duration
 from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, numbers, references
+from terracrew.cli.arguments import name_completion, references, values
 from terracrew.cli.commands.runner import consequences
 from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.connection.target import Target, pass_target
@@ -26,7 +26,7 @@ def _options_of_a_new_runner(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--description", help="A description."),
         click.option("--multiple", "allow_multiple_instances", is_flag=True, help="Allow several instances."),
         click.option("--tag", "tags", multiple=True, help="A tag. Can be repeated."),
-        click.option("--max-jobs", type=numbers.Whole(min=1), help=MAX_JOBS_HELP),
+        click.option("--max-jobs", type=values.WholeNumber(min=1), help=MAX_JOBS_HELP),
         click.option(
             "--group",
             default="",

@@ -1,16 +1,20 @@
-"""`terracrew runner update`, `disable` and `enable`: updates runners to a release, or changes their fields."""
+"""`terracrew runner update`, `configure`, `disable` and `enable`: updates runners to a release, or changes their fields."""
 
+import sys
 from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, numbers
-from terracrew.cli.commands.runner import consequences, release_update
+from terracrew.cli.arguments import name_completion, values
+from terracrew.cli.commands import fleet_job
+from terracrew.cli.commands.release import rollout as rollout_view
+from terracrew.cli.commands.runner import consequences
 from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.commands.runner.register import MAX_JOBS_HELP
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
-from terracrew.errors import Invalid
+from terracrew.errors import Conflict, Invalid
+from terracrew.protocol.limits import MAX_LOG_BATCH_EVENTS, MAX_LOG_PERIOD_SECONDS
 
 
 @click.command(
@@ -23,7 +27,7 @@ from terracrew.errors import Invalid
 )
 @click.argument("path", required=False, shell_complete=name_completion.runners)
 @click.option("--description", help="A description.")
-@click.option("--max-jobs", type=numbers.Whole(min=1), help=MAX_JOBS_HELP)
+@click.option("--max-jobs", type=values.WholeNumber(min=1), help=MAX_JOBS_HELP)
 @click.option("--tag", "tags", multiple=True, help="A tag. Can be repeated; replaces all tags. '' removes all.")
 @click.option(
     "--multiple/--single", "allow_multiple_instances", default=None, help="Whether several instances are allowed."
@@ -72,12 +76,10 @@ def update(
         changes["tags"] = [each for each in tags if each]
     _check(path, changes, is_all=is_all, is_for_all=bool(group or dry_run or yes), is_for_release=version is not None)
     if is_all:
-        return release_update.update_all(
-            target, group, accept_breaking=accept_breaking, dry_run=dry_run, yes=yes, wait=wait
-        )
+        return update_all(target, group, accept_breaking=accept_breaking, dry_run=dry_run, yes=yes, wait=wait)
     assert path is not None
     if not changes:
-        return release_update.update_one(target, path, version, accept_breaking=accept_breaking, wait=wait)
+        return update_one(target, path, version, accept_breaking=accept_breaking, wait=wait)
     made = target.api().patch(api_path(path), changes)
     return output.message(made, f"updated runner {made['path']}: {', '.join(changes)}")
 
@@ -118,3 +120,135 @@ def enable(target: Target, path: str) -> output.Result:
     made = target.api().patch(api_path(path), {"is_disabled": False})
     but = ", but it drains: `terracrew runner undrain` ends that" if made["is_draining"] else ""
     return output.message(made, f"enabled {made['path']}{but}")
+
+
+@click.command("configure")
+@click.argument("path", shell_complete=name_completion.runners)
+@click.option(
+    "--heartbeat-seconds", type=values.Number(1, 30), help="The time between two heartbeats of an instance [10]."
+)
+@click.option(
+    "--log-level",
+    "levels",
+    multiple=True,
+    metavar="CATEGORY=LEVEL",
+    help="Trace, Debug, Information, Warning, Error, Critical or None; an empty level removes the category. Can be repeated.",
+)
+@click.option(
+    "--log-batch-size",
+    "batch_size_limit",
+    type=values.WholeNumber(1, MAX_LOG_BATCH_EVENTS),
+    help="How many log events are sent in one batch.",
+)
+@click.option(
+    "--log-period",
+    "period_seconds",
+    type=values.Number(0, MAX_LOG_PERIOD_SECONDS, min_open=True),
+    help="How many seconds a log event waits for its batch to fill.",
+)
+@click.option("--reset", is_flag=True, help="Remove the whole configuration, so that the runner's own settings apply.")
+@output.json_option
+@pass_target
+def configure(target: Target, path: str, levels: tuple[str, ...], reset: bool, **given: Any) -> output.Result:
+    """Change settings of all instances of the runner PATH without a restart. Options that are not given change nothing.
+
+    The batch size and the period apply while nobody watches a log; a watched log is sent line by line.
+    """
+    change = {name: value for name, value in given.items() if value is not None} | (
+        {"log_level": dict(_level(each) for each in levels)} if levels else {}
+    )
+    if reset == bool(change):
+        raise Invalid("give the settings to change, or --reset alone")
+    found: Any = target.api().patch(api_path(path), {"configuration": None if reset else change})
+    configured = {name: value for name, value in found["configuration"].items() if value}
+    return output.details(
+        found,
+        [("path", found["path"]), *configured.items()]
+        if configured
+        else [("path", found["path"]), ("configuration", "its own settings")],
+    )
+
+
+def _level(text: str) -> tuple[str, str | None]:
+    category, equals, level = text.partition("=")
+    if not category or not equals:
+        raise Invalid(f"--log-level {text!r} is not CATEGORY=LEVEL")
+    return category, level.capitalize() or None
+
+
+def update_one(target: Target, path: str, version: str | None, *, accept_breaking: bool, wait: bool) -> output.Result:
+    """Update one runner, and follow its job."""
+    api, wanted = target.api(), {"version": version, "accept_breaking": accept_breaking}
+    try:
+        job = api.post(f"{api_path(path)}/update", wanted)
+    except Conflict as refusal:
+        if not refusal.details.get("breaking") or output.wants_json() or not sys.stdin.isatty():
+            raise
+        click.echo(refusal.message, err=True)
+        output.ask("Is that done, and shall the runner be updated?", "nothing was updated")
+        job = api.post(f"{api_path(path)}/update", wanted | {"accept_breaking": True})
+    output.note(f"updating {job['target_name']}: {job['type']} #{job['number']}")
+    if wait:
+        return fleet_job.follow_steps(api, job["id"])
+    return output.message(job, f"`terracrew fleet-job logs {job['number']} --follow` shows how far it is")
+
+
+def update_all(
+    target: Target, group: str, *, accept_breaking: bool, dry_run: bool, yes: bool, wait: bool
+) -> output.Result:
+    """Update all outdated runners that the caller may change, in waves."""
+    api = target.api()
+    preview = api.get("/rollouts/preview", group=group)
+    if dry_run:
+        return output.Result(preview, lambda: _print_preview(preview))
+    updatable = [each for each in preview["runners"] if each["wave"] is not None]
+    is_json = output.wants_json()
+    if not is_json:
+        _print_preview(preview)
+    if updatable:
+        accept_breaking = _confirm(preview, len(updatable), accept_breaking=accept_breaking, yes=yes or is_json)
+    elif not preview["runners"] or not preview["version"]:
+        return output.Result(preview, lambda: None)
+    wanted = {"version": preview["version"], "group": group, "accept_breaking": accept_breaking}
+    made = api.post("/rollouts", wanted)
+    output.note(f"rolling out {made['version']}: `terracrew release rollout show` shows how far it is")
+    if wait:
+        made = rollout_view.follow(api, made["id"], is_shown=not is_json)
+    exit_code = 1 if made["status"] == "stopped" else 0
+    return output.Result(made, (lambda: _print_end(made)) if wait else (lambda: None), exit_code)
+
+
+def _print_end(rollout: dict[str, Any]) -> None:
+    click.echo(f"roll-out of {rollout['version']} {rollout['status']}: {rollout_view.summary(rollout)}")
+    if rollout["stop_reason"]:
+        click.echo(output.text(rollout["stop_reason"]), err=True)
+    if rollout["status"] == "stopped" and rollout["counts"]["failed"]:
+        output.note("`terracrew release rollout resume` tries the runners that failed again, and goes on")
+
+
+def _print_preview(preview: dict[str, Any]) -> None:
+    if not preview["version"]:
+        return click.echo("no release was published yet: there is nothing to update to")
+    if not preview["runners"]:
+        return click.echo(f"no runner that you may change is older than {preview['version']}")
+    click.echo(f"Update to {preview['version']}")
+    rollout_view.print_plan(preview)
+    click.echo()
+    if preview["automatic_words"]:
+        output.note(preview["automatic_words"])
+    return rollout_view.print_breaking(preview["breaking"])
+
+
+def _confirm(preview: dict[str, Any], count: int, *, accept_breaking: bool, yes: bool) -> bool:
+    """Return whether breaking releases are accepted, after the person has confirmed the update."""
+    is_asked = sys.stdin.isatty() and not yes
+    if preview["breaking"] and not accept_breaking and not is_asked:
+        raise Invalid("the update is breaking: do what is said about it, and add --accept-breaking")
+    if is_asked:
+        question = "Is that done, and shall" if preview["breaking"] and not accept_breaking else "Shall"
+        runners = "1 runner" if count == 1 else f"{count} runners"
+        output.ask(f"{question} {runners} be updated?", "nothing was updated")
+        return True
+    if not yes:
+        raise Invalid("there is no terminal to ask on: add --yes to start the updates")
+    return accept_breaking

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli.connection import outages
+from terracrew.cli.connection import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import TerracrewError
@@ -42,7 +42,7 @@ def rekey(target: Target, no_wait: bool, stop: bool) -> output.Result:
 
 def _wait(api: "Api", report: Callable[[str], None]) -> Any:
     """Wait until the re-encryption ends, report its progress meanwhile, and return its final progress."""
-    outages.wait_out(api)
+    deadline.wait_out(api)
     reported = ""
     report_at = time.monotonic() + _REPORT_SECONDS
     while (progress := api.get("/rekey"))["status"] == "running":

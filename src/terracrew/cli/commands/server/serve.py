@@ -34,12 +34,10 @@ class Given(NamedTuple):
 
     def environment_of_engines(self) -> "output.Result":
         """Return which variables of this shell engines of built-in runners would get."""
-        from terracrew.cli.printing import engine_environment
+        from terracrew.cli.printing import settings_table
 
         found = self.settings()
-        return engine_environment.show_beside_server(
-            found.runner_environment or [], found.external_facts.secret_variables
-        )
+        return settings_table.show_beside_server(found.runner_environment or [], found.external_facts.secret_variables)
 
     @staticmethod
     def _is_environment_of_server(settings: "ServerSettings") -> bool:

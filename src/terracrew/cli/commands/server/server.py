@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli.commands.server import admin, configuration, hold, issuer, object_store, rekey, storage
+from terracrew.cli.commands.server import admin, configuration, hold, issuer, rekey, storage
 from terracrew.cli.commands.server.options import config_option, hold_option, settings_options
 from terracrew.cli.commands.server.serve import GIVEN_KEY, Given, serve
 from terracrew.cli.lazy import LazyGroup
@@ -44,7 +44,7 @@ for _command in (
     hold.hold,
     hold.release,
     issuer.issuer,
-    object_store.adopt_object_store,
+    admin.adopt_object_store,
     rekey.rekey,
     storage.usage,
     storage.retention,

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli.connection import outages
+from terracrew.cli.connection import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 
@@ -92,7 +92,7 @@ def _counted(target: Target, path: str) -> Any:
     api, reported = target.api(), ""
     while "counting" in (found := api.get(path)):
         if not reported:
-            outages.wait_out(api)
+            deadline.wait_out(api)
         if found["counting"] != reported:
             reported = found["counting"]
             output.note(f"counting {reported} …")

@@ -1,4 +1,4 @@
-"""`terracrew cloud-identity`: creates, shows, changes and deletes cloud identities."""
+"""`terracrew cloud-identity`: manages the ways into cloud accounts in which runners are started, and tests them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,13 +6,112 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion
-from terracrew.cli.commands.cloud_identity.account import look, show_policies, test
-from terracrew.cli.commands.cloud_identity.api_path import api_path
+from terracrew.cli.arguments import name_completion, values
+from terracrew.cli.commands import fleet_job
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid
+
+_identity = click.argument("identity", shell_complete=name_completion.cloud_identities)
+
+
+@click.command(
+    "test",
+    epilog=output.examples(
+        "terracrew cloud-identity test aws-prod",
+        "terracrew cloud-identity test aws-prod --json",
+    ),
+)
+@_identity
+@click.option("--detach", is_flag=True, help="Do not wait for the end.")
+@click.option(
+    "--timeout", type=values.Number(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
+)
+@output.json_option
+@pass_target
+def test(target: Target, identity: str, detach: bool, timeout: float | None) -> output.Result:
+    """Test IDENTITY: sign in, check each permission, quotas and networks. Nothing is changed in the account.
+
+    The exit code is 1 if a check has failed. Each failed check says how to mend it.
+    """
+    api = target.api()
+    job: dict[str, Any] = api.post(f"{_api_path(identity)}/test", {})
+    if detach:
+        return output.message(job, f"{job['type']} #{job['number']} of {job['target_name']} is {job['status']}")
+    return fleet_job.follow_steps(api, job["id"], timeout=timeout)
+
+
+@click.command(
+    "policies",
+    epilog=output.examples(
+        "terracrew cloud-identity policies aws-prod",
+        "terracrew cloud-identity policies aws-prod --only opentofu > role.tf",
+    ),
+)
+@_identity
+@click.option("--only", metavar="NAME", help="Print this text alone: trust, permissions, opentofu; objects, flags.")
+@output.json_option
+@pass_target
+def show_policies(target: Target, identity: str, only: str | None) -> output.Result:
+    """Print what to paste into the account of IDENTITY: who may use its role, and the least that it must be allowed."""
+    found = target.api().get(f"{_api_path(identity)}/policies")
+    documents: list[dict[str, Any]] = found["documents"]
+    if only is not None:
+        chosen = next((each for each in documents if each["name"] == only), None)
+        if chosen is None:
+            names = ", ".join(each["name"] for each in documents)
+            raise click.UsageError(f"--only {only}: this identity has {names}")
+        return output.message(found, chosen["text"].rstrip("\n"))
+
+    def show() -> None:
+        for each in documents:
+            if each["name"] != "opentofu":
+                output.note(f"{each['title']}: {each['about']}")
+                click.echo(each["text"].rstrip("\n") + "\n")
+        if any(each["name"] == "opentofu" for each in documents):
+            output.note(f"For OpenTofu: `terracrew cloud-identity policies {identity} --only opentofu`")
+
+    return output.Result(found, show)
+
+
+@click.command("report", epilog=output.examples("terracrew cloud-identity report aws-prod"))
+@_identity
+@click.option("--last", "is_last", is_flag=True, help="Show what the last look found, without asking the cloud.")
+@output.json_option
+@pass_target
+def look(target: Target, identity: str, is_last: bool) -> output.Result:
+    """List what of ours is in the account of IDENTITY, why, who owns it, and what it costs a month."""
+    api, path = target.api(), f"{_api_path(identity)}/report"
+    found = api.get(path) if is_last else api.post(path, {})
+    if found["looked_at"] is None:
+        note = f"nobody has looked yet: `terracrew cloud-identity report {identity}`"
+        return output.Result(found, lambda: output.note(note))
+    resources: list[dict[str, Any]] = found["resources"]
+    rows = [
+        (_owner(each), each["kind"], each["name"], _made_by(each), _dollars(each["dollars_a_month"]), each["why"])
+        for each in resources
+    ]
+    notes = [f"{each['kind']} {each['name']}: {each['owner_words']}" for each in resources if each["owner"] != "runner"]
+    unpriced = f", and {found['unpriced']} without a known price" if found["unpriced"] else ""
+    notes.append(
+        f"{_dollars(found['dollars_a_month'])} a month by list prices{unpriced}; looked {output.age(found['looked_at'])}"
+    )
+    columns = ("OWNER", "KIND", "NAME", "MADE BY", "A MONTH", "WHY")
+    return output.listing(found, columns, rows, empty="nothing of ours is there", notes=notes)
+
+
+def _owner(resource: dict[str, Any]) -> str:
+    return resource["runner"] if resource["owner"] == "runner" else f"({resource['owner']})"
+
+
+def _made_by(resource: dict[str, Any]) -> str:
+    return f"#{resource['job_number']}" if resource["job_number"] else ""
+
+
+def _dollars(amount: float | None) -> str:
+    return "" if amount is None else f"${amount:,.2f}"
+
 
 _FIELDS = ("description", "way", "role_arn", "region", "api_url", "namespace", "audience")
 
@@ -107,7 +206,7 @@ def create(target: Target, name: str, group: str, kind: str | None, **given: Any
 @pass_target
 def show(target: Target, identity: str) -> output.Result:
     """Show IDENTITY with the runners that are deployed with it."""
-    found = target.api().get(api_path(identity))
+    found = target.api().get(_api_path(identity))
     return output.details(
         found,
         [
@@ -141,7 +240,7 @@ def update(target: Target, identity: str, new_name: str | None, **given: Any) ->
     changes = _chosen(given) | ({"name": new_name} if new_name else {})
     if not changes:
         raise Invalid("no option was given that changes it: see `terracrew cloud-identity update --help`")
-    made = target.api().patch(api_path(identity), changes)
+    made = target.api().patch(_api_path(identity), changes)
     return output.message(made, f"changed the cloud identity {made['path']} for {made['location']}")
 
 
@@ -154,9 +253,9 @@ def delete(target: Target, identity: str, yes: bool) -> output.Result:
     """Delete IDENTITY, if no runner is deployed with it. One that is created again has another subject."""
     api = target.api()
     if not yes:
-        found = api.get(api_path(identity))
+        found = api.get(_api_path(identity))
         output.ask(f"{found['path']} is deleted. The policies of {found['location']} stay there.", "Not deleted.")
-    api.delete(api_path(identity))
+    api.delete(_api_path(identity))
     return output.message({"deleted": identity}, f"deleted {identity}")
 
 
@@ -175,3 +274,10 @@ def _chosen(given: dict[str, Any]) -> dict[str, Any]:
 def _last_test(found: dict[str, Any]) -> str:
     job = found.get("last_test")
     return f"{job['status']} #{job['number']}, {output.age(job['created_at'])}" if job else ""
+
+
+def _api_path(identity: str) -> str:
+    """Return the path below which the API serves this identity, given its path or id."""
+    from terracrew.client.http import segment
+
+    return f"/cloud-identities/{segment(identity)}"

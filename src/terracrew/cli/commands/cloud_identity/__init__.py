@@ -1,1 +1,0 @@
-"""`terracrew cloud-identity`: manages and tests the ways into cloud accounts in which runners are started."""
