@@ -1,6 +1,6 @@
 """Prints docs/job-statuses.md from the table of transitions that the server uses."""
 
-from terracrew.server.jobs.model import ACTIVE, TERMINAL, TRANSITIONS
+from terracrew.api.jobs import ACTIVE, TERMINAL, TRANSITIONS
 
 HEAD = """# The statuses of a job
 

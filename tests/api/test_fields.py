@@ -11,7 +11,7 @@ from terracrew.api.fields import Field
 from terracrew.api.groups import GroupSettings, NewGroup
 from terracrew.api.modules import Module, ModuleChange, ModuleSettings, NewModule
 from terracrew.api.place_settings import LimitsChange
-from terracrew.api.runners import RunnerChange, RunnerSettings
+from terracrew.api.runners import RunnerChange, RunnerOptions
 from terracrew.protocol.spec import JobLimits, Step
 
 
@@ -98,7 +98,7 @@ def test_a_value_of_the_caller_comes_instead_of_that_of_the_request() -> None:
     assert fields.changed(before, BoxChange(name="x", count=4), name="b") == Box(id="1", name="b", count=4)
 
 
-@pytest.mark.parametrize("kind", [ModuleSettings, GroupSettings, RunnerSettings, RunnerChange, JobLimits])
+@pytest.mark.parametrize("kind", [ModuleSettings, GroupSettings, RunnerOptions, RunnerChange, JobLimits])
 def test_every_field_that_people_set_has_a_description(kind: type[msgspec.Struct]) -> None:
     assert [name for name, field in fields.describe(kind).items() if not field.help] == []
 

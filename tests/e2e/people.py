@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from terracrew import ids
+from terracrew.api.access import User
 from terracrew.server.db import Database, open_database
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import service as fleet_jobs
@@ -15,7 +16,6 @@ from terracrew.server.fleet_jobs.model import FleetJobType, NewFleetJob
 from terracrew.server.identity.access import role_store
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store
-from terracrew.server.identity.people.model import User
 from terracrew.server.identity.people.sessions import person
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.rollouts import store as rollouts

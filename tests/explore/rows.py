@@ -2,10 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
+from terracrew.api import jobs as model
+from terracrew.api.jobs import JobStatus
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import JobType, LocalSource
-from terracrew.server.jobs import decide, model
-from terracrew.server.jobs.model import JobStatus
+from terracrew.server.jobs import decide
 from tests.explore.world import LATER, NO, NOW, OLD, UNKNOWN, UNSURE, Job, Plan, Try
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+from terracrew.api.jobs import Attempt
 from terracrew.errors import Conflict
-from terracrew.server.jobs import decide, model
+from terracrew.server.jobs import decide
 from tests.explore import rows
 from tests.explore.world import (
     HOLD,
@@ -42,7 +43,7 @@ class Saving:
         return None if saved is None else self._save(world, i, saved)
 
     @staticmethod
-    def returns_doubts(before: model.Attempt, after: model.Attempt) -> bool:
+    def returns_doubts(before: Attempt, after: Attempt) -> bool:
         return decide.returns_doubts(before, after)
 
     def _saved(self, job: Job, it: Try, found: decide.Decision) -> Decision:

@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from terracrew.api import jobs as model
 from terracrew.protocol.events import Result
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server.jobs import decide, model
+from terracrew.server.jobs import decide
 from terracrew.server.jobs.decision_types import Doubt
 from tests.explore import rows
 from tests.explore.moves import Bounds

@@ -4,12 +4,14 @@ from datetime import datetime
 
 import msgspec
 
+from terracrew.api import jobs as model
 from terracrew.errors import Conflict
 from terracrew.protocol.events import KeptPlan, Result, StepStatus
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
-from terracrew.server.jobs import decide, model
+from terracrew.server.jobs import decide
 from terracrew.server.jobs.decision_types import Doubt
+from terracrew.server.jobs.model import turn_in_module
 from terracrew.server.jobs.plans import decide_plan
 from tests.explore import rows, set_back
 from tests.explore.rows import THIS_MOMENT, VERSIONS
@@ -209,7 +211,7 @@ class Server(Saving):
 
     def is_first_of_module(self, world: World, j: int) -> bool:
         queued = [rows.job_row(k, job) for k, job in enumerate(world.jobs) if job.status == "QUEUED"]
-        return min(queued, key=model.turn_in_module, default=None) == rows.job_row(j, world.jobs[j])
+        return min(queued, key=turn_in_module, default=None) == rows.job_row(j, world.jobs[j])
 
     def resumed(self, job: Job) -> Plan | None:
         """The plan that the job goes on with."""

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Literal, NamedTuple
 
-from terracrew.server.jobs.model import Outcome
+from terracrew.api.jobs import Outcome
 
 ASK, ANSWER = 1, 2
 """Bits of `Try.mail`: a `begin`, and the leave that was given, on their way."""

@@ -6,11 +6,12 @@ from typing import Any, Literal
 import msgspec
 from hypothesis import strategies as st
 
+from terracrew.api.jobs import Job, JobStatus
 from terracrew.protocol.spec import JobType, LocalSource
 from terracrew.server.db import Tx
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.attempts import claims
-from terracrew.server.jobs.model import Job, JobStatus, turn_in_module
+from terracrew.server.jobs.model import turn_in_module
 from tests.stateful.server_under_test import KEYS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -5,13 +5,14 @@ from collections.abc import Container
 
 import msgspec
 
+from terracrew.api.jobs import CHOSEN, TRANSITIONS, Attempt, Job, JobStatus
+from terracrew.api.states import State
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs.model import CHOSEN, TRANSITIONS, Attempt, Job, JobStatus, turn_in_module
+from terracrew.server.jobs.model import turn_in_module
 from terracrew.server.logs import chunks
-from terracrew.server.state.model import State
 from tests.stateful.faulty_database import patient
 from tests.stateful.simulated_outbox import facts
 from tests.stateful.simulated_runners import SimulatedRunners

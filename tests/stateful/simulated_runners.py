@@ -3,9 +3,9 @@
 import msgspec
 
 from terracrew import ids
+from terracrew.api.jobs import Attempt
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef, Granted
-from terracrew.server.jobs.model import Attempt
 from terracrew.server.state import content
 from terracrew.server.state import service as states
 from tests.stateful.faulty_database import patient

@@ -6,16 +6,15 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from terracrew import ids
+from terracrew.api.jobs import CHOSEN, ApplyPlan, Job, JobStatus, NewJob
 from terracrew.api.modules import ModuleChange
 from terracrew.api.runners import RunnerChange
 from terracrew.errors import TerracrewError, Unavailable
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import JobType
 from terracrew.server.jobs import approvals, service
-from terracrew.server.jobs.apply_plan import ApplyPlan
 from terracrew.server.jobs.attempts import lost_attempts
-from terracrew.server.jobs.create import JobRequest, NewJob
-from terracrew.server.jobs.model import CHOSEN, Job, JobStatus
+from terracrew.server.jobs.create import JobRequest
 from terracrew.server.runners import service as runners
 from terracrew.server.runners.removal import service as removal
 from terracrew.server.state import quarantine

@@ -1,16 +1,16 @@
 """All that the database says about jobs and states, as it was at one moment."""
 
+from terracrew.api.job_views import Reason
+from terracrew.api.jobs import Attempt, Job, Plan
+from terracrew.api.states import State
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.jobs import attempt_store, store
-from terracrew.server.jobs.model import Attempt, Job, Plan
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.runs import reasons
 from terracrew.server.runs.reasons import Watch
-from terracrew.server.scheduling.model import Reason
 from terracrew.server.state import store as states
-from terracrew.server.state.model import State
 from tests.stateful.faulty_database import patient
 
 

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from terracrew.api.jobs import Job, JobStatus
 from terracrew.server.db import Database, Tx
 from terracrew.server.jobs import store
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.server.jobs.attempts.claims import ClaimGroup
-from terracrew.server.jobs.model import Job, JobStatus
 from tests.stateful.claim_cases import CASES, Case, build, expected
 from tests.stateful.server_under_test import KEYS
 from tests.thoroughness import examples

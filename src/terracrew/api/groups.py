@@ -9,6 +9,7 @@ from terracrew.api import fields
 from terracrew.api.fields import Field
 from terracrew.api.place_settings import Interrupted, PlaceSettings
 
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 MaxRunningJobs = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 RuleName = Literal[
     "max_destroy", "max_destroy_percent", "self_approval", "service_account_approval", "min_approvals", "interrupted"
@@ -81,3 +82,13 @@ class GroupView(Group, frozen=True, kw_only=True):
     approval_rules: list[ApprovalRule]
     """The approval rules that apply in the group, each with the place that it comes from: of all places from the organization down to
     the group, the strictest."""
+
+
+class NewOrganization(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    owner: Name | None = None
+    """The name or id of a user who becomes the owner."""
+
+
+class OrganizationChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str

@@ -63,7 +63,7 @@ class ConfigurationChange(Configuration, frozen=True, kw_only=True):
     setting."""
 
 
-class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
+class RunnerOptions(msgspec.Struct, frozen=True, kw_only=True):
     description: Annotated[Description, Field(is_long=True, is_searched=True)] = ""
     """What it is for, shown beside its name."""
     max_jobs: Annotated[MaxJobs, Field(label="Jobs at once", metavar="N")] = 100
@@ -84,7 +84,7 @@ class RunnerStatus(StrEnum):
     """A cloud-hosted runner whose first instance is being started."""
 
 
-class Runner(RunnerSettings, frozen=True, kw_only=True):
+class Runner(RunnerOptions, frozen=True, kw_only=True):
     id: str
     organization_id: str | None = None
     group_id: str | None = None
@@ -208,7 +208,7 @@ class RunnerView(Runner, frozen=True, kw_only=True):
 
 
 @fields.new
-class NewRunner(RunnerSettings, frozen=True, kw_only=True):
+class NewRunner(RunnerOptions, frozen=True, kw_only=True):
     name: str
     group: str | None = ""
     """Path or id of the group that it belongs to; empty: the whole organization. Null is refused, because it would be a shared
@@ -241,7 +241,7 @@ class Registered(msgspec.Struct, frozen=True):
 
 
 @fields.change
-class RunnerChange(RunnerSettings, frozen=True, kw_only=True):
+class RunnerChange(RunnerOptions, frozen=True, kw_only=True):
     """What to change; what is left out stays. The name, the group and the type of a runner never change."""
 
     group: Annotated[str | None, Field(option=None)] = None

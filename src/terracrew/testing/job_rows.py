@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from terracrew import ids
+from terracrew.api.jobs import TERMINAL, Attempt, Job, JobStatus
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import heartbeats
@@ -15,7 +16,6 @@ from terracrew.server.jobs import attempt_store, decide, service, store
 from terracrew.server.jobs.attempts import begin as permission
 from terracrew.server.jobs.attempts import claim_store, claims
 from terracrew.server.jobs.attempts.ingest import ingest
-from terracrew.server.jobs.model import TERMINAL, Attempt, Job, JobStatus
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.testing.deliveries import DONE, RUNNING, delivery
 from terracrew.testing.rows import insert

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from terracrew.server.principals.model import Role
+from terracrew.api.access import Role
 from tests.server.identity.identity_server import URL, IdentityServer
 
 

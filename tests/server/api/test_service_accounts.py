@@ -5,8 +5,8 @@ import asyncio
 import httpx
 import pytest
 
+from terracrew.api.access import Role
 from terracrew.server.identity.access import store
-from terracrew.server.principals.model import Role
 from terracrew.testing.transactions import held_open, until_blocked
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.identity.identity_server import IdentityServer

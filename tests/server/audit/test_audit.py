@@ -2,12 +2,13 @@
 
 import pytest
 
+from terracrew.api.access import Role
+from terracrew.api.audit import Entry
 from terracrew.errors import Conflict
 from terracrew.server.audit import reads
 from terracrew.server.audit import service as audit
-from terracrew.server.audit.model import Entry
 from terracrew.server.db import Tx
-from terracrew.server.principals.model import SYSTEM, Role
+from terracrew.server.principals.model import SYSTEM
 from terracrew.server.secrets import credentials
 from tests.server.identity.identity_server import IdentityServer
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.access import Role
 from terracrew.errors import RateLimited, Unauthenticated
 from terracrew.server.audit import failures
 from terracrew.server.identity.people import logins, service
-from terracrew.server.principals.model import Role
 from tests.server.identity.identity_server import IdentityServer
 
 

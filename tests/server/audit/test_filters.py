@@ -10,13 +10,14 @@ from typing import Any, LiteralString
 import httpx
 import pytest
 
+from terracrew.api.access import Role
 from terracrew.server.api.access import audit as export_face
 from terracrew.server.audit import reads
 from terracrew.server.audit import service as audit
 from terracrew.server.audit.reads import EntryFilter
 from terracrew.server.db import Database, Tx
 from terracrew.server.db.seam import Param
-from terracrew.server.principals.model import Principal, Role
+from terracrew.server.principals.model import Principal
 from tests.server.application import Application
 from tests.server.hub.statement_counts import RecordingTx
 from tests.server.identity.identity_server import IdentityServer

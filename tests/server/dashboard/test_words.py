@@ -5,12 +5,12 @@ from typing import get_args
 
 import pytest
 
+from terracrew.api.job_views import Reason
+from terracrew.api.jobs import JobStatus
 from terracrew.api.runners import RunnerStatus
 from terracrew.protocol.spec import Definition, JobType, Step
 from terracrew.server.dashboard import words
 from terracrew.server.dashboard.tree import words as place_words
-from terracrew.server.jobs.model import JobStatus
-from terracrew.server.scheduling.model import Reason
 from terracrew.wording.durations import duration
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from terracrew.api.jobs import ACTIVE, TERMINAL
 from terracrew.server.db.statements import fragments
-from terracrew.server.jobs.model import ACTIVE, TERMINAL
 from tests.server.db import sql_in_sources
 from tests.server.db.sql_in_sources import MIGRATIONS, SERVER, Change, Statement
 from tests.server.db.table_owners import FRAGMENTS, READERS, STORES, WRITERS

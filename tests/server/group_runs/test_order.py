@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from terracrew.api.group_runs import ModuleStatus, RunType
 from terracrew.server.group_runs import model
-from terracrew.server.group_runs.model import ModuleStatus, RunModule, RunType
+from terracrew.server.group_runs.model import RunModule
 
 pytestmark = pytest.mark.feature("J6.groups")
 NAMES = "abcdefg"

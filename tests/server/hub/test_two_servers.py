@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from terracrew.api.jobs import NewJob
 from terracrew.protocol import events, frames, messages
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.app import build, close
@@ -15,7 +16,7 @@ from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
 from terracrew.server.hub.runners import takeover
 from terracrew.server.jobs import service
-from terracrew.server.jobs.create import JobRequest, NewJob
+from terracrew.server.jobs.create import JobRequest
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.transactions import held_open, until_blocked
 from tests.server.application import Application, attached_app, open_application, settings_for

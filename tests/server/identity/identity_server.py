@@ -10,6 +10,7 @@ from litestar import Request, delete, get, post
 from litestar.handlers import BaseRouteHandler
 
 from terracrew import ids
+from terracrew.api.access import Role
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.api import routes
 from terracrew.server.api.access.context import AccessCall, AccessContext
@@ -21,7 +22,7 @@ from terracrew.server.identity.access import role_store
 from terracrew.server.identity.access import service as access
 from terracrew.server.identity.context import Identity, open_identity
 from terracrew.server.identity.people import service, sessions, store
-from terracrew.server.principals.model import SYSTEM, Principal, Role
+from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.groups import service as groups

@@ -2,13 +2,13 @@
 
 import pytest
 
+from terracrew.api.access import Role
 from terracrew.errors import Unauthenticated
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db import Tx
 from terracrew.server.identity.access import users
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.people import service, store
-from terracrew.server.principals.model import Role
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, delivery
 from tests.server.identity.identity_server import IdentityServer

@@ -1,5 +1,6 @@
 """Builds an attempt that changes things and saves states, step by step."""
 
+from terracrew.api.jobs import Attempt, Job
 from terracrew.protocol.events import StateFact, StepStatus
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
@@ -7,7 +8,6 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.attempts import claims, received_states
-from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.principals.model import Principal
 from terracrew.server.state.model import Received
 from terracrew.testing.deliveries import delivery, fact, state

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
+from terracrew.api.jobs import MAX_TEXT_CHARACTERS, plain
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.dashboard.jobs.handlers import MAX_DOUBTS_CHARACTERS, ApproveForm
-from terracrew.server.jobs.model import MAX_TEXT_CHARACTERS, plain
 
 
 def test_the_doubts_of_a_form_that_no_page_has_sent_are_passed_over() -> None:

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from terracrew import ids
+from terracrew.api.jobs import ACTIVE, TERMINAL, TRANSITIONS, Job, JobStatus
 from terracrew.errors import Conflict, Invalid, Superseded
 from terracrew.protocol.spec import JobLimits, JobType
 from terracrew.server.jobs import store
-from terracrew.server.jobs.model import ACTIVE, TERMINAL, TRANSITIONS, Job, JobStatus
 from terracrew.testing.job_rows import JobRows
 
 pytestmark = pytest.mark.feature("J2.terminal", "J2.transitions")

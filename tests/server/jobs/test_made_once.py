@@ -5,6 +5,8 @@ import json
 import msgspec
 import pytest
 
+from terracrew.api.jobs import Job
+from terracrew.api.lost_resources import LoggedChange
 from terracrew.errors import Conflict
 from terracrew.protocol.events import Result, StepStatus
 from terracrew.protocol.messages import AttemptRef
@@ -13,8 +15,6 @@ from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals, attempt_store, decide, service
 from terracrew.server.jobs.attempts import reads, received_states
 from terracrew.server.jobs.lost_resources import log_lines
-from terracrew.server.jobs.lost_resources.model import LoggedChange
-from terracrew.server.jobs.model import Job
 from terracrew.server.runs import attempt_report
 from terracrew.server.state.model import Received
 from terracrew.testing.deliveries import delivery, fact, log, state

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from terracrew.api.access import Role
 from terracrew.errors import Forbidden, NotFound
 from terracrew.server.db import Tx
 from terracrew.server.identity.access import role_store
@@ -22,7 +23,7 @@ from terracrew.server.principals.authorize import (
     organization,
     require,
 )
-from terracrew.server.principals.model import SYSTEM, AttemptScope, Principal, Role
+from terracrew.server.principals.model import SYSTEM, AttemptScope, Principal
 from tests.server.identity.identity_server import IdentityServer
 
 # What each role may do, written out by hand: v viewer, o operator, a approver, w owner.

@@ -6,8 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
+from terracrew.api.access import Role
 from terracrew.server.identity.people import service, sessions, store
-from terracrew.server.principals.model import Principal, Role
+from terracrew.server.principals.model import Principal
 from tests.server.identity.identity_server import IdentityServer
 
 ELSEWHERE = "192.0.2.1"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.operations import RekeyProgress
 from terracrew.errors import Invalid, Unavailable
 from terracrew.protocol.events import Output, OutputsRead, PlanDescribed
 from terracrew.server.app import build, close
@@ -71,7 +72,7 @@ async def heads(server: Server) -> dict[str, set[bytes]]:
     return found
 
 
-async def rekeyed(server: Server) -> progress.RekeyProgress:
+async def rekeyed(server: Server) -> RekeyProgress:
     await server.db.write(lambda tx: progress.start(tx, server.keys.key_id))
     return await loop_of(server).step()
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from terracrew.api.operations import RetentionPolicy
 from terracrew.server.app import build, close
 from terracrew.server.logs import reads
 from terracrew.server.logs.mover import Mover
 from terracrew.server.maintenance import backup
 from terracrew.server.retention import objects, passes
-from terracrew.server.retention.policy import RetentionPolicy
 from terracrew.settings.server import ServerSettings
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, log

@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from terracrew.api.operations import Tally
 from terracrew.server.retention import objects, orphans
-from terracrew.server.retention.policy import Tally
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, log

@@ -7,13 +7,13 @@ import msgspec
 import pytest
 from pydantic import ValidationError
 
+from terracrew.api.operations import RetentionPolicy, Tally
 from terracrew.protocol.spec import ArchiveSource, Source
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import to_params
 from terracrew.server.logs.mover import Mover
 from terracrew.server.retention import passes, policy
 from terracrew.server.retention.loop import Retention
-from terracrew.server.retention.policy import RetentionPolicy, Tally
 from terracrew.server.retention.rules import RULES
 from terracrew.settings.server import ServerSettings
 from terracrew.testing.clock import ShiftedClock

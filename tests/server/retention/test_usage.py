@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.operations import SurveyProgress, Tally
 from terracrew.errors import NotFound, Unavailable
 from terracrew.server.retention import passes, surveys
-from terracrew.server.retention.policy import Tally
-from terracrew.server.retention.surveys import Survey, SurveyProgress
+from terracrew.server.retention.surveys import Survey
 from terracrew.server.supervise import Tasks
 from terracrew.testing.deliveries import APPLIED, DONE, RUNNING, log
 from tests.server.simulated_runner import SimulatedRunner

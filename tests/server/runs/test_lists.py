@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from terracrew import ids
+from terracrew.api.access import Role
+from terracrew.api.job_views import JobListed
+from terracrew.api.jobs import JobStatus
 from terracrew.api.pages import Page
 from terracrew.errors import NotFound
 from terracrew.server import paging
@@ -15,12 +18,10 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Columns, Database, Param, Row, Tx
 from terracrew.server.identity.access import role_store
 from terracrew.server.jobs import service
-from terracrew.server.jobs.model import JobStatus
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.principals.model import Principal, Role
+from terracrew.server.principals.model import Principal
 from terracrew.server.runs import lists, reasons
-from terracrew.server.runs.model import JobListed
 from terracrew.testing.job_rows import JobRows
 
 LEASE = timedelta(minutes=10)

@@ -3,12 +3,12 @@
 from datetime import timedelta
 from typing import Any
 
+from terracrew.api.job_views import Reason
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import decide, service
 from terracrew.server.runs import reasons
-from terracrew.server.scheduling.model import Reason
 from terracrew.testing.clock import ManualClock
 from terracrew.testing.job_rows import Instance, JobRows, begin
 

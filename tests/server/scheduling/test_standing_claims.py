@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
+from terracrew.api.jobs import Job
 from terracrew.api.modules import Module
 from terracrew.protocol.messages import StandingClaims
 from terracrew.server.connections.registry import RunnerSession
@@ -22,7 +23,6 @@ from terracrew.server.jobs import store
 from terracrew.server.jobs.attempts.claim_store import ClaimRequest
 from terracrew.server.jobs.attempts.claims import ClaimGroup, ClaimWon
 from terracrew.server.jobs.create import NotClaimedAhead
-from terracrew.server.jobs.model import Job
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.scheduling.standing_claims import NewJobClaims, as_waiting

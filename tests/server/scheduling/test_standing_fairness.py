@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from terracrew import ids
+from terracrew.api.jobs import Job
 from terracrew.api.modules import Module
 from terracrew.protocol.messages import StandingClaims
 from terracrew.server.connections.registry import RunnerSession
@@ -19,7 +20,6 @@ from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import store
 from terracrew.server.jobs.attempts.claims import ClaimGroup, ClaimWon
 from terracrew.server.jobs.create import NotClaimedAhead
-from terracrew.server.jobs.model import Job
 from terracrew.server.scheduling import open_offers
 from terracrew.server.scheduling.standing_claims import NewJobClaims
 from terracrew.testing.job_rows import KEYS, SOURCE, Instance, JobRows

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from terracrew import ids
+from terracrew.api.job_views import Reason
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
 from terracrew.server.deployments.model import CloudInstance
 from terracrew.server.jobs import store as job_store
 from terracrew.server.scheduling import explain
-from terracrew.server.scheduling.model import Reason
 from terracrew.testing.job_rows import JobRows
 from tests.server.deployments.cloud_rows import cloud_runner
 

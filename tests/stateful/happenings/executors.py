@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from random import Random
 from typing import Any
 
-from terracrew.server.jobs.model import JobStatus
+from terracrew.api.jobs import JobStatus
 from tests.stateful.happenings.registry import KINDS, alive, choose, connected, hosts, weight
 from tests.stateful.link import KILLED, SILENT
 from tests.stateful.simulated_executor import Executor

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable
 from random import Random
 
+from terracrew.api.jobs import JobStatus
 from terracrew.protocol.spec import JobType
-from terracrew.server.jobs.model import JobStatus
 from tests.stateful.happenings.registry import alive, choose, hosts, weight
 from tests.stateful.link import KILLED, SILENT
 from tests.stateful.simulated_executor import Executor

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable
 from random import Random
 
+from terracrew.api.jobs import JobStatus
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import JobType
-from terracrew.server.jobs.model import JobStatus
 from tests.stateful.happenings.registry import choose, weight
 from tests.stateful.link import KILLED, STOPPING
 from tests.stateful.simulation import Simulation

@@ -2,12 +2,10 @@
 
 from datetime import UTC, datetime
 
-import msgspec
-
+from terracrew.api.audit import AuditQuery, Entry
 from terracrew.api.pages import Page
 from terracrew.errors import Invalid
 from terracrew.server.audit import reads, store
-from terracrew.server.audit.model import Entry
 from terracrew.server.audit.reads import EntryFilter, EntryPage
 from terracrew.server.db.seam import Tx
 from terracrew.server.paging import cursor, start
@@ -17,23 +15,6 @@ from terracrew.server.principals.model import Principal
 
 MAX_TEXT_CHARACTERS = 200
 _ACTOR_IDS = ("usr_", "sac_", "rnr_")
-
-
-class AuditQuery(msgspec.Struct, frozen=True):
-    """What to list; what is None is not asked for."""
-
-    actor: str | None = None
-    """The name or the id of who made a change."""
-    action: str | None = None
-    """An action (`job.approve`), or all actions of a kind (`job`)."""
-    target: str | None = None
-    """The id of what was changed."""
-    path: str | None = None
-    """The path of a group, with everything below it, or of a module."""
-    since: datetime | None = None
-    until: datetime | None = None
-    text: str | None = None
-    """A part of the action, the actor, the target, the address or the details."""
 
 
 async def listing(tx: Tx, who: Principal, query: AuditQuery, after: str | None, limit: int) -> Page[Entry]:

@@ -4,7 +4,7 @@ from typing import LiteralString
 
 import msgspec
 
-from terracrew.server.audit.model import Entry
+from terracrew.api.audit import Entry
 from terracrew.server.db.seam import Param, Tx
 from terracrew.server.db.statements.mapping import rows_to
 

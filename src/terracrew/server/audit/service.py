@@ -7,8 +7,8 @@ from functools import partial
 import msgspec
 
 from terracrew import ids
+from terracrew.api.audit import Entry
 from terracrew.server.audit import store
-from terracrew.server.audit.model import Entry
 from terracrew.server.db.seam import Tx
 from terracrew.server.metrics import process as counts
 from terracrew.server.principals.model import Principal

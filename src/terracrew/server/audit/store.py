@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from terracrew.server.audit.model import Entry
+from terracrew.api.audit import Entry
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.table import Table, values
 

@@ -8,13 +8,13 @@ from datetime import timedelta
 
 import msgspec
 
+from terracrew.api.jobs import JobStatus
 from terracrew.errors import TerracrewError
 from terracrew.logging import get_logger
 from terracrew.server.cloud_hosted import starting
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.deployments import reads, store
 from terracrew.server.jobs import service as jobs
-from terracrew.server.jobs.model import JobStatus
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.supervise import Tasks

@@ -12,7 +12,7 @@ from terracrew.server.dashboard import render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.openapi import fields
 from terracrew.server.openapi.document import completed
-from terracrew.server.openapi.fields import Field
+from terracrew.server.openapi.fields import FieldRow
 
 _CODE = re.compile(r"`([^`]+)`")
 _ANY = "<…>"
@@ -26,9 +26,9 @@ class Operation(msgspec.Struct, frozen=True):
     description: Markup
     command: str
     example: str
-    parameters: list[Field]
-    body: list[Field]
-    answer: list[Field]
+    parameters: list[FieldRow]
+    body: list[FieldRow]
+    answer: list[FieldRow]
     answer_name: str
 
 
@@ -93,7 +93,7 @@ def _operation(method: str, path: str, operation: dict[str, Any], schemas: dict[
     )
 
 
-def _example(method: str, path: str, content: dict[str, Any], body: list[Field]) -> str:
+def _example(method: str, path: str, content: dict[str, Any], body: list[FieldRow]) -> str:
     """Return a curl command for a request, with the required fields."""
     words = ["curl", "-X " + method.upper()] if method != "get" else ["curl"]
     words += ['-H "Authorization: Bearer $TERRACREW_TOKEN"']

@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 from litestar import Response, Router, get
 
+from terracrew.api.job_views import Reason
+from terracrew.api.jobs import Job, JobStatus
 from terracrew.api.runners import RunnerStatus
 from terracrew.server.dashboard import render, words
 from terracrew.server.dashboard.context import DashboardCall
@@ -17,7 +19,6 @@ from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.search import patterns
 from terracrew.server.jobs import reads, service
-from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -26,7 +27,6 @@ from terracrew.server.runners import service as runners
 from terracrew.server.runs import attention
 from terracrew.server.runs.attention import MAX_LISTED, Attention, TroubledModule
 from terracrew.server.runs.reasons import Watch
-from terracrew.server.scheduling.model import Reason
 from terracrew.server.tree.modules import reads as module_reads
 from terracrew.wording import plan_words
 

@@ -6,6 +6,8 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from terracrew.api.job_views import Reason
+from terracrew.api.jobs import JobStatus
 from terracrew.api.runners import Runner, RunnerAlert, RunnerStatus, RunnerView
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import (
@@ -19,8 +21,6 @@ from terracrew.protocol.spec import (
     Step,
 )
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, FleetStep
-from terracrew.server.jobs.model import JobStatus
-from terracrew.server.scheduling.model import Reason
 from terracrew.wording import alert_words, limit_words
 
 Tone = Literal["ok", "warn", "bad", "busy", "idle"]

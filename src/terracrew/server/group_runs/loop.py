@@ -5,17 +5,18 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from terracrew.api.group_runs import GroupRun
+from terracrew.api.jobs import Job, JobStatus, NewJob
 from terracrew.errors import TerracrewError
 from terracrew.logging import get_logger
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.group_runs import model, store
-from terracrew.server.group_runs.model import GroupRun, RunModule
+from terracrew.server.group_runs.model import RunModule
 from terracrew.server.identity.people import acting
 from terracrew.server.jobs import create
 from terracrew.server.jobs import store as jobs
-from terracrew.server.jobs.create import JobRequest, NewJob
-from terracrew.server.jobs.model import Job, JobStatus
+from terracrew.server.jobs.create import JobRequest
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import reads as states
 from terracrew.server.supervise import FailedRows

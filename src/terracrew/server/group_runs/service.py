@@ -2,29 +2,30 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-import msgspec
 from msgspec.structs import asdict, replace
 
 from terracrew import ids
+from terracrew.api.group_runs import (
+    AppliedPlan,
+    AppliedPlans,
+    GroupRun,
+    GroupRunView,
+    NewGroupRun,
+    RunModuleView,
+    RunType,
+)
 from terracrew.api.groups import Group
+from terracrew.api.jobs import ApplyPlan, JobStatus
 from terracrew.api.modules import Module
 from terracrew.api.pages import Page
 from terracrew.errors import Conflict, NotFound, TerracrewError, TooLarge
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.group_runs import model, store
-from terracrew.server.group_runs.model import (
-    GroupRun,
-    GroupRunView,
-    NewGroupRun,
-    RunModule,
-    RunModuleView,
-    RunType,
-)
+from terracrew.server.group_runs.model import RunModule
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import store as jobs
-from terracrew.server.jobs.apply_plan import Apply, ApplyPlan
-from terracrew.server.jobs.model import JobStatus
+from terracrew.server.jobs.apply_plan import Apply
 from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
@@ -263,22 +264,6 @@ async def move_module(tx: Tx, who: Principal, reference: str, to: str) -> Module
             f"module `{module.path}` is part of a run of its group: stop the run first, or wait, and move it then"
         )
     return await moving.move(tx, who, module.id, to)
-
-
-class AppliedPlan(msgspec.Struct, frozen=True):
-    path: str
-    """The path of the module."""
-    job_id: str | None = None
-    job_number: int | None = None
-    """The job that applies its plan; null if none does."""
-    problem: str = ""
-    """Why no job applies it."""
-
-
-class AppliedPlans(msgspec.Struct, frozen=True):
-    """What became of the plans of a run that would change something."""
-
-    items: list[AppliedPlan]
 
 
 async def apply_plans(db: Database, apply: Apply, who: Principal, reference: str, run_id: str) -> AppliedPlans:

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+from terracrew.api.group_runs import GroupRun
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.fragments import ENDED_STATUSES
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, batch_assignments, values
-from terracrew.server.group_runs.model import GroupRun, RunModule
+from terracrew.server.group_runs.model import RunModule
 
 RUNS = Table("group_runs", GroupRun)
 MODULES = Table("group_run_modules", RunModule)

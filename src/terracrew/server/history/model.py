@@ -5,20 +5,6 @@ from datetime import datetime
 import msgspec
 
 
-class Hold(msgspec.Struct, frozen=True):
-    id: str
-    reason: str
-    """What showed that the database was set back, or who asked for the hold."""
-    is_set_back: bool
-    """Whether the database is known to have been set back. A person may hold a server for other reasons."""
-    set_back_to: datetime | None
-    """The time of the newest point of its history that the database has. What happened after it is not known."""
-    started_at: datetime
-    is_open: bool = True
-    released_at: datetime | None = None
-    released_by: str | None = None
-
-
 class HeldModule(msgspec.Struct, frozen=True):
     """What a hold means for one module."""
 

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from typing import LiteralString
 
 from terracrew import ids
+from terracrew.api.job_views import Hold
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table
-from terracrew.server.history.model import HeldModule, Hold
+from terracrew.server.history.model import HeldModule
 
 HOLDS = Table("holds", Hold)
 HELD_MODULES = Table("held_modules", HeldModule)

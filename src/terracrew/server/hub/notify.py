@@ -7,6 +7,7 @@ import asyncio
 import time
 from itertools import islice
 
+from terracrew.api.jobs import ACTIVE
 from terracrew.errors import Unauthenticated
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import reads
@@ -15,7 +16,6 @@ from terracrew.server.db.topics import Topic
 from terracrew.server.hub.executors import log_settings
 from terracrew.server.hub.runners import instances, once_connections
 from terracrew.server.hub.runners.context import RunnerContext
-from terracrew.server.jobs.model import ACTIVE
 
 TOPICS: tuple[Topic, ...] = ("cancel", "ended", "runners", "instances", "access", "configuration", "asked", "updates")
 SWEEP_SECONDS = 30.0

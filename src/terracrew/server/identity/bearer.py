@@ -2,6 +2,7 @@
 
 import msgspec
 
+from terracrew.api.access import User
 from terracrew.errors import Unauthenticated
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.identity.access import credential_store
@@ -9,7 +10,6 @@ from terracrew.server.identity.context import Identity
 from terracrew.server.identity.keys.signing import GENERIC
 from terracrew.server.identity.oidc.tokens import USED_AT_SECONDS
 from terracrew.server.identity.people import store
-from terracrew.server.identity.people.model import User
 from terracrew.server.identity.people.sessions import person
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases import tokens

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from terracrew.api.jobs import ApplyPlan, GivenApproval, Job, Plan
 from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.protocol.spec import JobType
 from terracrew.server.connections.registry import Registry
@@ -12,7 +13,6 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import approvals, create, decide, service, store
 from terracrew.server.jobs.attempts import claim_store, claims, contact, received_states
 from terracrew.server.jobs.create import JobRequest
-from terracrew.server.jobs.model import GivenApproval, Job, Plan
 from terracrew.server.jobs.plans import approver_rules, approvers, decide_plan
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.principals import authorize
@@ -27,13 +27,6 @@ _CHANGED = (
     "an input, a hook, a flag or another setting of the module has changed since the plan of job {number} was made: "
     "plan again, and look at the new plan"
 )
-
-
-class ApplyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The request to apply the plan of a PLAN job."""
-
-    is_destroy: bool = False
-    """True for a plan that destroys everything, which a DESTROY applies; such a plan is refused without it."""
 
 
 Apply = Callable[[Principal, str, ApplyPlan], Awaitable[create.Created]]

@@ -5,6 +5,8 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from terracrew.api.jobs import ApprovedJob, GivenApproval, Job, Plan, plain
+from terracrew.api.lost_resources import ImportLost
 from terracrew.api.modules import Module
 from terracrew.errors import Forbidden, Invalid, NotFound, Superseded
 from terracrew.protocol.messages import AttemptRef
@@ -14,8 +16,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import job_inputs, service, store
 from terracrew.server.jobs.attempts import contact, received_states
-from terracrew.server.jobs.lost_resources.imports import ImportLost, Imports
-from terracrew.server.jobs.model import GivenApproval, Job, Plan, plain
+from terracrew.server.jobs.lost_resources.imports import Imports
 from terracrew.server.jobs.plans import approver_rules, approvers, decide_plan
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.principals import authorize
@@ -35,13 +36,6 @@ class ImportedBy(msgspec.Struct, frozen=True):
 
     keys: Keyring
     resources: list[ImportedResource]
-
-
-class ApprovedJob(Job, frozen=True, kw_only=True):
-    """A job after an approval of its plan. It still waits if `approvals_counted` is less than `approvals_needed`."""
-
-    approvals_needed: int
-    approvals_counted: int
 
 
 async def approve(

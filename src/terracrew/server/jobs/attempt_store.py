@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import LiteralString, NamedTuple
 
+from terracrew.api.jobs import Attempt, Note, StepRow
 from terracrew.errors import Superseded
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Columns, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, assignments, values
 from terracrew.server.jobs import metrics as counts
-from terracrew.server.jobs.model import Attempt, Note, StepRow
 
 ATTEMPTS = Table("attempts", Attempt)
 STEPS = Table("steps", StepRow)

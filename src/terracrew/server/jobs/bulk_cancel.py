@@ -3,10 +3,7 @@
 The jobs are canceled in the order of their ids, a bounded number in each transaction, so that other writes do not wait long.
 """
 
-from typing import Annotated, Literal
-
-import msgspec
-
+from terracrew.api.jobs import CanceledMany, CancelMany, Job, JobStatus
 from terracrew.errors import Forbidden
 from terracrew.protocol.messages import CancelMode
 from terracrew.server.audit import service as audit
@@ -14,7 +11,6 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.jobs import cancelable_reads, decide, store
 from terracrew.server.jobs.cancelable_reads import CancelSelection
-from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -24,35 +20,6 @@ from terracrew.server.tree.modules import service as modules
 MAX_PER_REQUEST = 500
 MAX_PER_TRANSACTION = 100
 MAX_COUNTED = 100_000
-_Id = Annotated[str, msgspec.Meta(max_length=64)]
-
-
-class CancelMany(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    mode: CancelMode = "interrupt"
-    module: Annotated[str, msgspec.Meta(max_length=1000)] | None = None
-    """Path or id of a module: only its jobs."""
-    group: Annotated[str, msgspec.Meta(max_length=1000)] | None = None
-    """Path or id of a group: only jobs of modules below it."""
-    status: Literal["QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL"] | None = None
-    after: _Id = ""
-    """Continue after this job: the `next` of the previous answer."""
-    up_to: _Id | None = None
-    """The newest job to cancel. Jobs that were queued after the count are not canceled."""
-    count_only: bool = False
-    """Only count the jobs that this request would cancel."""
-
-
-class CanceledMany(msgspec.Struct, frozen=True, kw_only=True):
-    matching: int = 0
-    """The number of jobs that match this request."""
-    ended: int = 0
-    """The number of jobs that were not running and are now CANCELED."""
-    asked: int = 0
-    """The number of running jobs that were asked to end."""
-    up_to: str | None = None
-    """The newest job among them."""
-    next: str | None = None
-    """Send it as `after` to continue; null when nothing is left."""
 
 
 async def cancel_many(db: Database, who: Principal, wanted: CancelMany) -> CanceledMany:

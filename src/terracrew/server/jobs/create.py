@@ -11,15 +11,15 @@ import msgspec
 
 from terracrew import ids
 from terracrew.api import fields
-from terracrew.api.modules import Module, Priority
-from terracrew.api.place_settings import LimitsChange
+from terracrew.api.jobs import Job, JobStatus, NewJob
+from terracrew.api.lost_resources import ImportLost
+from terracrew.api.modules import Module
 from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.protocol.spec import ImportedResource, JobLimits, JobType, Source
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import job_inputs, priorities, service, store
-from terracrew.server.jobs.lost_resources.imports import ImportLost, Imports
-from terracrew.server.jobs.model import Job, JobStatus
+from terracrew.server.jobs.lost_resources.imports import Imports
 from terracrew.server.objects import Objects
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -33,35 +33,6 @@ from terracrew.server.tree.inputs.effective import JobContent
 from terracrew.server.tree.modules import job_settings
 from terracrew.server.tree.modules import service as modules
 from terracrew.server.tree.modules.job_settings import JobSettings
-
-
-class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The request for a new job."""
-
-    type: JobType
-    priority: Priority | None = None
-    """A job with a higher priority runs first. None: the module's own. One above 10 and above the module's own needs the permission
-    to change the module."""
-    source: Source | None = None
-    """The source of this job instead of the module's own. It needs the permission to change the module."""
-    needs_approval: bool = False
-    """Whether the plan needs approval even if the module does not require it."""
-    is_destroy_plan: bool = False
-    """Only for a PLAN: show what a DESTROY would destroy, and change nothing."""
-    is_fresh: bool = False
-    """Run `init` even if nothing that it reads has changed since an earlier job of the module."""
-    inputs: dict[str, Any] = {}
-    """Variables of this job alone. They take precedence over those of the module and of the groups above it, and need the
-    permission to change the module."""
-    environment: dict[str, str] = {}
-    """Environment variables of this job alone, likewise."""
-    import_lost: ImportLost | None = None
-    """What the plan imports: resources that an attempt created before it was cut short, and that no state records."""
-    limits: LimitsChange | None = None
-    """Limits of this job alone. They can only be smaller than those of the module and of the groups above it."""
-
-    def __repr__(self) -> str:
-        return f"NewJob({self.type})"
 
 
 def again(like: Job) -> NewJob:

@@ -9,12 +9,12 @@ from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
+from terracrew.api.jobs import UNKNOWN_VERSION, Attempt, Job, JobStatus, Outcome, Plan, plain
 from terracrew.errors import Conflict, Forbidden
 from terracrew.protocol.events import KeptPlan, Result, StepStatus
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType
 from terracrew.server.jobs.decision_types import ClaimContext, Decision, LastContact, ModuleStanding, Report
-from terracrew.server.jobs.model import UNKNOWN_VERSION, Attempt, Job, JobStatus, Outcome, Plan, plain
 from terracrew.server.jobs.plans import approver_rules, decide_plan
 from terracrew.server.jobs.plans.destruction import reason_to_ask
 

@@ -4,8 +4,8 @@ from datetime import datetime
 
 import msgspec
 
+from terracrew.api.jobs import Attempt, Job, Plan
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server.jobs.model import Attempt, Job, Plan
 from terracrew.server.tree.modules.model import DestroyLimits
 
 

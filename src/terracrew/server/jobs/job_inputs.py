@@ -5,19 +5,20 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from terracrew.api.inputs import UsedInput
+from terracrew.api.jobs import Job
+from terracrew.api.steps import StepSettings
 from terracrew.masking import names
 from terracrew.protocol.spec import ImportedResource
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.jobs import input_store, module_outputs
-from terracrew.server.jobs.model import Job
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import store as state_store
 from terracrew.server.tree.inputs import effective, sealing
 from terracrew.server.tree.inputs import reads as input_reads
 from terracrew.server.tree.inputs.effective import GivenInputs, JobContent
-from terracrew.server.tree.inputs.model import PlacedInput, UsedInput
+from terracrew.server.tree.inputs.model import PlacedInput
 from terracrew.server.tree.modules import module_key
-from terracrew.server.tree.step_settings.model import StepSettings
 
 MAX_GIVEN_BYTES = 2 << 20
 """The largest total of the inputs of one job. A grant has a bounded size, and it also holds the state and the source."""

@@ -9,8 +9,8 @@ from datetime import datetime
 
 from prometheus_client import Counter, Histogram
 
+from terracrew.api.jobs import Attempt, Job
 from terracrew.errors import TerracrewError
-from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.metrics.process import registry
 
 _log = logging.getLogger("terracrew.jobs")

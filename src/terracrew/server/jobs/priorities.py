@@ -2,12 +2,12 @@
 
 import msgspec
 
-from terracrew.api.modules import Module, Priority
+from terracrew.api.jobs import Job, JobChange, JobStatus
+from terracrew.api.modules import Module
 from terracrew.errors import Conflict, Forbidden
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import service, store
-from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -19,13 +19,6 @@ MAX_OPERATOR_PRIORITY = 10
 A higher priority delays the jobs of others, so it needs the permission to change the module.
 """
 _WAITING = (JobStatus.QUEUED, JobStatus.AWAITING_APPROVAL)
-
-
-class JobChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to change of a job that waits."""
-
-    priority: Priority
-    """A job with a higher priority runs first. One above 10 and above the module's own needs the permission to change the module."""
 
 
 async def max_priority(tx: Tx, who: Principal, module: Module) -> int | None:

@@ -11,6 +11,7 @@ from typing import LiteralString
 
 import msgspec
 
+from terracrew.api.jobs import TERMINAL, Job, JobStatus
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Param, Row, Tx
 from terracrew.server.db.statements.fragments import (
@@ -22,7 +23,6 @@ from terracrew.server.db.statements.fragments import (
 )
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import store
-from terracrew.server.jobs.model import TERMINAL, Job, JobStatus
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
 

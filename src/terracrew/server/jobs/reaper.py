@@ -3,6 +3,7 @@
 import asyncio
 from datetime import datetime, timedelta
 
+from terracrew.api.jobs import Attempt, Job
 from terracrew.logging import get_logger
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
@@ -11,7 +12,6 @@ from terracrew.server.db.statements.mapping import readable_rows
 from terracrew.server.jobs import approvals, decide, service, store
 from terracrew.server.jobs.attempts import contact
 from terracrew.server.jobs.attempts import reads as attempt_reads
-from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.supervise import FailedRows
 
 POLL_SECONDS = 1.0

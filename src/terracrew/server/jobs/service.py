@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from terracrew import ids
+from terracrew.api.jobs import Attempt, Job, Lock
 from terracrew.errors import Conflict, Forbidden, NotFound
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.server.audit import service as audit
@@ -14,7 +15,6 @@ from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.jobs import attempt_store, decide, reads, store
 from terracrew.server.jobs.decide import Decision
-from terracrew.server.jobs.model import Attempt, Job, Lock
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import LiteralString, NamedTuple
 
+from terracrew.api.jobs import Attempt, Job
 from terracrew.errors import NotFound, Superseded
 from terracrew.server.db.seam import Columns, Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
@@ -14,7 +15,6 @@ from terracrew.server.jobs import attempt_store, decide
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.decide import Decision
 from terracrew.server.jobs.decision_types import is_hold
-from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.jobs.plans import store as plan_store
 
 JOBS = Table("jobs", Job)

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from terracrew.api.jobs import Job, NewJob
 from terracrew.errors import Damaged, NotFound, TerracrewError
 from terracrew.logging import get_logger
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import create, job_inputs, store
-from terracrew.server.jobs.create import JobRequest, NewJob
-from terracrew.server.jobs.model import Job
+from terracrew.server.jobs.create import JobRequest
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.secrets.keyring import Keyring

@@ -10,7 +10,7 @@ MAX_LEVELS = 2
 _NUMBERS = {"minimum": "at least", "maximum": "at most", "minLength": "at least", "maxLength": "at most"}
 
 
-class Field(msgspec.Struct, frozen=True):
+class FieldRow(msgspec.Struct, frozen=True):
     name: str
     kind: str
     is_required: bool
@@ -20,9 +20,9 @@ class Field(msgspec.Struct, frozen=True):
     depth: int = 0
 
 
-def parameters(operation: dict[str, Any], schemas: dict[str, Any]) -> list[Field]:
+def parameters(operation: dict[str, Any], schemas: dict[str, Any]) -> list[FieldRow]:
     """Return the parameters in the path, the query and the headers."""
-    found: list[Field] = []
+    found: list[FieldRow] = []
     for each in operation.get("parameters", []):
         row = _field(each["name"], each["schema"], schemas, bool(each.get("required")), each.get("description", ""))
         kind = f"{each['in']}, {row.kind.replace(' or null', '')}"
@@ -30,13 +30,13 @@ def parameters(operation: dict[str, Any], schemas: dict[str, Any]) -> list[Field
     return found
 
 
-def of_content(content: dict[str, Any], schemas: dict[str, Any]) -> list[Field]:
+def of_content(content: dict[str, Any], schemas: dict[str, Any]) -> list[FieldRow]:
     """Return the fields of a JSON or form body; empty for any other body."""
     schema = content.get("application/json", content.get("application/x-www-form-urlencoded", {})).get("schema", {})
     return list(_rows(_resolved(schema, schemas), schemas, 0, frozenset()))
 
 
-def _rows(schema: dict[str, Any], schemas: dict[str, Any], depth: int, above: frozenset[str]) -> Iterator[Field]:
+def _rows(schema: dict[str, Any], schemas: dict[str, Any], depth: int, above: frozenset[str]) -> Iterator[FieldRow]:
     required = set(schema.get("required", []))
     for name, content in schema.get("properties", {}).items():
         row = _field(name, content, schemas, name in required, content.get("description", ""))
@@ -48,12 +48,12 @@ def _rows(schema: dict[str, Any], schemas: dict[str, Any], depth: int, above: fr
                 yield from _rows(inner, schemas, depth + 1, above | {title})
 
 
-def _field(name: str, schema: dict[str, Any], schemas: dict[str, Any], is_required: bool, text: str) -> Field:
+def _field(name: str, schema: dict[str, Any], schemas: dict[str, Any], is_required: bool, text: str) -> FieldRow:
     parts = [_resolved(part, schemas) for part in _parts(schema)]
     choices = [str(value) for part in parts for value in part.get("enum", []) if value is not None]
     default = schema.get("default")
     shown = "" if default in (None, "", [], {}) else msgspec.json.encode(default).decode()
-    return Field(name, _words(schema, parts, schemas), is_required, text, choices, shown)
+    return FieldRow(name, _words(schema, parts, schemas), is_required, text, choices, shown)
 
 
 def _words(schema: dict[str, Any], parts: list[dict[str, Any]], schemas: dict[str, Any]) -> str:

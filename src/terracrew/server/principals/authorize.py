@@ -6,11 +6,12 @@ from typing import Literal, Protocol, cast
 
 import msgspec
 
+from terracrew.api.access import Reason, Role, Verb
 from terracrew.errors import Forbidden, NotFound
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.principals import reads, verb_words
-from terracrew.server.principals.model import AttemptScope, Principal, Role, Verb
+from terracrew.server.principals.model import AttemptScope, Principal
 
 V = Verb
 _VIEWER = frozenset({V.TREE_READ, V.JOB_READ, V.RUNNER_READ})
@@ -137,11 +138,6 @@ class Binding(msgspec.Struct, frozen=True):
     expires_at: float | None = None
 
 
-Reason = Literal[
-    "system", "administrator", "attempt", "role", "machine_only", "server", "unseen", "no_role", "lesser_role"
-]
-"""Why something is allowed (the first four) or refused: it is for machines only, it is about the whole server, the place is
-hidden, the principal has no role there, or its roles do not include the verb."""
 ALLOWED = frozenset[Reason]({"system", "administrator", "attempt", "role"})
 
 

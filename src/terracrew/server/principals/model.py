@@ -1,13 +1,13 @@
 """The principal that a request or a connection acts as, the roles that it can have, and the verbs that roles include."""
 
-from enum import StrEnum
 from typing import Literal
 
 import msgspec
 
+from terracrew.api.access import PrincipalKind
+
 AUDIENCE = "terracrew"
 """The audience of the access tokens that this server gives to machines, so no token for a cloud may have it."""
-PrincipalKind = Literal["user", "service_account", "runner", "executor", "engine", "publisher", "system", "anonymous"]
 
 
 class AttemptScope(msgspec.Struct, frozen=True):
@@ -52,34 +52,3 @@ class Principal(msgspec.Struct, frozen=True):
 
 SYSTEM = Principal("system", "system", "Terracrew", None)
 """The server itself, in its own loops."""
-
-
-class Role(StrEnum):
-    VIEWER = "viewer"
-    OPERATOR = "operator"
-    APPROVER = "approver"
-    OWNER = "owner"
-
-
-class Verb(StrEnum):
-    """What a principal may do at a place, if one of its roles includes it."""
-
-    TREE_READ = "tree.read"
-    TREE_WRITE = "tree.write"
-    JOB_READ = "job.read"
-    JOB_RUN = "job.run"
-    JOB_CANCEL = "job.cancel"
-    JOB_APPROVE = "job.approve"
-    STATE_READ = "state.read"
-    STATE_WRITE = "state.write"
-    SECRET_USE = "secret.use"  # noqa: S105
-    SECRET_SET = "secret.set"  # noqa: S105
-    RUNNER_READ = "runner.read"
-    RUNNER_WRITE = "runner.write"
-    ACCESS_READ = "access.read"
-    ACCESS_WRITE = "access.write"
-    AUDIT_READ = "audit.read"
-    SERVER_ADMIN = "server.admin"
-    HUB_CONNECT = "hub.connect"
-    ATTEMPT_REPORT = "attempt.report"
-    ATTEMPT_READ = "attempt.read"

@@ -1,6 +1,6 @@
 """The verbs of authorization in words, as they follow "may": pages, the command line and messages use the same ones."""
 
-from terracrew.server.principals.model import Verb
+from terracrew.api.access import Verb
 
 WORDS: dict[Verb, str] = {
     Verb.TREE_READ: "see groups and modules",

@@ -1,33 +1,15 @@
 """The progress of the encryption under a new master key, in one row that all servers see."""
 
 from datetime import UTC, datetime
-from typing import Literal
 
 import msgspec
 
+from terracrew.api.operations import RekeyProgress
 from terracrew.server.db import stored_values
 from terracrew.server.db.seam import Tx
 
 NAME = "rekey"
 """The name of the setting that holds the progress, and of the topic that wakes the loops."""
-
-
-class RekeyProgress(msgspec.Struct, frozen=True):
-    status: Literal["none", "running", "stopped", "incomplete", "finished"] = "none"
-    """`incomplete`: some ciphertexts could not be decrypted. `finished`: nothing needs an older key any more."""
-    key_id: str = ""
-    """The id of the master key under which everything is encrypted."""
-    doing: str = ""
-    """The kind of data that is being encrypted now."""
-    done: int = 0
-    """How many items of this kind were checked."""
-    encrypted: int = 0
-    """How many ciphertexts of all kinds were encrypted again."""
-    failed: int = 0
-    problem: str = ""
-    """Why the first ciphertext that failed could not be encrypted again."""
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
 
 
 async def load(tx: Tx) -> RekeyProgress:

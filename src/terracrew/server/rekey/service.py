@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.operations import RekeyProgress
 from terracrew.errors import NotFound, TerracrewError, Unavailable
 from terracrew.logging import get_logger
 from terracrew.server.db import lease
@@ -20,7 +21,7 @@ from terracrew.server.objects import Objects
 from terracrew.server.rekey import key_holders
 from terracrew.server.rekey import progress as progresses
 from terracrew.server.rekey.inventory import COLUMNS, FOLDERS, LAST, Column, Folder, key_of
-from terracrew.server.rekey.progress import NAME, RekeyProgress
+from terracrew.server.rekey.progress import NAME
 from terracrew.server.secrets.keyring import HEAD_BYTES, Keyring
 
 PAGE_ROWS = 100

@@ -5,11 +5,11 @@ import re
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
+from terracrew.api.releases import NewArtifact, NewRelease
 from terracrew.errors import Conflict, Invalid
 from terracrew.releases import minisign, release_files
 from terracrew.releases.minisign import PublicKey, Verifier
 from terracrew.server.releases import rules
-from terracrew.server.releases.model import NewArtifact, NewRelease
 
 MAX_NOTES_CHARACTERS = 100_000
 MAX_BREAKING_CHARACTERS = 5_000

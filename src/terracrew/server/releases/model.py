@@ -1,7 +1,6 @@
 """A release and its artifacts, as they are stored and as the API shows them."""
 
 from datetime import datetime
-from typing import Annotated
 
 import msgspec
 
@@ -59,43 +58,3 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     def image(self, name: str) -> ReleaseArtifact | None:
         """Return the image of this name, for example `terracrew-runner`."""
         return next((each for each in self.artifacts if each.kind == "image" and each.name == name), None)
-
-
-class NewArtifact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A file of a release to publish, or an image."""
-
-    name: str
-    """The name of the file; for an image, its role: `terracrew-runner`, `terracrew-executor` or `terracrew-server`."""
-    kind: ArtifactKind
-    sha256: str = ""
-    """Of a file, in hexadecimal digits. It is compared with what was uploaded."""
-    signature: str
-    """In the format of minisign, with the trusted comment `terracrew VERSION NAME`, made with the key that the server knows.
-
-    For an image it covers the file `NAME.image`, which has the reference and a newline, and the comment names that file."""
-    upload: str = ""
-    """Of a file: the id that `POST /releases/{release}/files` answered."""
-    reference: str = ""
-    """Of an image: its registry, name and tag, with its digest: `registry/terracrew-runner:0.1.0@sha256:…`."""
-
-
-class NewRelease(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A release to publish."""
-
-    version: str
-    """A semantic version with three numbers: `0.1.0`, `0.1.0-rc.1`."""
-    notes: str = ""
-    """Markdown."""
-    released_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
-    """When it was released; null for now."""
-    commit_id: str = ""
-    """The commit that it was built from."""
-    link: str = ""
-    """Where more is written about it, `https://…`."""
-    is_breaking: bool = False
-    """Whether something must be done before an update. Such a release is never rolled out without a person's consent."""
-    breaking_words: str = ""
-    """What to do before updating to a breaking release."""
-    min_server_version: str = ""
-    """The lowest version of a server with which it works; empty for any."""
-    artifacts: list[NewArtifact] = []

@@ -1,26 +1,10 @@
 """Rows of release tokens. Only the hash of a token is stored."""
 
-from datetime import datetime
-
-import msgspec
-
+from terracrew.api.releases import ReleaseToken
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table
-
-
-class ReleaseToken(msgspec.Struct, frozen=True):
-    """A token with which releases can be published, and nothing else can be done."""
-
-    id: str
-    name: str
-    created_by: str
-    created_by_name: str
-    created_at: datetime
-    expires_at: datetime
-    last_used_at: datetime | None = None
-
 
 TOKENS = Table("release_tokens", ReleaseToken)
 _INSERT = TOKENS.insert("token_sha256")

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from terracrew import ids
 from terracrew.api.pages import Page
+from terracrew.api.releases import ReleaseToken
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
@@ -12,7 +13,6 @@ from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import SERVER, Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases import token_store
-from terracrew.server.releases.token_store import ReleaseToken
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.credentials import Secret
 

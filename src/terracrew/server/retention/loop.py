@@ -3,11 +3,11 @@
 import asyncio
 
 from terracrew import backoff
+from terracrew.api.operations import Tally
 from terracrew.server.db import lease
 from terracrew.server.db.seam import Database
 from terracrew.server.objects import Objects
 from terracrew.server.retention import deletion, objects, orphans, passes, policy, store
-from terracrew.server.retention.policy import Tally
 from terracrew.settings.server import ServerSettings
 
 PASS_SECONDS = 3600.0

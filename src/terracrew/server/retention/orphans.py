@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
+from terracrew.api.operations import Tally
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import reads as jobs
 from terracrew.server.jobs.attempts import reads as attempt_reads
@@ -21,7 +22,7 @@ from terracrew.server.logs import object_reads as log_objects
 from terracrew.server.objects import Listed, Objects
 from terracrew.server.releases import store as releases
 from terracrew.server.retention import store
-from terracrew.server.retention.policy import DAY_SECONDS, Tally
+from terracrew.server.retention.policy import DAY_SECONDS
 from terracrew.server.state import object_names
 from terracrew.server.state import reads as states
 from terracrew.server.uploads import store as uploads

@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from terracrew.api.operations import LastRun, RetentionPolicy, Tally
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements import batches
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.retention import store
-from terracrew.server.retention.policy import RetentionPolicy, Tally, tally
+from terracrew.server.retention.policy import tally
 from terracrew.server.retention.rules import RULES, RetentionRule
 
 BATCH_ITEMS = 200
@@ -46,13 +47,6 @@ async def preview(db: Database, policy: RetentionPolicy, rule: RetentionRule) ->
         total += tally(items)
         after = items[-1]
     return total
-
-
-class LastRun(msgspec.Struct, frozen=True):
-    """When a chore of retention last ended, and what it removed."""
-
-    finished_at: datetime
-    removed: dict[str, Tally]
 
 
 async def last_runs(tx: Tx) -> dict[str, LastRun]:

@@ -2,21 +2,10 @@
 
 import msgspec
 
+from terracrew.api.operations import RetentionPolicy, Tally
 from terracrew.settings.server import ServerSettings
 
 DAY_SECONDS = 86400.0
-
-
-class RetentionPolicy(msgspec.Struct, frozen=True):
-    logs_days: float | None = None
-    states_days: float | None = None
-    states_count: int = 10
-    """The number of newest states of a module that are always kept, regardless of their age."""
-    plans_days: float = 0.0
-    """How long a saved plan is kept after no attempt can need it any more."""
-    archives_days: float | None = None
-    """How long an archive is kept to which only ended jobs refer. An archive to which nothing refers is an orphan."""
-    audit_days: float | None = None
 
 
 def of(settings: ServerSettings) -> RetentionPolicy:
@@ -28,14 +17,6 @@ def of(settings: ServerSettings) -> RetentionPolicy:
         settings.retain_archives_days,
         settings.retain_audit_days,
     )
-
-
-class Tally(msgspec.Struct, frozen=True):
-    count: int = 0
-    bytes: int = 0
-
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(self.count + other.count, self.bytes + other.bytes)
 
 
 class Item(msgspec.Struct, frozen=True):

@@ -5,13 +5,11 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-import msgspec
-
+from terracrew.api.operations import Preview, SurveyProgress, Usage
 from terracrew.errors import Unavailable
 from terracrew.server.db.seam import Database
 from terracrew.server.objects import Objects
 from terracrew.server.retention import policy, usage
-from terracrew.server.retention.usage import Preview, Usage
 from terracrew.server.supervise import Tasks
 from terracrew.settings.server import ServerSettings
 
@@ -19,13 +17,6 @@ T = TypeVar("T")
 FRESH_SECONDS = 30.0
 WAIT_SECONDS = 2.0
 """How long a request waits for the result. After that, it gets the progress of the survey."""
-
-
-class SurveyProgress(msgspec.Struct, frozen=True):
-    """The progress of a survey that is not finished. The client has to ask again."""
-
-    counting: str
-    elapsed_seconds: float
 
 
 class Survey(Generic[T]):

@@ -5,53 +5,15 @@ Each query reads a whole table, outside the event loop. The queries run one afte
 
 from collections.abc import Callable
 
-import msgspec
-
+from terracrew.api.operations import ModuleUsage, OrganizationUsage, Preview, RetentionPolicy, Tally, Usage
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.objects import Objects
 from terracrew.server.retention import kept_plans, orphans, passes, usage_reads
-from terracrew.server.retention.passes import LastRun
-from terracrew.server.retention.policy import RetentionPolicy, Tally
 from terracrew.server.retention.rules import RULES
 from terracrew.server.tree.groups import quota_reads
 
 MAX_LARGEST_MODULES = 10
-
-
-class ModuleUsage(msgspec.Struct, frozen=True):
-    path: str
-    bytes: int
-    """The bytes of its logs and states."""
-
-
-class OrganizationUsage(msgspec.Struct, frozen=True):
-    """What an organization has. Each but the states has a quota in the server's settings."""
-
-    name: str
-    archive_bytes: int
-    log_bytes: int
-    state_bytes: int
-    queued_jobs: int
-
-
-class Preview(msgspec.Struct, frozen=True):
-    """What the next pass of retention would remove, and the orphans that the next sweep would."""
-
-    policy: RetentionPolicy
-    retention: dict[str, Tally]
-    orphans: dict[str, Tally]
-
-
-class Usage(msgspec.Struct, frozen=True):
-    database_bytes: int
-    kinds: dict[str, Tally]
-    largest_modules: list[ModuleUsage]
-    organizations: list[OrganizationUsage]
-    """The one with the most bytes first."""
-    reclaimable: Preview
-    last_runs: dict[str, LastRun] = {}
-    """When retention (`pass`) and the sweep of orphans (`sweep`) last ran, and what they removed."""
 
 
 Tell = Callable[[str], None]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import LiteralString, NamedTuple
 
-from terracrew.api.runners import Runner, RunnerSettings
+from terracrew.api.runners import Runner, RunnerOptions
 from terracrew.server.db.seam import Columns, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
@@ -12,7 +12,7 @@ from terracrew.server.db.statements.table import Table, assignments
 RUNNERS = Table("runners", Runner)
 _INSERT = RUNNERS.insert("worker_token_sha256", "worker_token_expires_at")
 _CHANGEABLE = (
-    *RUNNERS.fields_of(RunnerSettings),
+    *RUNNERS.fields_of(RunnerOptions),
     "service_account_id",
     "is_disabled",
     "is_draining",

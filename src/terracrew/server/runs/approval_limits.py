@@ -2,9 +2,9 @@
 
 import msgspec
 
+from terracrew.api.access import Explanation
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import explain as access
-from terracrew.server.identity.access.explain import Explanation
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.modules import policy

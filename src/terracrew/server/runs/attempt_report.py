@@ -5,17 +5,18 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from terracrew.api.job_views import AttemptReport, ModuleState
+from terracrew.api.jobs import StepRow
+from terracrew.api.lost_resources import LoggedChange
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import attempt_store
 from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.jobs.lost_resources import gaps
-from terracrew.server.jobs.model import StepRow
 from terracrew.server.logs import chunk_reads, chunks, ending
 from terracrew.server.objects import Objects
 from terracrew.server.runs import made, reads
-from terracrew.server.runs.model import AttemptReport, LoggedChange, ModuleState
 from terracrew.server.state import reads as states
 from terracrew.wording.escapes import plain
 

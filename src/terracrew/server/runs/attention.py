@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.jobs import JobStatus
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.jobs import reads as job_reads
-from terracrew.server.jobs.model import JobStatus
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb, Visible
 from terracrew.server.principals.model import Principal

@@ -1,22 +1,9 @@
 """The lock of a module's own backend that an attempt may have left behind. Terracrew cannot see that lock."""
 
-from datetime import datetime
-
-import msgspec
-
+from terracrew.api.job_views import HeldLock
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.runs import reads
-
-
-class HeldLock(msgspec.Struct, frozen=True):
-    """The attempt that may have left the lock behind: its engine was killed, or its end is not known."""
-
-    job_id: str
-    number: int
-    """The number of the job."""
-    attempt: int
-    ended_at: datetime
 
 
 async def of_module(tx: Tx, module_id: str, backend: str) -> HeldLock | None:

@@ -4,6 +4,8 @@ from datetime import datetime
 
 import msgspec
 
+from terracrew.api.job_views import JobListed
+from terracrew.api.jobs import JobStatus
 from terracrew.api.pages import Page
 from terracrew.errors import NotFound
 from terracrew.protocol.spec import JobType
@@ -12,12 +14,10 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.fragments import instance_name, runner_path
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import reads, store
-from terracrew.server.jobs.model import JobStatus
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
-from terracrew.server.runs.model import JobListed
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.tree.modules import service as modules
 

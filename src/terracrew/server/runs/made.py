@@ -2,10 +2,10 @@
 
 import itertools
 
+from terracrew.api.lost_resources import LoggedChange
 from terracrew.protocol.events import Stream
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs.lost_resources import log_lines
-from terracrew.server.jobs.lost_resources.model import LoggedChange
 from terracrew.server.logs import chunk_reads, chunks
 from terracrew.server.logs.ending import Ending
 

@@ -2,28 +2,10 @@
 
 import msgspec
 
+from terracrew.api.job_views import Placement, RunningLimit
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.runs import reads
 from terracrew.server.tree.groups import level_reads
-
-
-class RunningLimit(msgspec.Struct, frozen=True):
-    """How many jobs of the modules in and below a group may run at once."""
-
-    group: str
-    """The path of the group; empty for the organization."""
-    max_running_jobs: int
-
-
-class Placement(msgspec.Struct, frozen=True):
-    runner_path: str | None
-    """The one runner that may have its jobs, also if it was removed; null means automatic selection."""
-    runner_instance_name: str | None
-    """The name of the one instance that may have its jobs."""
-    tags: list[str]
-    """A runner needs all of these tags to have its jobs."""
-    limits: list[RunningLimit]
-    """The limits of the groups that the module is in, the nearest first. All of them apply."""
 
 
 async def of_module(tx: Tx, module_id: str) -> Placement:

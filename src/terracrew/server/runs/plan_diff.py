@@ -2,12 +2,12 @@
 
 import msgspec
 
+from terracrew.api.job_views import PlanDiff
+from terracrew.api.jobs import CHOSEN, Job
 from terracrew.errors import Invalid
 from terracrew.plan_diff.document import DiffPage, DiffQuery
-from terracrew.plan_diff.model import AttributeDiff, ResourceDiff
 from terracrew.server import paging
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs.model import CHOSEN, Job
 from terracrew.server.jobs.plans import diff_store
 from terracrew.server.jobs.plans import diffs as diff_content
 from terracrew.server.jobs.plans.diff_store import StoredDiff
@@ -18,25 +18,6 @@ from terracrew.server.state import content
 from terracrew.server.state.diff_process import DiffProcess
 
 MAX_SEARCH_CHARACTERS = 200
-
-
-class PlanDiff(msgspec.Struct, frozen=True):
-    """A page of the diff of a plan, destructive changes first. Sensitive values are in none of its fields."""
-
-    attempt: int | None = None
-    """The attempt that made the plan. Null if there is no diff: the job has made no plan with changes, or its log was removed."""
-    counts: dict[str, int] = {}
-    """Action → number of resources in the whole diff."""
-    drift: int = 0
-    """How many resources were changed outside of the engine."""
-    left_out: list[str] = []
-    """Says in sentences what the diff does not contain, and why."""
-    outputs: list[AttributeDiff] = []
-    outputs_left_out: int = 0
-    total: int = 0
-    """How many resources match the action and the search."""
-    items: list[ResourceDiff] = []
-    next: str | None = None
 
 
 async def find(db: Database, job: Job) -> StoredDiff | None:

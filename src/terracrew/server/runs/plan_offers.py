@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 import msgspec
 
+from terracrew.api.jobs import Job, JobStatus, Plan
 from terracrew.protocol.spec import JobType, Source
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import store
-from terracrew.server.jobs.model import Job, JobStatus, Plan
 from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.runs import reads
 

@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from terracrew.api.job_views import Reason
+from terracrew.api.jobs import Attempt, GivenApproval, Job, JobRetry, JobStatus
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import MUTATING, STEPS_OF
 from terracrew.server.connections.registry import Registry
@@ -14,14 +16,12 @@ from terracrew.server.history import store as history_store
 from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.attempts import contact
 from terracrew.server.jobs.attempts import reads as attempt_reads
-from terracrew.server.jobs.model import Attempt, GivenApproval, Job, JobRetry, JobStatus
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.runs import reads
 from terracrew.server.scheduling import explain
-from terracrew.server.scheduling.model import Reason
 from terracrew.server.state import quarantine
 
 SILENT_AFTER_SECONDS = 20.0

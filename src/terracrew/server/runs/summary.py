@@ -6,12 +6,12 @@ from textwrap import shorten
 
 import msgspec
 
+from terracrew.api.job_views import RunPart
+from terracrew.api.jobs import Attempt, Job, JobStatus, Plan, StepRow
 from terracrew.protocol.spec import MUTATING, JobType
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import attempt_store, store
-from terracrew.server.jobs.model import Attempt, Job, JobStatus, Plan, StepRow
 from terracrew.server.jobs.plans import store as plan_store
-from terracrew.server.runs.model import RunPart
 from terracrew.wording.durations import duration
 
 MAX_COMMENT_CHARACTERS = 200

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from terracrew.api.jobs import GivenApproval, queued_by
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
@@ -9,7 +10,6 @@ from terracrew.server.identity.access import holder_store
 from terracrew.server.jobs import service, store
 from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.jobs.decision_types import ApproverStanding, hold_ref
-from terracrew.server.jobs.model import GivenApproval, queued_by
 from terracrew.server.jobs.plans import approver_rules, approvers
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.principals import authorize

@@ -2,28 +2,15 @@
 
 import msgspec
 
+from terracrew.api.inputs import JobInput, JobInputs
+from terracrew.api.jobs import Job
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import job_inputs
-from terracrew.server.jobs.model import Job
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.inputs import effective
 from terracrew.server.tree.inputs import reads as input_reads
-from terracrew.server.tree.inputs.model import UsedInput
-
-
-class JobInput(UsedInput, frozen=True, kw_only=True, omit_defaults=False):
-    """An input that an attempt was given, without its value."""
-
-    is_current: bool
-    """Whether the same version still applies to the module. What the job itself was given always does."""
-
-
-class JobInputs(msgspec.Struct, frozen=True):
-    attempt: int | None
-    """The attempt that was given these; null if none has been given any."""
-    items: list[JobInput]
 
 
 async def of_job(tx: Tx, who: Principal, job: Job, attempt: int | None = None) -> JobInputs:

@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.job_views import AttemptReport, HeldLock, JobView, LapsedApproval, ModuleHold
+from terracrew.api.jobs import CHOSEN, Attempt, Job, JobStatus, Lock, Plan, StepRow
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import STEPS_OF, JobType, Source, Step
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.jobs import attempt_store, service, store
 from terracrew.server.jobs.decision_types import hold_ref
-from terracrew.server.jobs.model import CHOSEN, Attempt, Job, JobStatus, Lock, Plan, StepRow
 from terracrew.server.jobs.plans import approver_rules, approvers, decide_plan, destruction
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.runs import attempt_report, held_lock, holds, placement, reads, reasons, summary
-from terracrew.server.runs.model import AttemptReport, JobView, LapsedApproval
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.modules import policy
 
@@ -99,7 +99,7 @@ async def _surroundings(tx: Tx, job: Job) -> Row:
 
 
 async def _view(
-    tx: Tx, job: Job, watch: reasons.Watch, row: Row, doubts: list[AttemptReport], held: held_lock.HeldLock | None
+    tx: Tx, job: Job, watch: reasons.Watch, row: Row, doubts: list[AttemptReport], held: HeldLock | None
 ) -> JobView:
     kept = None if job.plan_attempt is None else await plan_store.get(tx, job.id, job.plan_attempt)
     is_stale = kept is not None and not job.is_terminal and kept.state_version != row["state_version"]
@@ -149,7 +149,7 @@ def _is_concerned(job: Job) -> bool:
     return not job.is_terminal or job.status is JobStatus.FAILED
 
 
-def doubt_refs(doubts: Sequence[AttemptReport], held: Sequence[holds.ModuleHold]) -> list[AttemptRef]:
+def doubt_refs(doubts: Sequence[AttemptReport], held: Sequence[ModuleHold]) -> list[AttemptRef]:
     """Return what an approval has to name, so that it counts: the doubts of the module."""
     refs = [AttemptRef(each.job_id, each.attempt) for each in doubts]
     return refs + [hold_ref(each.hold_id) for each in held if each.is_in_doubt]

@@ -5,13 +5,13 @@ from typing import get_args
 
 import msgspec
 
+from terracrew.api.job_views import Reason
+from terracrew.api.jobs import TERMINAL, JobStatus
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import queue_reads, store
-from terracrew.server.jobs.model import TERMINAL, JobStatus
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.scheduling import explain
-from terracrew.server.scheduling.model import Reason
 
 MAX_ROUTES = 100
 """The most routes for which the reason is determined why no runner takes their jobs. Jobs of further routes count as `other`."""

@@ -4,18 +4,18 @@ from collections.abc import Container, Sequence
 
 import msgspec
 
+from terracrew.api.job_views import Reason
+from terracrew.api.jobs import Job
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.jobs import queue_reads
-from terracrew.server.jobs.model import Job
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.scheduling import crews, reason_texts, select, waking
 from terracrew.server.scheduling.crews import SHARED, Wanted
-from terracrew.server.scheduling.model import Reason
 from terracrew.server.scheduling.reason_texts import MAX_COUNTED_JOBS, FullGroup, ReadableNames, Way, tags_of
 from terracrew.server.scheduling.select import Code, JobNeeds
 

@@ -7,16 +7,16 @@ from urllib.parse import quote
 import msgspec
 
 from terracrew import plugins
+from terracrew.api.job_views import Reason
+from terracrew.api.jobs import Job
 from terracrew.protocol import dispatcher_choice
 from terracrew.server.db.seam import Row
 from terracrew.server.engines import model as engines
-from terracrew.server.jobs.model import Job
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Visible
 from terracrew.server.runners import crew_reads
 from terracrew.server.runners.model import SILENCE_SECONDS
 from terracrew.server.scheduling.crews import Crew
-from terracrew.server.scheduling.model import Reason
 from terracrew.server.scheduling.select import Code, JobNeeds
 
 MAX_NAMED_RUNNERS = 3

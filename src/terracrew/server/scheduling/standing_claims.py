@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
+from terracrew.api.jobs import Job, JobStatus
 from terracrew.api.modules import Module
 from terracrew.errors import Unavailable
 from terracrew.logging import get_logger
@@ -18,7 +19,6 @@ from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.server.jobs.attempts.claims import ClaimGroup, ClaimWon
 from terracrew.server.jobs.create import NotClaimedAhead
-from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.scheduling.queue import Waiting
 from terracrew.server.tree.groups import tree_path
 

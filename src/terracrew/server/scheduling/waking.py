@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from terracrew.api.job_views import Reason
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.deployments import reads
 from terracrew.server.deployments.model import CloudDeployment, CloudInstance
-from terracrew.server.scheduling.model import Reason
 from terracrew.wording.durations import duration
 
 RUNNERS = "/dashboard/runners"

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from terracrew.api.states import State
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.plan_diff.document import DiffPage, DiffQuery
 from terracrew.server.audit import service as audit
@@ -12,7 +13,6 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import content, quarantine, store
 from terracrew.server.state.diff_process import DiffProcess
-from terracrew.server.state.model import State
 from terracrew.server.state.store import StoredState
 
 MAX_COMPARED_BYTES = 4 << 20

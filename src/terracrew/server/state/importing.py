@@ -10,6 +10,7 @@ import msgspec
 
 from terracrew import ids
 from terracrew.api.modules import Module, ModuleChange
+from terracrew.api.states import State
 from terracrew.errors import Conflict, Invalid, Locked
 from terracrew.protocol.events import MAX_STATE_BYTES, Count, Line, StateFact
 from terracrew.server.audit import service as audit
@@ -17,7 +18,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.state import content, object_names, quarantine, reads, resources, store
-from terracrew.server.state.model import Received, State
+from terracrew.server.state.model import Received
 from terracrew.server.tree.modules import service as modules
 from terracrew.server.tree.modules import store as module_store
 from terracrew.server.uploads import service as uploads

@@ -3,13 +3,13 @@
 import msgspec
 
 from terracrew import ids
+from terracrew.api.states import State
 from terracrew.errors import Conflict, Locked, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.state import reads, store
-from terracrew.server.state.model import State
 from terracrew.server.tree.modules import service as modules
 
 _KEPT_ELSEWHERE = (

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.states import Resources
 from terracrew.errors import Unavailable, Undecryptable
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.objects import Objects
@@ -19,19 +20,6 @@ MAX_READ_BYTES = 16 << 20
 """For a larger state, only the number of resources is shown, if its executor counted them."""
 MAX_ID_CHARACTERS = 200
 _THREAD_ABOVE_BYTES = 256 << 10
-
-
-class Resources(msgspec.Struct, frozen=True):
-    """What a module manages, as far as its current state tells."""
-
-    version: int = 0
-    """The version of the state; 0 if there is none."""
-    count: int | None = 0
-    """How many resources; None where that is not known, because the state is kept elsewhere or is too large to be read."""
-    addresses: list[str] = []
-    """The first 20 of them."""
-    problem: str = ""
-    """Why the state cannot be read, if it cannot be decrypted: its resources are then not named."""
 
 
 class ResourceRow(msgspec.Struct, frozen=True):

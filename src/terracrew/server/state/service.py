@@ -6,11 +6,12 @@ from typing import TypeAlias
 import msgspec
 
 from terracrew import ids
+from terracrew.api.states import State
 from terracrew.protocol.events import OutputsRead
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import store
-from terracrew.server.state.model import Received, State
+from terracrew.server.state.model import Received
 from terracrew.server.state.store import StoredState
 from terracrew.server.tree.modules import store as modules
 

@@ -5,13 +5,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from terracrew.api.states import State
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements import batches
 from terracrew.server.db.statements.fragments import is_destroyed_after
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table
 from terracrew.server.state.content import Sealed, state_context
-from terracrew.server.state.model import Received, State
+from terracrew.server.state.model import Received
 
 NEWEST_ID = "sta_zzzz"
 """Sorts after the id of every state."""

@@ -11,9 +11,9 @@ import msgspec
 from litestar.routes import HTTPRoute
 from playwright.async_api import Page, expect
 
+from terracrew.api.group_runs import NewGroupRun
 from terracrew.server.app import make_unattached_app
 from terracrew.server.group_runs import service as group_runs
-from terracrew.server.group_runs.model import NewGroupRun
 from terracrew.server.principals.model import SYSTEM
 from tests.server.dashboard.browser import accessibility, keyboard
 from tests.server.dashboard.company import releases, rollouts

@@ -5,10 +5,10 @@ import re
 import pytest
 from playwright.async_api import Page, expect
 
+from terracrew.api.access import Role
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import roles
 from terracrew.server.identity.people import sessions, store
-from terracrew.server.principals.model import Role
 from terracrew.server.tree.groups.service import ensure_organization
 from tests.server.dashboard.browser.looks import look
 from tests.server.dashboard.company.stage import Stage

@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 
 from terracrew import ids
+from terracrew.api.steps import NewStepSettings
 from terracrew.protocol.events import Output, PlanSummary, ResourceChange
 from terracrew.protocol.hooks import Hook
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.step_settings import store as step_settings
-from terracrew.server.tree.step_settings.model import NewStepSettings
 from tests.server.dashboard.company import contents
 from tests.server.dashboard.company.cloud import cloud_identities
 from tests.server.dashboard.company.rows import Company

@@ -6,12 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from terracrew.api.job_views import JobView, Placement
+from terracrew.api.jobs import CHOSEN, Attempt, GivenApproval, JobStatus, Plan, StepRow
 from terracrew.protocol.spec import JobType, LocalSource, Step
 from terracrew.server.dashboard.jobs import timeline
 from terracrew.server.dashboard.jobs.timeline import TimelinePart, TimelineSource
-from terracrew.server.jobs.model import CHOSEN, Attempt, GivenApproval, JobStatus, Plan, StepRow
-from terracrew.server.runs.model import JobView
-from terracrew.server.runs.placement import Placement
 from tests.server.application import Application, on_one
 from tests.server.dashboard.jobs.timelines import shown
 from tests.server.dashboard.visitor import Visitor, logged_in

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from terracrew.api.access import Explanation, Role
 from terracrew.errors import Forbidden, NotFound, TerracrewError
 from terracrew.server.db import Tx
 from terracrew.server.identity.access import explain, role_store
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import GRANTS, Binding, Place, Verb, covers, decide_by_roles
-from terracrew.server.principals.model import SYSTEM, Principal, Role
+from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.principals.verb_words import WORDS
 from tests.server.identity.identity_server import IdentityServer
 
@@ -38,7 +39,7 @@ def test_the_deciding_role_is_the_nearest_one_that_allows_it(
         assert len(decision.deciding.path) == nearest or decision.deciding.place_kind == "module"
 
 
-async def told(server: IdentityServer, who: Principal, principal: str, verb: Verb, path: str) -> explain.Explanation:
+async def told(server: IdentityServer, who: Principal, principal: str, verb: Verb, path: str) -> Explanation:
     return await server.db.read(lambda tx: explain.explain(tx, who, principal, verb, path))
 
 

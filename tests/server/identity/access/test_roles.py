@@ -3,9 +3,10 @@
 import httpx
 import pytest
 
+from terracrew.api.access import Role
 from terracrew.server.identity.access.role_expiry import RoleExpiry
 from terracrew.server.principals.delegation import DAY_SECONDS
-from terracrew.server.principals.model import Principal, Role
+from terracrew.server.principals.model import Principal
 from terracrew.testing.clock import ShiftedClock
 from tests.server.identity.identity_server import IdentityServer
 

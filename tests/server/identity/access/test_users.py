@@ -6,12 +6,12 @@ from typing import Any
 import httpx
 import pytest
 
+from terracrew.api.access import Role, UserChange
 from terracrew.errors import Conflict, Forbidden, NotFound
 from terracrew.server.db import Tx
 from terracrew.server.identity.access import role_store, users
-from terracrew.server.identity.access.users import UserChange
 from terracrew.server.identity.people import logins, service, store
-from terracrew.server.principals.model import Principal, Role
+from terracrew.server.principals.model import Principal
 from terracrew.testing.clock import ShiftedClock
 from tests.server.identity.identity_server import IdentityServer
 

@@ -7,12 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
+from terracrew.api.access import NewPolicy, Role, TrustPolicy
 from terracrew.server.db import Database
 from terracrew.server.identity.access import service as access
 from terracrew.server.identity.federation import service
-from terracrew.server.identity.federation.model import TrustPolicy
-from terracrew.server.identity.federation.service import NewPolicy
-from terracrew.server.principals.model import Principal, Role
+from terracrew.server.principals.model import Principal
 from tests.machine import oidc_issuer
 from tests.machine.oidc_issuer import Issuer
 from tests.server.identity.identity_server import IdentityServer, build

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from terracrew.api.access import AccountChange
 from terracrew.errors import Unauthenticated
 from terracrew.server.db.open import open_database
 from terracrew.server.identity.access import service as access
-from terracrew.server.identity.access.service import AccountChange
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.context import open_identity
 from terracrew.server.identity.federation import replays, store

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
+from terracrew.api.access import Role
 from terracrew.server.db import Database
 from terracrew.server.identity.access import service as access
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.federation.issuers import RETRY_SECONDS
-from terracrew.server.principals.model import Role
 from tests.machine import platforms
 from tests.machine.oidc_issuer import Issuer
 from tests.machine.platforms.kubernetes import Cluster, own_cluster

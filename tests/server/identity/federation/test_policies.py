@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from terracrew.api.access import Role
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.identity.federation import rules, store
-from terracrew.server.principals.model import Role
 from tests.server.identity.federation.conftest import Federation
 
 pytestmark = pytest.mark.feature("A3.policies")

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.access import TrustPolicy
 from terracrew.errors import Invalid
 from terracrew.server.identity.federation import rules
-from terracrew.server.identity.federation.model import TokenRefused, TrustPolicy
+from terracrew.server.identity.federation.model import TokenRefused
 
 NOW = 1_800_000_000.0
 OWN = "https://crew.example.com"

@@ -12,13 +12,14 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
+from terracrew.api.access import Role
 from terracrew.errors import Unauthenticated
 from terracrew.server.identity.access import service as access
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.keys.signing import GENERIC
 from terracrew.server.identity.limits import GUESSES
 from terracrew.server.identity.oidc.tokens import LIFETIME_SECONDS
-from terracrew.server.principals.model import SYSTEM, Role
+from terracrew.server.principals.model import SYSTEM
 from terracrew.testing.clock import ShiftedClock
 from tests.server.identity.identity_server import URL, IdentityServer
 

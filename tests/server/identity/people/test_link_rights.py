@@ -3,11 +3,11 @@
 import httpx
 import pytest
 
+from terracrew.api.access import Role, UserChange
 from terracrew.errors import Unauthenticated
 from terracrew.server.identity.access import role_store, users
-from terracrew.server.identity.access.users import UserChange
 from terracrew.server.identity.people import logins, service, user_reads
-from terracrew.server.principals.model import Principal, Role
+from terracrew.server.principals.model import Principal
 from tests.server.identity.identity_server import IdentityServer
 
 pytestmark = pytest.mark.feature("X3.people")

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from terracrew.api.access import Role
 from terracrew.errors import (
     Conflict,
     Forbidden,
@@ -23,7 +24,7 @@ from terracrew.server.identity.limits import ADDRESS, GUESSES
 from terracrew.server.identity.people import devices, logins, passwords, service, sessions
 from terracrew.server.identity.people.model import Session
 from terracrew.server.principals.authorize import Verb, organization, require
-from terracrew.server.principals.model import SYSTEM, Principal, Role
+from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.secrets import credentials
 from terracrew.testing.clock import ShiftedClock
 from tests.server.identity.identity_server import URL, IdentityServer

@@ -3,9 +3,9 @@
 import httpx
 import pytest
 
+from terracrew.api.access import Role
 from terracrew.server.identity.people import sessions
 from terracrew.server.identity.people.model import Session
-from terracrew.server.principals.model import Role
 from terracrew.testing.clock import ShiftedClock
 from tests.server.identity.identity_server import URL, IdentityServer
 

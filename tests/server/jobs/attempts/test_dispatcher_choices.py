@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
+from terracrew.api.jobs import JobStatus
 from terracrew.protocol.dispatcher_choice import AllowedChoices, DispatcherChoice, OfferedDispatcher
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import service as jobs
-from terracrew.server.jobs.model import JobStatus
 from terracrew.testing.job_rows import Instance, JobRows
 
 pytestmark = pytest.mark.feature("D1.asked", "X2.enforced")

@@ -6,10 +6,10 @@ from datetime import datetime
 
 import pytest
 
+from terracrew.api.jobs import Attempt, Job
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.jobs import decide, service
-from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
 from terracrew.testing.deliveries import DONE, RUNNING, delivery

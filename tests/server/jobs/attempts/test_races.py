@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from terracrew.api.jobs import Attempt, Job
 from terracrew.errors import Superseded
 from terracrew.protocol.events import StateFact
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import decide, service, store
 from terracrew.server.jobs.attempts import received_states
-from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.state.model import Received
 from terracrew.testing.deliveries import delivery
 from terracrew.testing.job_rows import KILLED, JobRows, begin, begin_code

@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from terracrew.api.lost_resources import ChangeAction
 from terracrew.server.jobs.lost_resources import compare
-from terracrew.server.jobs.lost_resources.model import ChangeAction, StoredChange
+from terracrew.server.jobs.lost_resources.model import StoredChange
 from terracrew.server.state import instance_ids
 from terracrew.server.state.instance_ids import InstanceIds
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from terracrew.api.jobs import ApplyPlan, Job, NewJob, Plan
 from terracrew.protocol.events import KeptPlan, PlanSummary, ResourceChange, Result
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import JobType
@@ -10,9 +11,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.access import role_store
 from terracrew.server.jobs import apply_plan, create
-from terracrew.server.jobs.apply_plan import ApplyPlan
-from terracrew.server.jobs.create import JobRequest, NewJob
-from terracrew.server.jobs.model import Job, Plan
+from terracrew.server.jobs.create import JobRequest
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.principals.model import Principal
 from terracrew.testing.deliveries import DONE, delivery, fact, state

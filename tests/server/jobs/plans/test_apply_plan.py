@@ -5,13 +5,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from terracrew.api.jobs import Job, NewJob
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.protocol.events import PlanSummary, ResourceChange, Result
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import decide, service
-from terracrew.server.jobs.create import NewJob
-from terracrew.server.jobs.model import Job
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.principals.model import Principal
 from terracrew.server.retention import kept_plans

@@ -3,13 +3,12 @@
 import msgspec
 import pytest
 
+from terracrew.api.jobs import Job, NewJob
 from terracrew.errors import Conflict, Forbidden
 from terracrew.protocol.spec import JobType
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals, service
-from terracrew.server.jobs.create import NewJob
-from terracrew.server.jobs.model import Job
 from terracrew.server.principals.model import Principal
 from terracrew.testing.job_rows import begin_code
 from tests.server.jobs.plans.planned_jobs import Planned

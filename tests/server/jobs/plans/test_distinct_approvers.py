@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from terracrew.api.access import NewPolicy
+from terracrew.api.jobs import Job
 from terracrew.errors import Conflict, Forbidden
 from terracrew.protocol.messages import BeginRefused, Begun
 from terracrew.server.connections.registry import Registry
@@ -12,7 +14,6 @@ from terracrew.server.identity.access import role_store
 from terracrew.server.identity.access import service as access
 from terracrew.server.identity.federation import service as federation
 from terracrew.server.jobs import approvals, service, store
-from terracrew.server.jobs.model import Job
 from terracrew.server.jobs.plans import approvers
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.principals.model import Principal
@@ -228,7 +229,7 @@ async def test_who_lets_an_account_trust_an_issuer_counts_as_its_holder(job: Wai
     olga = await approver(job, "olga")
     robot = await account(job, "robot")
     may_trust = Principal("user", olga.id, olga.name, job.rows.organization, is_system_admin=True)
-    wanted = federation.NewPolicy("https://ci.example.com", {"sub": "robot"})
+    wanted = NewPolicy("https://ci.example.com", {"sub": "robot"})
     await federation.add(job.rows.db, may_trust, robot.id, wanted, federation.Trust("https://crew.example.com"))
     await approved(job, robot)
     with pytest.raises(Conflict, match="olga does not count beside that of robot"):

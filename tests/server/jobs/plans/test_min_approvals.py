@@ -5,13 +5,13 @@ from typing import LiteralString
 
 import pytest
 
+from terracrew.api.jobs import GivenApproval, Job
 from terracrew.errors import Conflict, Forbidden
 from terracrew.protocol.messages import AttemptRef, BeginRefused
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.decision_types import Doubt, ModuleStanding
-from terracrew.server.jobs.model import GivenApproval, Job
 from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.principals.model import Principal

@@ -1,8 +1,8 @@
 """Builds a module with a runner, on a server that holds changes."""
 
+from terracrew.api.job_views import Hold
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.history.model import Hold
 from terracrew.server.jobs.attempts import contact
 from terracrew.server.jobs.decision_types import Doubt
 from terracrew.server.jobs.set_back import detection

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from terracrew.api.jobs import JobStatus
 from terracrew.errors import Unavailable
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
@@ -14,7 +15,6 @@ from terracrew.server.history import store as history
 from terracrew.server.history.points import History
 from terracrew.server.jobs import decide, service
 from terracrew.server.jobs.attempts import begin as permission
-from terracrew.server.jobs.model import JobStatus
 from terracrew.server.jobs.set_back import detection, recall
 from terracrew.server.jobs.set_back import loop as set_back
 from terracrew.server.principals.model import Principal

@@ -2,13 +2,13 @@
 
 import pytest
 
+from terracrew.api.jobs import JobStatus
 from terracrew.errors import Forbidden, NotFound, Unavailable
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Credentials
 from terracrew.server.db.seam import Database
 from terracrew.server.history import store as history
 from terracrew.server.jobs import decide, service
-from terracrew.server.jobs.model import JobStatus
 from terracrew.server.jobs.set_back import recall, receipts, restore
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring

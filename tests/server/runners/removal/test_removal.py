@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.jobs import Attempt, Job
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import store as connections
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import service as jobs
-from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.runners.removal.loop import Removals
 from terracrew.testing.deliveries import DONE, delivery
 from terracrew.testing.job_rows import Instance, JobRows

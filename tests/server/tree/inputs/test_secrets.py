@@ -94,9 +94,9 @@ async def test_a_job_with_secrets_needs_the_right_to_use_them(
     application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every role that runs jobs includes the right today, so it is taken from the operator here."""
+    from terracrew.api.access import Role
     from terracrew.server.principals import authorize
     from terracrew.server.principals.authorize import Verb
-    from terracrew.server.principals.model import Role
 
     await tree(application)
     operator = await application.person("oleg", "operator", "platform")

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.steps import NewStepSettings
 from terracrew.errors import NotFound
 from terracrew.protocol.hooks import Hook
 from terracrew.protocol.messages import AttemptRef
@@ -11,7 +12,6 @@ from terracrew.protocol.spec import DefinedInput, PlaceEnvironment, Step
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.modules import step_settings
-from terracrew.server.tree.step_settings.model import NewStepSettings
 from terracrew.testing.deliveries import DONE, RUNNING, delivery
 from tests.server.application import Application, on_one
 from tests.server.simulated_runner import SimulatedRunner

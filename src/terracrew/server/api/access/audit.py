@@ -12,11 +12,11 @@ from litestar.di import NamedDependency, Provide
 from litestar.params import FromQuery, QueryParameter
 from litestar.response import Stream
 
+from terracrew.api.audit import AuditQuery, Entry
 from terracrew.api.pages import Page
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.audit import service
-from terracrew.server.audit.listing import AuditQuery, check, listing, oldest_first
-from terracrew.server.audit.model import Entry
+from terracrew.server.audit.listing import check, listing, oldest_first
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.paging import After, Limit
 from terracrew.server.principals.model import Principal

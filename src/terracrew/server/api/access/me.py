@@ -1,28 +1,15 @@
 """The caller: who they are, their password, and a link that logs them in."""
 
-import msgspec
 from litestar import Router, get, post
 from litestar.params import JSONBody
 
+from terracrew.api.access import Link, Me, NewPassword, PasswordChanged, RoleListed
 from terracrew.api.groups import Organization
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import organizations, role_reads
-from terracrew.server.identity.access.model import RoleListed
 from terracrew.server.identity.people import logins, service
 from terracrew.server.principals import authorize, delegation
-from terracrew.server.principals.model import PrincipalKind
-
-
-class Me(msgspec.Struct, frozen=True):
-    kind: PrincipalKind
-    id: str
-    name: str
-    organization_id: str | None
-    is_system_admin: bool
-    roles: list[RoleListed]
-    organizations: list[Organization]
-    """The organizations that you may act in, up to 200. `organization_id` is the one that this request is about."""
 
 
 @get("/me", summary="Show who you are")
@@ -39,15 +26,6 @@ async def me(request: AccessCall) -> Me:
     return Me(who.kind, who.id, who.name, who.organization_id, who.is_system_admin, roles, named)
 
 
-class Link(msgspec.Struct, frozen=True):
-    link: str
-    replaces_earlier_link: bool = False
-    """Whether a link that was made before, and not used yet, has ended with this one."""
-
-    def __repr__(self) -> str:
-        return "Link(…)"
-
-
 @post("/me/link", summary="Make a link that logs you in, once")
 async def my_link(request: AccessCall) -> Link:
     """For a person who has a token and wants the dashboard."""
@@ -58,17 +36,8 @@ async def my_link(request: AccessCall) -> Link:
     return Link(service.link_url(request.context.identity.url, token), is_replaced)
 
 
-class NewPassword(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    new_password: str
-    current_password: str | None = None
-    """A user who logged in with a link and has no password yet does not need it."""
-
-    def __repr__(self) -> str:
-        return "NewPassword(…)"
-
-
 @post("/me/password", summary="Change your password", status_code=200)
-async def change_password(request: AccessCall, data: JSONBody[NewPassword]) -> logins.PasswordChanged:
+async def change_password(request: AccessCall, data: JSONBody[NewPassword]) -> PasswordChanged:
     """Change your password. Your other sessions and all of your API tokens end, the one that you use here included."""
     identity = request.context.identity
     return await logins.set_password(identity, request.user, data.new_password, data.current_password)

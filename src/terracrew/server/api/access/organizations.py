@@ -1,26 +1,14 @@
 """Organizations over HTTP."""
 
-import msgspec
 from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, JSONBody
 
-from terracrew.api.groups import Organization, OrganizationDetails
+from terracrew.api.groups import NewOrganization, Organization, OrganizationChange, OrganizationDetails
 from terracrew.api.pages import Page
 from terracrew.server.api.access.context import AccessCall
-from terracrew.server.api.access.fields import Name
 from terracrew.server.identity.access import organizations
 from terracrew.server.paging import After, Limit
 from terracrew.server.tree.groups import organizations as service
-
-
-class NewOrganization(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    name: str
-    owner: Name | None = None
-    """The name or id of a user who becomes the owner."""
-
-
-class OrganizationChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    name: str
 
 
 @get("/organizations", summary="List organizations")

@@ -1,30 +1,16 @@
 """Roles: who may do what at which place of the tree."""
 
-from typing import Literal
-
-import msgspec
 from litestar import Router, delete, get, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew import ids
+from terracrew.api.access import Explanation, NewRole, RoleBinding, RoleListed
 from terracrew.api.pages import Page
 from terracrew.server.api.access.context import AccessCall
-from terracrew.server.api.access.fields import Days, Name
-from terracrew.server.identity.access import explain, roles
-from terracrew.server.identity.access.model import RoleBinding, RoleListed
+from terracrew.server.identity.access import roles
 from terracrew.server.paging import After, Limit
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.principals.model import Role
 from terracrew.server.runs import approval_limits
-
-
-class NewRole(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    principal: Name
-    """Name or id of a user, or id or path of a service account."""
-    role: Role
-    path: str = ""
-    kind: Literal["group", "module"] = "group"
-    expires_in_days: Days | None = None
 
 
 @get("/roles", summary="List roles")
@@ -64,7 +50,7 @@ async def unbind_role(request: AccessCall, role_id: FromPath[str]) -> None:
 @get("/access/explain", summary="Explain why somebody may do something")
 async def explain_access(
     request: AccessCall, verb: FromQuery[Verb], principal: FromQuery[str] = "me", path: FromQuery[str] = ""
-) -> explain.Explanation:
+) -> Explanation:
     """Explain whether a `principal` may use a `verb` at the group or module `path`, by which role, and what is missing.
 
     A principal is `me`, the name or id of a user, or the id or path of a service account. To ask about others takes the right

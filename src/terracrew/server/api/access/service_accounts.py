@@ -1,43 +1,32 @@
 """Service accounts and their secrets."""
 
-from datetime import datetime
-
 import msgspec
 from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew import ids
+from terracrew.api.access import (
+    AccountChange,
+    ClientSecret,
+    CreatedSecret,
+    NewSecret,
+    NewServiceAccount,
+    RunnerOfAccount,
+    ServiceAccount,
+    ServiceAccountDetails,
+)
 from terracrew.api.pages import Page
 from terracrew.server.api.access.context import AccessCall
-from terracrew.server.api.access.fields import Days, Name
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.identity.access import role_reads
 from terracrew.server.identity.access import service as access
-from terracrew.server.identity.access.model import ClientSecret, RoleListed, ServiceAccount
 from terracrew.server.paging import After, Limit
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runners import account_reads
 
 MAX_LISTED_RUNNERS = 100
-
-
-class NewServiceAccount(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    name: Name
-    group: str = ""
-
-
-class NewSecret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    expires_in_days: Days | None = None
-
-
-class CreatedSecret(msgspec.Struct, frozen=True):
-    id: str
-    client_id: str
-    expires_at: datetime | None
-    client_secret: str
-    """Shown this once."""
 
 
 @get("/service-accounts", summary="List service accounts")
@@ -53,18 +42,6 @@ async def list_accounts(
 async def create_account(request: AccessCall, data: JSONBody[NewServiceAccount]) -> ServiceAccount:
     """Create an account for programs in a group. It has no role and no secret yet."""
     return await access.create_account(request.context.db, request.user, data.name, data.group)
-
-
-class RunnerOfAccount(msgspec.Struct, frozen=True):
-    id: str
-    path: str
-
-
-class ServiceAccountDetails(ServiceAccount, frozen=True):
-    """A service account with its roles, and the runners that use it and that the reader may see."""
-
-    roles: tuple[RoleListed, ...] = ()
-    runners: tuple[RunnerOfAccount, ...] = ()
 
 
 @get("/service-accounts/{account_id:str}", summary="Show a service account")
@@ -88,7 +65,7 @@ async def show_account(request: AccessCall, account_id: FromPath[str]) -> Servic
 
 @patch("/service-accounts/{account_id:str}", summary="Change a service account")
 async def change_account(
-    request: AccessCall, account_id: FromPath[str], data: JSONBody[access.AccountChange]
+    request: AccessCall, account_id: FromPath[str], data: JSONBody[AccountChange]
 ) -> ServiceAccount:
     """Rename a service account; disable it, which refuses its secrets and ends its tokens, or enable it again."""
     return await access.change_account(request.context.db, request.user, tree_path(account_id), data)

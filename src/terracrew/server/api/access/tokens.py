@@ -1,33 +1,14 @@
 """API tokens: those of the caller, and those of other users for people who manage access."""
 
-from datetime import datetime
-
-import msgspec
 from litestar import Router, delete, get, post
 from litestar.params import FromPath, JSONBody
-from msgspec import UNSET, UnsetType
 
 from terracrew import ids
+from terracrew.api.access import ApiToken, CreatedToken, NewToken
 from terracrew.api.pages import Page
 from terracrew.server.api.access.context import AccessCall
-from terracrew.server.api.access.fields import Days, Name
 from terracrew.server.identity.people import oversight, service
-from terracrew.server.identity.people.model import ApiToken
 from terracrew.server.paging import After, Limit
-
-
-class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    name: Name
-    expires_in_days: Days | UnsetType | None = UNSET
-    """After how many days it ends. If this is left out: after 90 days, or with the token that it is made with before. Null: never."""
-
-
-class CreatedToken(msgspec.Struct, frozen=True):
-    id: str
-    name: str
-    expires_at: datetime | None
-    token: str
-    """Shown this once."""
 
 
 @get("/tokens", summary="List your API tokens")

@@ -4,13 +4,12 @@ from litestar import Router, delete, get, post
 from litestar.params import FromPath, JSONBody
 
 from terracrew import ids
+from terracrew.api.access import NewPolicy, TrustPolicy
 from terracrew.api.pages import Page
 from terracrew.server.api.access.context import AccessCall
 from terracrew.server.http.client import identity_of
 from terracrew.server.http.request import tree_path
 from terracrew.server.identity.federation import service
-from terracrew.server.identity.federation.model import TrustPolicy
-from terracrew.server.identity.federation.service import NewPolicy
 
 
 @get("/service-accounts/{account_id:str}/trust-policies", summary="List the trust policies of a service account")

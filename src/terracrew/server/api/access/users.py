@@ -1,34 +1,15 @@
 """Users, and the sessions in which they are logged in."""
 
-import msgspec
 from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew import ids
+from terracrew.api.access import CreatedUser, Ended, NewUser, OpenSession, User, UserChange, UserDetails, UserListed
 from terracrew.api.pages import Page
 from terracrew.server.api.access.context import AccessCall
-from terracrew.server.api.access.fields import Name
 from terracrew.server.identity.access import users
-from terracrew.server.identity.access.users import UserChange, UserDetails
 from terracrew.server.identity.people import oversight, service
-from terracrew.server.identity.people.model import OpenSession, User, UserListed
 from terracrew.server.paging import After, Limit
-
-
-class NewUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    name: Name
-    is_system_admin: bool = False
-
-
-class CreatedUser(msgspec.Struct, frozen=True):
-    user: User
-    link: str | None
-    """The link with which the user logs in once and sets a password. It is shown only once. Null if the user was created with an API
-    token or a client secret: whoever has the link controls the account, so only a person who is logged in gets one."""
-
-
-class Ended(msgspec.Struct, frozen=True):
-    ended: int
 
 
 @get("/users", summary="List users")

@@ -1,29 +1,16 @@
 """Holds over HTTP, for administrators of the server: why it hands out no changes, and how it is released."""
 
-from typing import Annotated
-
-import msgspec
 from litestar import Router, get, post
 from litestar.params import JSONBody
 
+from terracrew.api.job_views import HoldView
+from terracrew.api.operations import ReleaseHold, StartHold
 from terracrew.server.api.operations.context import OperationsCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs.set_back import release as service
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runs import holds
-from terracrew.server.runs.holds import HoldView
-
-
-class StartHold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    reason: Annotated[str, msgspec.Meta(max_length=500)] = ""
-
-
-class ReleaseHold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    module: str | None = None
-    """The path or id of a module; without it, everything is released."""
-    is_untouched: bool = False
-    """Whether you know that nothing was changed since: the next plans then need no approval because of the hold."""
 
 
 async def _view(request: OperationsCall) -> HoldView:

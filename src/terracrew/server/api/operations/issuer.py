@@ -2,9 +2,9 @@
 
 from litestar import Router, get
 
+from terracrew.api.operations import IssuerView
 from terracrew.server.api.operations.context import OperationsCall
 from terracrew.server.http.client import identity_of
-from terracrew.server.identity.oidc.issuer import IssuerView
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 

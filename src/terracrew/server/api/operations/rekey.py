@@ -2,13 +2,13 @@
 
 from litestar import Router, delete, get, post
 
+from terracrew.api.operations import RekeyProgress
 from terracrew.server.api.operations.context import OperationsCall
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.rekey import key_holders, progress
-from terracrew.server.rekey.progress import RekeyProgress
 
 
 @get("/rekey", summary="Show the encryption under a new master key")

@@ -2,11 +2,10 @@
 
 from litestar import Response, Router, get
 
+from terracrew.api.operations import Preview, SurveyProgress, Usage
 from terracrew.server.api.operations.context import OperationsCall
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.retention.surveys import SurveyProgress
-from terracrew.server.retention.usage import Preview, Usage
 
 
 @get("/server/usage", summary="Show what is stored")

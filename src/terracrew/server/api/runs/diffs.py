@@ -5,13 +5,13 @@ from typing import Annotated
 from litestar import Router, get
 from litestar.params import FromPath, QueryParameter
 
+from terracrew.api.job_views import PlanDiff
 from terracrew.plan_diff.document import ActionFilter, DiffQuery
 from terracrew.server import paging
 from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.jobs import service
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runs import plan_diff
-from terracrew.server.runs.plan_diff import PlanDiff
 
 
 @get("/jobs/{job:str}/diff", summary="Show the plan of a job by attribute")

@@ -3,12 +3,11 @@
 from litestar import Router, get, post
 from litestar.params import FromPath, JSONBody
 
+from terracrew.api.group_runs import AppliedPlans, GroupRun, GroupRunView, NewGroupRun
 from terracrew.api.pages import Page
 from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.group_runs import service
-from terracrew.server.group_runs.model import GroupRun, GroupRunView, NewGroupRun
-from terracrew.server.group_runs.service import AppliedPlans
 from terracrew.server.http.request import tree_path
 from terracrew.server.paging import After, Limit
 

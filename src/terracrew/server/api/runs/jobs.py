@@ -3,29 +3,39 @@
 from datetime import datetime
 from typing import Annotated
 
-import msgspec
 from litestar import Response, Router, get, patch, post
 from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, PathParameter, QueryParameter
 
+from terracrew.api.inputs import JobInputs
+from terracrew.api.job_views import AttemptReport, JobListed, JobView
+from terracrew.api.jobs import (
+    ApplyPlan,
+    Approval,
+    ApprovedJob,
+    CanceledMany,
+    CancelMany,
+    CancelRequest,
+    Decline,
+    Job,
+    JobChange,
+    JobStatus,
+    NewJob,
+    Replan,
+)
+from terracrew.api.lost_resources import LostResources
 from terracrew.api.pages import Page
 from terracrew.errors import Invalid
-from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import JobType
 from terracrew.server import paging
 from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.jobs import approvals, bulk_cancel, create, priorities, service
-from terracrew.server.jobs.apply_plan import ApplyPlan
 from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.lost_resources import listing as lost_resources
-from terracrew.server.jobs.lost_resources.imports import ImportLost, Imports
-from terracrew.server.jobs.lost_resources.model import LostResources
-from terracrew.server.jobs.model import Job, JobStatus
+from terracrew.server.jobs.lost_resources.imports import Imports
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runs import attempt_report, lists, used_inputs, view
-from terracrew.server.runs.model import AttemptReport, JobListed, JobView
-from terracrew.server.runs.used_inputs import JobInputs
 
 Number = Annotated[int, PathParameter(ge=1, le=1 << 31)]
 TypeOfJob = Annotated[JobType | None, QueryParameter(name="type", description="Only jobs of this type")]
@@ -35,36 +45,11 @@ Since = Annotated[datetime | None, QueryParameter(description="Only jobs that we
 Until = Annotated[datetime | None, QueryParameter(description="Only jobs that were created before this time")]
 
 
-class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    mode: CancelMode = "interrupt"
-
-
-class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    plan: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
-    """The number of the attempt that made the plan which you have looked at; 0 if the job was created to apply the plan of a PLAN."""
-    doubts: Annotated[list[AttemptRef], msgspec.Meta(max_length=1_000)] = []
-    """The attempts that put the module in doubt, as the job's `doubts` show them: you have looked at these, too."""
-    comment: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
-    """What you want to say about it; it is shown on the job with your name."""
-
-
-class Replan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    plan: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
-    """The number of the attempt that made the plan which is not wanted."""
-    import_lost: ImportLost | None = None
-    """What the new plan imports: resources that an attempt created before it was cut short, and that no state records."""
-
-
-class Decline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    plan: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
-    reason: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
-
-
 @post("/modules/{module:str}/jobs", summary="Run a job on a module")
 async def run_job(
     request: RunsCall,
     module: FromPath[str],
-    data: JSONBody[create.NewJob],
+    data: JSONBody[NewJob],
     key: Annotated[str | None, HeaderParameter(name="Idempotency-Key")] = None,
 ) -> Response[Job]:
     """Queue a job. The same Idempotency-Key gives the same job again, with 200."""
@@ -109,13 +94,13 @@ async def get_job(request: RunsCall, job: FromPath[str]) -> JobView:
 
 
 @patch("/jobs/{job:str}", summary="Change the priority of a job")
-async def change_job(request: RunsCall, job: FromPath[str], data: JSONBody[priorities.JobChange]) -> Job:
+async def change_job(request: RunsCall, job: FromPath[str], data: JSONBody[JobChange]) -> Job:
     """Change the priority of a job that is queued or waits for an approval. Jobs with a higher priority run first."""
     return await priorities.change(request.context.db, request.user, job, data)
 
 
 @post("/jobs/cancel", status_code=200, summary="Cancel many jobs")
-async def cancel_jobs(request: RunsCall, data: JSONBody[bulk_cancel.CancelMany]) -> bulk_cancel.CanceledMany:
+async def cancel_jobs(request: RunsCall, data: JSONBody[CancelMany]) -> CanceledMany:
     """Cancel up to 500 jobs, oldest first: all that you may cancel and that match. Repeat with `after` until `next` is null."""
     return await bulk_cancel.cancel_many(request.context.db, request.user, data)
 
@@ -127,7 +112,7 @@ async def cancel_job(request: RunsCall, job: FromPath[str], data: JSONBody[Cance
 
 
 @post("/jobs/{job:str}/approve", status_code=200, summary="Approve the plan of a job")
-async def approve_job(request: RunsCall, job: FromPath[str], data: JSONBody[Approval]) -> approvals.ApprovedJob:
+async def approve_job(request: RunsCall, job: FromPath[str], data: JSONBody[Approval]) -> ApprovedJob:
     """Approve its plan. The job continues when as many people have approved as its module or a group above requires.
 
     The approval covers only the plan and the doubts that it names.

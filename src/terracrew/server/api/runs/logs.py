@@ -9,13 +9,13 @@ from litestar import Response, Router, get
 from litestar.params import FromPath, FromQuery, HeaderParameter, QueryParameter
 from litestar.response import Stream
 
+from terracrew.api.jobs import Job
 from terracrew.errors import Invalid
 from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http import compression
 from terracrew.server.http.streams import begun
 from terracrew.server.jobs import service as jobs
-from terracrew.server.jobs.model import Job
 from terracrew.server.logs import reads
 from terracrew.server.logs.reads import Extent
 from terracrew.server.logs.tail import Cursor, Position

@@ -5,12 +5,12 @@ from typing import Annotated
 from litestar import Router, delete, get, post
 from litestar.params import FromQuery, JSONBody, QueryParameter
 
+from terracrew.api.inputs import InputView, NewInput, Target
 from terracrew.api.pages import Page
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.paging import After, Limit
 from terracrew.server.tree.inputs import service
-from terracrew.server.tree.inputs.model import InputView, NewInput, Target
 from terracrew.server.tree.modules import output_references, places
 
 PlacePath = Annotated[

@@ -5,6 +5,8 @@ from typing import Annotated
 from litestar import Router, delete, get, patch, post
 from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
 
+from terracrew.api.inputs import Dependency
+from terracrew.api.module_views import ModuleListed, ModuleView
 from terracrew.api.modules import Archive, Module, ModuleChange, ModuleMove, NewModule
 from terracrew.api.pages import Page
 from terracrew.protocol.uploads import HEADER
@@ -17,9 +19,8 @@ from terracrew.server.paging import After, Limit
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runs import module_standing
-from terracrew.server.runs.module_standing import ModuleListed, ModuleView
 from terracrew.server.tree.inputs import dependencies
-from terracrew.server.tree.inputs.dependencies import Dependency, Direction
+from terracrew.server.tree.inputs.dependencies import Direction
 from terracrew.server.tree.modules import archives, contents, hidden_values, output_references, service
 from terracrew.server.uploads import service as uploads
 

@@ -2,12 +2,13 @@
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from litestar import Router, get
 from litestar.params import FromPath, QueryParameter
 
+from terracrew.api.states import JobOutputs, ModuleOutput, ModuleOutputs
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Row, Tx
@@ -21,30 +22,6 @@ from terracrew.server.state import service as states
 from terracrew.server.tree.modules import service as modules
 
 Sensitive = Annotated[bool, QueryParameter(description="Sensitive values, too: takes `state.read`")]
-
-
-class ModuleOutput(msgspec.Struct, frozen=True):
-    value: Any
-    """None if it is sensitive and was not requested."""
-    type: Any
-    sensitive: bool
-
-
-class JobOutputs(msgspec.Struct, frozen=True):
-    job_id: str | None = None
-    """The job that read them."""
-    created_at: datetime | None = None
-    checksum: str | None = None
-    """The same for equal outputs of a module, sensitive ones included; null if none were read. It is not a hash of the values alone,
-    so nobody can compare it with those of guessed ones."""
-    outputs: dict[str, ModuleOutput] = {}
-
-
-class ModuleOutputs(JobOutputs, frozen=True):
-    outdated_since: datetime | None = None
-    """When a later job began to change the module, if the outputs of that job are not known (yet)."""
-    outdated_by: str | None = None
-    """That job."""
 
 
 _Found = TypeVar("_Found", bound=JobOutputs)

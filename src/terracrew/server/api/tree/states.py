@@ -2,14 +2,13 @@
 
 from typing import Annotated
 
-import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath, HeaderParameter, QueryParameter
 
 from terracrew.api.pages import Page
+from terracrew.api.states import Resources, State, StateDiff
 from terracrew.errors import Invalid, NotFound
 from terracrew.plan_diff.document import DiffQuery
-from terracrew.plan_diff.model import AttributeDiff, ResourceDiff
 from terracrew.protocol.uploads import HEADER
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.audit import service as audit
@@ -18,26 +17,9 @@ from terracrew.server.http.request import tree_path
 from terracrew.server.paging import After, Limit, cursor, page, start
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.state import comparison, content, importing, quarantine, resources, store
-from terracrew.server.state.model import State
-from terracrew.server.state.resources import Resources
 from terracrew.server.state.store import StoredState
 from terracrew.server.tree.modules import service as modules
 from terracrew.server.uploads import service as uploads
-
-
-class StateDiff(msgspec.Struct, frozen=True):
-    """What differs between two states of a module."""
-
-    before: State
-    after: State
-    counts: dict[str, int]
-    """`create`, `update` or `delete` → number of resources that were added, changed or removed."""
-    left_out: list[str]
-    """Says in sentences what the comparison does not contain, and why."""
-    outputs: list[AttributeDiff]
-    total: int
-    items: list[ResourceDiff]
-    next: str | None = None
 
 
 @get("/modules/{module:str}/state", summary="Read a module's state")

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from litestar import Router, delete, get, put
 from litestar.params import FromPath, FromQuery, JSONBody
 
+from terracrew.api.steps import NewStepSettings, StepSettings
 from terracrew.protocol.spec import Step
 from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.db.seam import Tx
@@ -13,7 +14,6 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.modules import step_settings
 from terracrew.server.tree.modules.step_settings import StepPlace
-from terracrew.server.tree.step_settings.model import NewStepSettings, StepSettings
 
 _Find = Callable[[Tx, Principal, str, Verb], Awaitable[StepPlace]]
 """Finds the group or the module of a path, if the caller may do this there."""

@@ -7,6 +7,7 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath
 
 from terracrew import ids
+from terracrew.api.access import ApiToken, OpenSession
 from terracrew.errors import Conflict, Forbidden, Invalid, RateLimited, Unavailable
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
@@ -14,7 +15,6 @@ from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import logins, oversight, passwords
 from terracrew.server.identity.people import service as people
-from terracrew.server.identity.people.model import ApiToken, OpenSession
 from terracrew.server.principals import authorize
 
 HERE = "/dashboard/account"

@@ -7,9 +7,9 @@ import msgspec
 from litestar import Response, Router, get
 from litestar.params import FromQuery
 
+from terracrew.api.audit import AuditQuery, Entry
 from terracrew.errors import Invalid
-from terracrew.server.audit.listing import AuditQuery, listing
-from terracrew.server.audit.model import Entry
+from terracrew.server.audit.listing import listing
 from terracrew.server.dashboard import render, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS

@@ -6,16 +6,16 @@ from typing import Literal
 
 import msgspec
 
+from terracrew.api.access import Role, RoleListed, ServiceAccount
 from terracrew.api.groups import Group
 from terracrew.server.dashboard import nav
 from terracrew.server.dashboard.access import words
 from terracrew.server.dashboard.words import counted
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import role_reads, subjects
-from terracrew.server.identity.access.model import RoleListed, ServiceAccount
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
-from terracrew.server.principals.model import Principal, Role
+from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import inheritance, level_reads, service
 from terracrew.server.tree.modules import level_reads as module_reads
 from terracrew.server.tree.modules import service as modules

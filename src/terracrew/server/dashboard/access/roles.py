@@ -9,6 +9,7 @@ from litestar.params import FromPath, FromQuery
 from litestar.response import Redirect
 
 from terracrew import ids
+from terracrew.api.access import Explanation, Role, RoleListed
 from terracrew.api.groups import Group
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.dashboard import forms, render
@@ -19,10 +20,8 @@ from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.identity.access import explain, roles, users
-from terracrew.server.identity.access.explain import Explanation
-from terracrew.server.identity.access.model import RoleListed
 from terracrew.server.principals.authorize import GRANTS, Verb
-from terracrew.server.principals.model import Principal, Role
+from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import level_reads
 from terracrew.server.tree.groups import service as groups
 

@@ -7,6 +7,7 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
 from terracrew import ids
+from terracrew.api.access import AccountChange, ClientSecret, NewPolicy, RoleListed, ServiceAccount, TrustPolicy
 from terracrew.api.runners import Runner
 from terracrew.errors import Conflict, Forbidden, Invalid
 from terracrew.server.dashboard import forms, render
@@ -14,10 +15,7 @@ from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import roles, service
-from terracrew.server.identity.access.model import ClientSecret, RoleListed, ServiceAccount
 from terracrew.server.identity.federation import service as trust
-from terracrew.server.identity.federation.model import TrustPolicy
-from terracrew.server.identity.federation.service import NewPolicy
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -190,7 +188,7 @@ async def rename_page(request: DashboardCall, account_id: FromPath[str]) -> Resp
 async def rename(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
     form, it = await forms.read(request, RenameAccountForm), ids.parse("sac", account_id)
     try:
-        change = service.AccountChange(name=form.name.strip())
+        change = AccountChange(name=form.name.strip())
         await service.change_account(request.context.db, request.user, it, change)
     except (Invalid, Conflict) as error:
         return await _rename_answer(request, account_id, form, error.message)
@@ -212,7 +210,7 @@ async def _rename_answer(
 async def disable(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
     """Disable the account, or enable it again."""
     form, it = await forms.read(request, AccountSwitchForm), ids.parse("sac", account_id)
-    change = service.AccountChange(is_disabled=form.on)
+    change = AccountChange(is_disabled=form.on)
     after = await service.change_account(request.context.db, request.user, it, change)
     said = f"{after.name} is disabled, and what uses it is refused" if form.on else f"{after.name} is enabled"
     return render.done(request, said, f"{HERE}/{it}")

@@ -7,15 +7,14 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
 from terracrew import ids
+from terracrew.api.access import ApiToken, OpenSession, UserChange, UserDetails, UserListed
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import users
-from terracrew.server.identity.access.users import UserChange, UserDetails
 from terracrew.server.identity.people import oversight, service
-from terracrew.server.identity.people.model import ApiToken, OpenSession, UserListed
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal

@@ -3,10 +3,10 @@
 from datetime import datetime
 from typing import Protocol
 
+from terracrew.api.access import Role
 from terracrew.server.dashboard.words import Badge, counted
 from terracrew.server.principals import verb_words
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.principals.model import Role
 
 ROLE_ADDS = {
     Role.VIEWER: "Sees modules, jobs and runners, not states",

@@ -7,6 +7,7 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
 from terracrew.api.groups import Group, NewGroup
+from terracrew.api.jobs import CancelMany
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
@@ -17,7 +18,6 @@ from terracrew.server.dashboard.groups.settings import GroupSettingsPage
 from terracrew.server.db.seam import Tx
 from terracrew.server.http import request as requests
 from terracrew.server.jobs import bulk_cancel
-from terracrew.server.jobs.bulk_cancel import CancelMany
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal

@@ -2,7 +2,9 @@
 
 import msgspec
 
+from terracrew.api.group_runs import GroupRun
 from terracrew.api.groups import Group
+from terracrew.api.jobs import JobStatus
 from terracrew.api.runners import RunnerView
 from terracrew.server.dashboard import nav, words
 from terracrew.server.dashboard.modules import page as modules
@@ -14,8 +16,7 @@ from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.search import patterns
 from terracrew.server.group_runs import service as group_runs
-from terracrew.server.group_runs.model import GroupRun, RunModule
-from terracrew.server.jobs.model import JobStatus
+from terracrew.server.group_runs.model import RunModule
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal

@@ -7,6 +7,8 @@ import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
+from terracrew.api.group_runs import GroupRun, GroupRunView, NewGroupRun, RunModuleView
+from terracrew.api.jobs import JobStatus
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.dashboard import forms, render, words
 from terracrew.server.dashboard.context import DashboardCall
@@ -16,9 +18,8 @@ from terracrew.server.dashboard.groups.page import HERE, GroupHead
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.group_runs import service
-from terracrew.server.group_runs.model import GroupRun, GroupRunView, NewGroupRun, RunModule, RunModuleView
+from terracrew.server.group_runs.model import RunModule
 from terracrew.server.http import request as requests
-from terracrew.server.jobs.model import JobStatus
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal

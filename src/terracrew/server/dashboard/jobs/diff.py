@@ -4,12 +4,12 @@ from typing import cast, get_args
 
 import msgspec
 
+from terracrew.api.jobs import Job
 from terracrew.errors import Invalid, NotFound, RateLimited, Unavailable, Undecryptable
 from terracrew.plan_diff.document import ActionFilter, DiffPage, DiffQuery
 from terracrew.plan_diff.model import ResourceDiff
 from terracrew.protocol.events import PlanSummary, ResourceChange
 from terracrew.server.dashboard.context import DashboardContext
-from terracrew.server.jobs.model import Job
 from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import plan_diff

@@ -8,6 +8,9 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect
 
+from terracrew.api.job_views import HoldView
+from terracrew.api.jobs import ApplyPlan, JobChange, JobStatus, NewJob
+from terracrew.api.lost_resources import ImportLost
 from terracrew.api.modules import Priority
 from terracrew.errors import Invalid
 from terracrew.protocol.messages import AttemptRef, CancelMode
@@ -19,18 +22,15 @@ from terracrew.server.dashboard.jobs import diff, page, rows
 from terracrew.server.dashboard.jobs.rows import JobFilters, JobsPage
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import approvals, create, priorities, service
-from terracrew.server.jobs.apply_plan import ApplyPlan
 from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.lost_resources import listing as lost_resources
-from terracrew.server.jobs.lost_resources.imports import ImportLost, Imports
-from terracrew.server.jobs.model import JobStatus
+from terracrew.server.jobs.lost_resources.imports import Imports
 from terracrew.server.jobs.set_back import release as holds_service
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import holds
 from terracrew.server.runs import log as run_log
-from terracrew.server.runs.holds import HoldView
 from terracrew.wording import approval_words
 
 HERE = "/dashboard/jobs"
@@ -180,7 +180,7 @@ async def job_diff(
 @post("/{job:str}/priority")
 async def change_priority(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, PriorityForm)
-    after = await priorities.change(request.context.db, request.user, job, priorities.JobChange(form.priority))
+    after = await priorities.change(request.context.db, request.user, job, JobChange(form.priority))
     return render.done(request, f"Job #{after.number} has the priority {after.priority}", f"{HERE}/{job}")
 
 
@@ -249,7 +249,7 @@ async def import_lost(request: DashboardCall, job: FromPath[str]) -> Response[An
         imports, asked_for = Imports(context.db, context.objects, context.keys), ImportLost(lost.id)
         await approvals.replan_with_imports(context.db, imports, who, job, lost.plan_attempt, asked_for)
         return render.done(request, f"Job #{lost.number} plans again, with imports", f"{HERE}/{job}")
-    asked = create.NewJob(JobType.APPLY, needs_approval=True, import_lost=ImportLost(lost.id))
+    asked = NewJob(JobType.APPLY, needs_approval=True, import_lost=ImportLost(lost.id))
     made = await context.create_job(create.JobRequest(who, lost.module_id, asked))
     return render.go(request, f"{HERE}/{made.job.id}")
 

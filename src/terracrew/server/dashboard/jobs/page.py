@@ -4,6 +4,9 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.job_views import AttemptReport, JobView
+from terracrew.api.jobs import Job, JobStatus, StepRow
+from terracrew.api.lost_resources import LostResources
 from terracrew.errors import Undecryptable
 from terracrew.protocol.events import Output, ResourceChange
 from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType, Step
@@ -16,15 +19,12 @@ from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.group_runs import service as group_runs
 from terracrew.server.jobs import reads, service
-from terracrew.server.jobs.lost_resources.model import LostResources
-from terracrew.server.jobs.model import Job, JobStatus, StepRow
 from terracrew.server.jobs.plans import approver_rules, approvers
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report
 from terracrew.server.runs.log import LogEnd
-from terracrew.server.runs.model import AttemptReport, JobView
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.runs.view import doubt_refs
 from terracrew.server.runs.view import read as read_view

@@ -4,6 +4,8 @@ from datetime import UTC, date, datetime, timedelta
 
 import msgspec
 
+from terracrew.api.job_views import Reason
+from terracrew.api.jobs import TERMINAL, Job, JobStatus, Outcome
 from terracrew.errors import Invalid, NotFound
 from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.messages import CancelMode
@@ -13,13 +15,11 @@ from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import reads, service
-from terracrew.server.jobs.model import TERMINAL, Job, JobStatus, Outcome
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import lists, reasons
 from terracrew.server.runs.reasons import Watch
-from terracrew.server.scheduling.model import Reason
 from terracrew.server.tree.modules import reads as module_reads
 
 PAGE_ROWS = 50

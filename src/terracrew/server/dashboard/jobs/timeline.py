@@ -9,12 +9,12 @@ from datetime import datetime
 
 import msgspec
 
+from terracrew.api.job_views import JobView
+from terracrew.api.jobs import Attempt, JobStatus, Plan, StepRow
 from terracrew.protocol.spec import MUTATING, JobType, Step
 from terracrew.server.dashboard import words
 from terracrew.server.db.seam import Tx
-from terracrew.server.jobs.model import Attempt, JobStatus, Plan, StepRow
 from terracrew.server.runs import attempt_report
-from terracrew.server.runs.model import JobView
 from terracrew.wording.durations import duration
 
 _DONE = {Step.APPLY: "Applied", Step.DESTROY: "Destroyed", Step.OUTPUT: "Outputs read"}

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.inputs import Dependency
+from terracrew.api.jobs import Job, JobStatus
 from terracrew.api.modules import Module
 from terracrew.errors import Undecryptable
 from terracrew.protocol.events import Output
@@ -19,7 +21,6 @@ from terracrew.server.dashboard.modules.warnings import Drift
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.jobs.plans.diff_store import StoredDiff
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -30,7 +31,6 @@ from terracrew.server.state import service as states
 from terracrew.server.state.resources import ResourcePage, ResourceRow
 from terracrew.server.state.service import KeptState, outputs_context
 from terracrew.server.tree.inputs import dependencies
-from terracrew.server.tree.inputs.dependencies import Dependency
 from terracrew.server.tree.modules import reads as module_reads
 
 MAX_VERSIONS = 10

@@ -12,7 +12,10 @@ from litestar.response import Redirect
 
 from terracrew import plugins
 from terracrew.api.groups import Group
+from terracrew.api.job_views import AttemptReport, HeldLock, ModuleHold, Placement
+from terracrew.api.jobs import Job, JobStatus, Lock, NewJob
 from terracrew.api.modules import Module
+from terracrew.api.states import Resources
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.dashboard import forms, nav, render, words
@@ -32,22 +35,16 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.http.request import tree_path
 from terracrew.server.jobs import service as jobs
-from terracrew.server.jobs.create import JobRequest, NewJob
-from terracrew.server.jobs.model import Job, JobStatus, Lock
+from terracrew.server.jobs.create import JobRequest
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report, held_lock, module_standing, placement
 from terracrew.server.runs import holds as module_holds
-from terracrew.server.runs.held_lock import HeldLock
-from terracrew.server.runs.holds import ModuleHold
-from terracrew.server.runs.model import AttemptReport
-from terracrew.server.runs.placement import Placement
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import resources
 from terracrew.server.state import service as state_service
-from terracrew.server.state.resources import Resources
 from terracrew.server.tree.groups import level_reads
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.modules import output_references, places, policy, reads, service

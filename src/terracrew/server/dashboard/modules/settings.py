@@ -10,6 +10,7 @@ from litestar.params import FromPath
 from msgspec import UNSET
 
 from terracrew.api.groups import Group, RuleName
+from terracrew.api.job_views import Placement
 from terracrew.api.modules import Module, ModuleChange
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TerracrewError, TooLarge
 from terracrew.server.dashboard import forms, render
@@ -25,7 +26,6 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import placement
-from terracrew.server.runs.placement import Placement
 from terracrew.server.state import importing
 from terracrew.server.state import service as states
 from terracrew.server.tree.groups import level_reads

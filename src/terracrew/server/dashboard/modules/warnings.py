@@ -4,13 +4,13 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from terracrew.api.jobs import Job, JobStatus
 from terracrew.api.modules import Module
 from terracrew.errors import TerracrewError
 from terracrew.plan_diff.document import DiffQuery
 from terracrew.server.dashboard.context import DashboardContext
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.jobs import reads
-from terracrew.server.jobs.model import Job, JobStatus
 from terracrew.server.jobs.plans import diff_store
 from terracrew.server.jobs.plans.diff_store import StoredDiff
 from terracrew.server.principals import authorize

@@ -8,6 +8,7 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
 from terracrew.api.groups import Group
+from terracrew.api.inputs import InputView, NewInput, OutputReference, Target
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
 from terracrew.protocol.spec import Definition
 from terracrew.server.dashboard import forms, render
@@ -22,7 +23,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.groups import level_reads
 from terracrew.server.tree.inputs import service
-from terracrew.server.tree.inputs.model import InputPlace, InputView, NewInput, OutputReference, Target
+from terracrew.server.tree.inputs.model import InputPlace
 from terracrew.server.tree.modules import output_references, places
 from terracrew.server.tree.modules import service as modules
 from terracrew.wording import typed_values

@@ -7,6 +7,7 @@ from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
 from terracrew.api.groups import Group
+from terracrew.api.steps import NewStepSettings, StepSettings
 from terracrew.errors import Forbidden, Invalid, NotFound
 from terracrew.protocol.hooks import Hook
 from terracrew.protocol.spec import Step
@@ -23,7 +24,6 @@ from terracrew.server.tree.inputs.model import InputPlace
 from terracrew.server.tree.modules import places, step_settings
 from terracrew.server.tree.modules import service as modules
 from terracrew.server.tree.modules.step_settings import StepPlace
-from terracrew.server.tree.step_settings.model import NewStepSettings, StepSettings
 
 HERE = "/dashboard/steps"
 STEPS = [step for step in Step if step.is_hookable]

@@ -5,6 +5,7 @@ import hashlib
 
 import msgspec
 
+from terracrew.api.jobs import plain
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.protocol.events import (
     MAX_DIFF_BYTES,
@@ -18,7 +19,6 @@ from terracrew.protocol.events import (
 )
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.hub.executors.context import ExecutorContext
-from terracrew.server.jobs.model import plain
 from terracrew.server.secrets.keyring import GROWTH_BYTES
 from terracrew.server.state import content, object_names
 from terracrew.server.state.model import LargeOutputs, Received

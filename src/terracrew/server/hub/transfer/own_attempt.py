@@ -3,13 +3,13 @@
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from terracrew.api.jobs import Job
 from terracrew.errors import Conflict, Forbidden, Superseded
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub.transfer.context import TransferCall
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import service as jobs
-from terracrew.server.jobs.model import Job
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 

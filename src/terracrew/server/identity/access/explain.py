@@ -5,55 +5,17 @@ The answer comes from `authorize.decide`, which also decides about every request
 
 from typing import Literal
 
-import msgspec
-
+from terracrew.api.access import Explanation, PlaceStep, Role, RoleListed, ServiceAccount, User
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import role_reads, roles, subjects
-from terracrew.server.identity.access.model import RoleListed, ServiceAccount
 from terracrew.server.identity.people import store
-from terracrew.server.identity.people.model import User
 from terracrew.server.principals import authorize
-from terracrew.server.principals.authorize import GRANTS, AccessDecision, Place, Reason, Verb
-from terracrew.server.principals.model import Principal, Role
+from terracrew.server.principals.authorize import GRANTS, AccessDecision, Place, Verb
+from terracrew.server.principals.model import Principal
 from terracrew.server.principals.verb_words import WORDS
 
 MAX_GRANTERS = 10
 """How many of those who can grant a missing role are named."""
-
-
-class PlaceStep(msgspec.Struct, frozen=True):
-    """A place on the way from the organization to the place that was asked about."""
-
-    kind: Literal["organization", "group", "module"]
-    path: str
-    role: RoleListed | None = None
-    """The role that the principal has at exactly this place."""
-    is_deciding: bool = False
-    """Whether this role is the one that allows it."""
-
-
-class Explanation(msgspec.Struct, frozen=True):
-    """Whether a principal may use a verb at a place, by which role, and otherwise what is missing."""
-
-    principal_kind: Literal["user", "service_account"]
-    principal_id: str
-    principal_name: str
-    verb: Verb
-    action: str
-    """The verb in words, as they follow "may"."""
-    kind: Literal["organization", "group", "module"]
-    path: str
-    is_allowed: bool
-    reason: Reason | Literal["disabled"]
-    sentence: str
-    steps: list[PlaceStep]
-    deciding: RoleListed | None = None
-    sufficient_roles: list[Role] = []
-    """If it is refused: the roles that would allow it, the least one first."""
-    can_be_granted_by: list[str] = []
-    """If it is refused: the names of some who can grant such a role here. Administrators of the server always can."""
-    limits: list[str] = []
-    """What limits it although a role allows it."""
 
 
 async def explain(tx: Tx, who: Principal, principal: str, verb: Verb, path: str) -> Explanation:

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from terracrew.api.access import Role
 from terracrew.api.groups import Organization, OrganizationDetails
 from terracrew.api.pages import Page
 from terracrew.errors import Conflict, Invalid
@@ -11,7 +12,7 @@ from terracrew.server.identity.people import store
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.principals.model import Principal, Role
+from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import organization_store
 from terracrew.server.tree.groups import organizations as service
 

@@ -2,9 +2,9 @@
 
 from typing import LiteralString
 
+from terracrew.api.access import RoleListed
 from terracrew.server.db.seam import Param, Row, Tx
 from terracrew.server.db.statements.mapping import rows_to
-from terracrew.server.identity.access.model import RoleListed
 from terracrew.server.identity.access.role_store import ROLES
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible

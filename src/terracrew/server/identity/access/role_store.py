@@ -3,11 +3,11 @@
 from typing import LiteralString
 
 from terracrew import ids
+from terracrew.api.access import RoleBinding
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Param, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.db.statements.table import Table, excluded_assignments
-from terracrew.server.identity.access.model import RoleBinding
 from terracrew.server.tree.groups import reads as groups
 
 ROLES = Table("role_bindings", RoleBinding)

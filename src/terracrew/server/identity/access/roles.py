@@ -2,18 +2,17 @@
 
 import msgspec
 
+from terracrew.api.access import Role, RoleBinding, RoleListed, ServiceAccount, User
 from terracrew.api.pages import Page
 from terracrew.errors import Forbidden, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import role_reads, role_store, subjects
-from terracrew.server.identity.access.model import RoleBinding, RoleListed, ServiceAccount
 from terracrew.server.identity.people import link_rights, store
-from terracrew.server.identity.people.model import User
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Place, Verb
-from terracrew.server.principals.model import Principal, Role
+from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import reads as groups
 from terracrew.server.tree.groups import tree_path as paths
 

@@ -1,16 +1,16 @@
 """Manages service accounts and their secrets."""
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from terracrew import ids
+from terracrew.api.access import AccountChange, ClientSecret, ServiceAccount
 from terracrew.api.pages import Page
 from terracrew.errors import Conflict
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.access import holder_store, roles
 from terracrew.server.identity.access import store as access_store
-from terracrew.server.identity.access.model import ClientSecret, ServiceAccount
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -20,13 +20,6 @@ from terracrew.server.tree.groups import tree_path as paths
 
 MAX_SECRETS = 10
 MAX_REFERENCE_CHARACTERS = 2000
-
-
-class AccountChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to change; what is left out stays."""
-
-    name: str | UnsetType = UNSET
-    is_disabled: bool | UnsetType = UNSET
 
 
 async def create_account(db: Database, who: Principal, name: str, group: str) -> ServiceAccount:

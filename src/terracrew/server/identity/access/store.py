@@ -3,12 +3,12 @@
 from datetime import UTC, datetime
 
 from terracrew import ids
+from terracrew.api.access import ClientSecret, ServiceAccount
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table
 from terracrew.server.identity.access import role_store
-from terracrew.server.identity.access.model import ClientSecret, ServiceAccount
 
 ACCOUNTS = Table("service_accounts", ServiceAccount, without=("group",))
 SECRETS = Table("service_account_secrets", ClientSecret)

@@ -2,13 +2,12 @@
 
 import msgspec
 
+from terracrew.api.access import ServiceAccount, User
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import role_store
 from terracrew.server.identity.access import store as access_store
-from terracrew.server.identity.access.model import ServiceAccount
 from terracrew.server.identity.people import store
-from terracrew.server.identity.people.model import User
 from terracrew.server.identity.people.sessions import person
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import tree_path as paths

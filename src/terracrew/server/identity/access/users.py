@@ -1,38 +1,20 @@
 """Manages users: lists and shows them, renames, disables, resets and deletes them, and makes administrators."""
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
+from terracrew.api.access import User, UserChange, UserDetails, UserListed
 from terracrew.api.pages import Page
 from terracrew.errors import Conflict, Forbidden
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.access import role_reads, role_store, roles, subjects
-from terracrew.server.identity.access.model import RoleListed
 from terracrew.server.identity.people import link_rights, oversight, service, sessions, store, user_reads
-from terracrew.server.identity.people.model import User, UserListed
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
-
-
-class UserDetails(UserListed, frozen=True):
-    """A user with their roles in the reader's organization."""
-
-    roles: tuple[RoleListed, ...] = ()
-    sessions: int | None = None
-    """In how many browsers the user is logged in. Only the user's own organization knows this and the next number."""
-    tokens: int | None = None
-
-
-class UserChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to change; what is left out stays."""
-
-    name: str | UnsetType = UNSET
-    is_disabled: bool | UnsetType = UNSET
-    is_system_admin: bool | UnsetType = UNSET
 
 
 async def listing(tx: Tx, who: Principal, after: str | None, limit: int, search: str | None = None) -> Page[UserListed]:

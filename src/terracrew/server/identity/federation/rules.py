@@ -7,8 +7,9 @@ from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from terracrew.api.access import TrustPolicy
 from terracrew.errors import Invalid
-from terracrew.server.identity.federation.model import TokenRefused, TrustPolicy
+from terracrew.server.identity.federation.model import TokenRefused
 
 MAX_POLICIES = 10
 MAX_CLAIMS = 20

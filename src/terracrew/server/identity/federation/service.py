@@ -1,32 +1,20 @@
 """Manages the trust policies of service accounts. Whoever may add a secret to an account may let others act as it, too."""
 
 from datetime import UTC, datetime
-from typing import Annotated
 
 import msgspec
 
 from terracrew import ids
+from terracrew.api.access import NewPolicy, ServiceAccount, TrustPolicy
 from terracrew.errors import Conflict
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.access import holder_store, roles
 from terracrew.server.identity.access import service as access
-from terracrew.server.identity.access.model import ServiceAccount
 from terracrew.server.identity.federation import rules, store
-from terracrew.server.identity.federation.model import TrustPolicy
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-
-
-class NewPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    issuer: str
-    claims: dict[str, str] = {}
-    """May be empty, or only have `aud`, if an audience bounds the tokens and the issuer does not serve everybody."""
-    audience: str = ""
-    """Empty for the claim `aud`, or for the address of this server."""
-    is_reusable: bool = False
-    expires_in_days: Annotated[int, msgspec.Meta(ge=1, le=3650)] | None = None
 
 
 class Trust(msgspec.Struct, frozen=True):

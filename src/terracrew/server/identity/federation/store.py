@@ -5,11 +5,12 @@ from typing import LiteralString
 
 import msgspec
 
+from terracrew.api.access import TrustPolicy
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table
-from terracrew.server.identity.federation.model import TrustedAccount, TrustPolicy
+from terracrew.server.identity.federation.model import TrustedAccount
 
 POLICIES = Table("trust_policies", TrustPolicy)
 _INSERT: LiteralString = POLICIES.insert("slot")

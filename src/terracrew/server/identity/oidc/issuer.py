@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.operations import IssuerView
 from terracrew.server.identity.federation import rules
 from terracrew.server.identity.federation.fetching import Fetcher
 from terracrew.server.identity.federation.issuers import Fetches
@@ -21,27 +22,6 @@ from terracrew.server.identity.oidc import cloud
 
 MAX_DOCUMENT_BYTES = 256 << 10
 EXPORT = "run `terracrew server issuer export DIRECTORY` and publish both files there"
-
-
-class IssuerView(msgspec.Struct, frozen=True, kw_only=True):
-    """The issuer of the tokens for clouds, and the two documents that clouds read."""
-
-    issuer: str
-    is_separate: bool
-    """Whether it is another address than this server's, so that its documents have to be copied there."""
-    configuration: dict[str, Any]
-    """The document `.well-known/openid-configuration` below the issuer's address."""
-    jwks: dict[str, Any]
-    """The document `.well-known/jwks.json` below the issuer's address: the keys that sign, that signed, and the next one."""
-    signing_key: str
-    next_key: str | None = None
-    next_signs_from: datetime | None = None
-    """When the next key is to sign. Before that, the issuer's address must have it."""
-    export_by: datetime | None = None
-    """By when the documents have to be exported again, so that no key signs for longer than intended."""
-    problem: str = ""
-    """What is wrong with the documents at the issuer's address; empty if nothing is, or if nobody has looked yet."""
-    looked_at: datetime | None = None
 
 
 class _Look(msgspec.Struct, frozen=True):

@@ -3,9 +3,9 @@
 A link that was made for a viewer would otherwise make an administrator of its maker as soon as the viewer becomes one.
 """
 
+from terracrew.api.access import User
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import acting, store, user_reads
-from terracrew.server.identity.people.model import User
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import SYSTEM

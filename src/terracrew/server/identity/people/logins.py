@@ -3,8 +3,7 @@
 import re
 import time
 
-import msgspec
-
+from terracrew.api.access import PasswordChanged, User
 from terracrew.errors import Forbidden, RateLimited, Unauthenticated, Unavailable
 from terracrew.server.addresses import UNKNOWN, limit_key
 from terracrew.server.audit import service as audit
@@ -12,7 +11,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity import limits
 from terracrew.server.identity.guard import LoginGuard
 from terracrew.server.identity.people import devices, passwords, sessions, store
-from terracrew.server.identity.people.model import Session, User
+from terracrew.server.identity.people.model import Session
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
@@ -86,13 +85,6 @@ async def logout(db: Database, session_token: str, address: str | None = None) -
             tx.wake("access", who.id)
 
     await db.write(work)
-
-
-class PasswordChanged(msgspec.Struct, frozen=True):
-    """What a change of password has ended."""
-
-    sessions_ended: int
-    tokens_revoked: int
 
 
 async def set_password(guard: LoginGuard, who: Principal, password: str, current: str | None) -> PasswordChanged:

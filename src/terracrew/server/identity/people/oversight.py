@@ -1,10 +1,10 @@
 """Lists and ends the sessions and API tokens of a person, for that person and for administrators of their organization."""
 
+from terracrew.api.access import ApiToken, OpenSession, User
 from terracrew.api.pages import Page
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import sessions, store
-from terracrew.server.identity.people.model import ApiToken, OpenSession, User
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb

@@ -2,6 +2,7 @@
 
 from msgspec import UnsetType
 
+from terracrew.api.access import ApiToken, User
 from terracrew.api.pages import Page
 from terracrew.errors import Conflict, Invalid, Unauthenticated
 from terracrew.server.addresses import limit_key
@@ -10,7 +11,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity import limits
 from terracrew.server.identity.guard import LoginGuard
 from terracrew.server.identity.people import link_rights, logins, passwords, sessions, store
-from terracrew.server.identity.people.model import ApiToken, Session, User
+from terracrew.server.identity.people.model import Session
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Verb

@@ -10,11 +10,12 @@ from litestar import Request
 from litestar.datastructures import Cookie
 from litestar.enums import RequestEncodingType
 
+from terracrew.api.access import User
 from terracrew.errors import Forbidden
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.identity.people import devices, store
-from terracrew.server.identity.people.model import Session, User
+from terracrew.server.identity.people.model import Session
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
 

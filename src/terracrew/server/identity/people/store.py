@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from terracrew import ids
+from terracrew.api.access import ApiToken, OpenSession, User
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table
-from terracrew.server.identity.people.model import ApiToken, OpenSession, User
 
 USERS = Table("users", User)
 SESSIONS = Table("sessions", OpenSession)

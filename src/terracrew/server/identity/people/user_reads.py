@@ -2,9 +2,9 @@
 
 from typing import LiteralString
 
+from terracrew.api.access import UserListed
 from terracrew.server.db.seam import Param, Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
-from terracrew.server.identity.people.model import UserListed
 from terracrew.server.identity.people.store import USERS
 
 _SELECT: LiteralString = f"""SELECT {USERS.columns}, users.password_hash IS NOT NULL AS has_password,

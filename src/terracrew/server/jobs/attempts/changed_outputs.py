@@ -2,10 +2,10 @@
 
 import msgspec
 
+from terracrew.api.jobs import Job
 from terracrew.protocol.events import Output, OutputsRead
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.jobs.model import Job
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import service as states
 from terracrew.server.state import store as state_store

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.jobs import Plan
+from terracrew.api.steps import StepSettings
 from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.messages import MAX_INLINE_ARCHIVE_BYTES, AttemptRef, Granted
@@ -23,7 +25,6 @@ from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.attempts import claim_store, known_revisions, used_once_tokens
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.server.jobs.attempts.group_caps import PlacesInGroups
-from terracrew.server.jobs.model import Plan
 from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.jobs.set_back import receipts
 from terracrew.server.jobs.set_back.receipts import Claimed
@@ -36,7 +37,6 @@ from terracrew.server.tree.inputs.effective import GivenInputs
 from terracrew.server.tree.modules import module_key
 from terracrew.server.tree.step_settings import combine
 from terracrew.server.tree.step_settings import store as step_settings
-from terracrew.server.tree.step_settings.model import StepSettings
 
 
 class ClaimWon(msgspec.Struct, frozen=True):

@@ -2,13 +2,13 @@
 
 from datetime import datetime, timedelta
 
+from terracrew.api.jobs import Attempt
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Tx
 from terracrew.server.history import store as history_store
 from terracrew.server.jobs import attempt_store, decide, store
 from terracrew.server.jobs.decision_types import Doubt, hold_ref
-from terracrew.server.jobs.model import Attempt
 
 
 def last_contact(registry: Registry, attempt: Attempt, now: datetime) -> decide.LastContact:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.jobs import Attempt, Job, JobRetry, Plan, plain
 from terracrew.errors import Conflict, Forbidden, NotFound, TerracrewError
 from terracrew.protocol import events
 from terracrew.protocol.events import Fact, Kind, Record
@@ -20,7 +21,6 @@ from terracrew.server.history.points import History
 from terracrew.server.jobs import attempt_store, decide, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.attempts import changed_outputs, received_states
-from terracrew.server.jobs.model import Attempt, Job, JobRetry, Plan, plain
 from terracrew.server.jobs.plans import diffs
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.jobs.plans.diff_store import StoredDiff

@@ -1,12 +1,12 @@
 """Lets a person give up an attempt that was lost in the middle of a change."""
 
+from terracrew.api.jobs import Job
 from terracrew.errors import NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import decide, service, store
 from terracrew.server.jobs.attempts import contact
-from terracrew.server.jobs.model import Job
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 import msgspec
 
+from terracrew.api.jobs import Attempt, Job
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.attempts import reads
 from terracrew.server.jobs.decision_types import ApproverStanding, Doubt
-from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.state import service as states
 from terracrew.server.state import store as state_store

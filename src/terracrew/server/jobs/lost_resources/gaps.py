@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from terracrew.api.lost_resources import LogGap, PlannedAction
 from terracrew.engine_rules import import_blocks
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs.lost_resources import search, store
-from terracrew.server.jobs.lost_resources.model import LogGap, PlannedAction, UnreportedChange
+from terracrew.server.jobs.lost_resources.model import UnreportedChange
 from terracrew.server.jobs.lost_resources.store import CutLog
 from terracrew.wording.durations import duration
 

@@ -1,9 +1,7 @@
 """Chooses what a new job imports: the resources that the attempts before it created and that no state records."""
 
-from typing import Annotated
-
-import msgspec
-
+from terracrew.api.jobs import Job
+from terracrew.api.lost_resources import MAX_IMPORTS, ImportLost
 from terracrew.api.modules import Module
 from terracrew.engine_rules import import_blocks
 from terracrew.errors import Conflict, Invalid, NotFound
@@ -13,7 +11,6 @@ from terracrew.server.jobs import service
 from terracrew.server.jobs.lost_resources import compare, gaps, search, store
 from terracrew.server.jobs.lost_resources.model import StoredChange
 from terracrew.server.jobs.lost_resources.store import CutLog
-from terracrew.server.jobs.model import Job
 from terracrew.server.objects import Objects
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -23,23 +20,12 @@ from terracrew.server.state.instance_ids import InstanceIds
 
 MAX_NAMED = 10
 """How many resources a refusal names."""
-MAX_IMPORTS = 2_000
-"""The most resources that one job imports. A grant has a bounded size."""
 _OLDEST_TERRAFORM = (1, 5)
 _NOT_FOR_PULUMI = (
     "import_lost: Pulumi has no import blocks, so Terracrew cannot import what was lost. Look whether each resource of `terracrew "
     "job lost-resources` exists. Give one that does the option `import: ID` in the program (or run `pulumi import`, if the module "
     "keeps its state in a backend of its own), and apply; what was changed or deleted, the next plan refreshes by itself"
 )
-
-
-class ImportLost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which lost resources a job imports."""
-
-    job: Annotated[str, msgspec.Meta(max_length=200)] = ""
-    """The job that lost them, by its id or number. Without one: all jobs that put the module in doubt."""
-    leave_out: Annotated[list[str], msgspec.Meta(max_length=MAX_IMPORTS)] = []
-    """Addresses that are not imported, because the provider cannot import them or they are not wanted."""
 
 
 class Imports:

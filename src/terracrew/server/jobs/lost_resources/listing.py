@@ -1,12 +1,13 @@
 """The list of what a job may have lost, page by page."""
 
+from terracrew.api.jobs import Job
+from terracrew.api.lost_resources import LogGap, LostResources
 from terracrew.errors import Invalid, NotFound
 from terracrew.server import paging
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.jobs import service
 from terracrew.server.jobs.lost_resources import compare, gaps, search, store
-from terracrew.server.jobs.lost_resources.model import LogGap, LostResources, StoredChange, UnreportedChange
-from terracrew.server.jobs.model import Job
+from terracrew.server.jobs.lost_resources.model import StoredChange, UnreportedChange
 from terracrew.server.objects import Objects
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from terracrew.server.jobs.lost_resources.model import ChangeAction, LoggedChange
+from terracrew.api.lost_resources import ChangeAction, LoggedChange
 from terracrew.wording.escapes import ESCAPES
 
 MAX_LINE_CHARACTERS = 4096

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from terracrew.api.jobs import plain as plain_text
+from terracrew.api.states import State
 from terracrew.engine_rules import import_blocks
 from terracrew.errors import Undecryptable
 from terracrew.logging import get_logger
@@ -18,14 +20,12 @@ from terracrew.server.jobs import attempt_store
 from terracrew.server.jobs.lost_resources import log_lines, store
 from terracrew.server.jobs.lost_resources.model import FoundChange
 from terracrew.server.jobs.lost_resources.store import CutShort
-from terracrew.server.jobs.model import plain as plain_text
 from terracrew.server.logs import reads
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import content, instance_ids, stack_checkpoint
 from terracrew.server.state import store as states
-from terracrew.server.state.model import State
 from terracrew.server.supervise import FailedRows
 
 POLL_SECONDS = 1.0

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from terracrew.api.jobs import GivenApproval, Plan
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.jobs.decision_types import ApproverStanding
-from terracrew.server.jobs.model import GivenApproval, Plan
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.modules.policy import ModulePolicy
 from terracrew.wording import approval_words

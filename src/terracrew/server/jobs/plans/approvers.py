@@ -4,15 +4,16 @@ from collections.abc import Collection
 
 import msgspec
 
+from terracrew.api.access import PrincipalKind
+from terracrew.api.jobs import Job, Plan
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import holder_store, lasting_rights, role_reads
 from terracrew.server.jobs.decision_types import ApproverStanding
-from terracrew.server.jobs.model import Job, Plan
 from terracrew.server.jobs.plans import approver_rules
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
-from terracrew.server.principals.model import Principal, PrincipalKind
+from terracrew.server.principals.model import Principal
 from terracrew.server.tree.modules.policy import ModulePolicy
 
 MAX_POSSIBLE = 50

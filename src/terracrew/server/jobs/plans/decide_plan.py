@@ -5,11 +5,11 @@ from typing import Literal
 
 from msgspec.structs import asdict, replace
 
+from terracrew.api.jobs import CHOSEN, Attempt, GivenApproval, Job, JobStatus, Plan, plain
 from terracrew.errors import Conflict
 from terracrew.protocol.events import KeptPlan, PlanSummary
 from terracrew.protocol.spec import JobType, Source
 from terracrew.server.jobs.decision_types import ModuleStanding
-from terracrew.server.jobs.model import CHOSEN, Attempt, GivenApproval, Job, JobStatus, Plan, plain
 from terracrew.server.jobs.plans import approver_rules
 from terracrew.wording import approval_words, plan_words
 

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import LiteralString
 
+from terracrew.api.jobs import Plan
 from terracrew.errors import Superseded
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.fragments import ENDED_STATUSES
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, assignments
-from terracrew.server.jobs.model import Plan
 
 PLANS = Table("plans", Plan)
 MAX_KEPT_OF_MODULE = 10

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 
+from terracrew.api.job_views import Hold
 from terracrew.errors import Conflict, Superseded
 from terracrew.logging import get_logger
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.history import store
-from terracrew.server.history.model import Hold
 from terracrew.server.history.points import History, Point
 from terracrew.server.jobs import attempt_store
 from terracrew.server.principals.model import SYSTEM, Principal

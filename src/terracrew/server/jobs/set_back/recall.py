@@ -1,10 +1,10 @@
 """Records what an executor says of its own `begin`, before anything else is decided about its attempt."""
 
+from terracrew.api.jobs import UNKNOWN_VERSION, Attempt, Job
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import decide, store
 from terracrew.server.jobs.decide import Decision
-from terracrew.server.jobs.model import UNKNOWN_VERSION, Attempt, Job
 from terracrew.server.state import service as states
 from terracrew.server.state import store as state_store
 

@@ -11,10 +11,10 @@ from typing import Any, LiteralString
 
 import msgspec
 
+from terracrew.api.jobs import Attempt, Job
 from terracrew.errors import Forbidden, Undecryptable
 from terracrew.server.db.seam import Row
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.jobs.store import JOBS
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.keyring import Keyring

@@ -1,10 +1,10 @@
 """People start and end holds: they look at what happened since the database was set back, and release the server or a module."""
 
+from terracrew.api.job_views import Hold
 from terracrew.errors import Conflict
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.history import store
-from terracrew.server.history.model import Hold
 from terracrew.server.jobs.set_back import detection
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb

@@ -2,12 +2,12 @@
 
 from msgspec.structs import replace
 
+from terracrew.api.jobs import Attempt, Job
 from terracrew.errors import Conflict, Forbidden, NotFound, Unavailable
 from terracrew.protocol.spec import MUTATING, STEPS_OF
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.history import store as history_store
 from terracrew.server.jobs import attempt_store, decide, reads, store
-from terracrew.server.jobs.model import Attempt, Job
 from terracrew.server.jobs.set_back import detection
 from terracrew.server.jobs.set_back.receipts import Claimed
 from terracrew.server.tree.groups import store as groups

@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from terracrew.api.operations import RetentionPolicy
 from terracrew.server.db.seam import Tx
-from terracrew.server.retention.policy import Item, RetentionPolicy
+from terracrew.server.retention.policy import Item
 from terracrew.server.retention.rules import archives, audit, logs, states
 
 Find = Callable[[Tx, RetentionPolicy, Item | None, int], Awaitable[list[Item]]]

@@ -1,9 +1,10 @@
 """Archives that no module uses: those that nothing refers to, and those whose jobs ended long ago."""
 
+from terracrew.api.operations import RetentionPolicy
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.retention import objects
-from terracrew.server.retention.policy import DAY_SECONDS, Item, RetentionPolicy
+from terracrew.server.retention.policy import DAY_SECONDS, Item
 from terracrew.server.tree.modules import archive_reads, store
 
 GRACE_SECONDS = 7 * DAY_SECONDS

@@ -1,9 +1,10 @@
 """Removes old entries of the audit log."""
 
+from terracrew.api.operations import RetentionPolicy
 from terracrew.server.audit import store
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
-from terracrew.server.retention.policy import DAY_SECONDS, Item, RetentionPolicy, newest_id
+from terracrew.server.retention.policy import DAY_SECONDS, Item, newest_id
 
 
 async def find(tx: Tx, policy: RetentionPolicy, after: Item | None, limit: int) -> list[Item]:

@@ -1,12 +1,13 @@
 """Removes logs of ended jobs with the diffs of their plans. A line replaces a log that was removed (`logs/moved.Removal`)."""
 
+from terracrew.api.operations import RetentionPolicy
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.db.topics import log_of
 from terracrew.server.jobs.plans import diff_store
 from terracrew.server.logs import object_reads, store
 from terracrew.server.retention import objects
-from terracrew.server.retention.policy import DAY_SECONDS, Item, RetentionPolicy, newest_id
+from terracrew.server.retention.policy import DAY_SECONDS, Item, newest_id
 
 
 async def find(tx: Tx, policy: RetentionPolicy, after: Item | None, limit: int) -> list[Item]:

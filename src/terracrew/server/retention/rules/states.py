@@ -1,9 +1,10 @@
 """Removes old states, but never the current one, one in quarantine, or one of the newest of a module."""
 
+from terracrew.api.operations import RetentionPolicy
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.retention import objects
-from terracrew.server.retention.policy import DAY_SECONDS, Item, RetentionPolicy, newest_id
+from terracrew.server.retention.policy import DAY_SECONDS, Item, newest_id
 from terracrew.server.state import reads, store
 
 

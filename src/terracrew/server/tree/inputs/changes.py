@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 
 from terracrew import ids
+from terracrew.api.inputs import Kind, Target
 from terracrew.errors import Conflict, TooLarge, Undecryptable
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.inputs import checks, sealing, store
-from terracrew.server.tree.inputs.model import Input, Kind, Target
+from terracrew.server.tree.inputs.model import Input
 
 MAX_VERSIONS = 10
 """How many versions of an input are kept, so that the log of a job that still uses an earlier secret can be masked."""

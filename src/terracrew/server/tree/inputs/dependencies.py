@@ -3,8 +3,7 @@
 from datetime import UTC, datetime
 from typing import Literal
 
-import msgspec
-
+from terracrew.api.inputs import Dependency
 from terracrew.api.pages import Page
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.paging import cursor, start
@@ -12,7 +11,6 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb, Visible
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.inputs import dependency_reads
-from terracrew.server.tree.inputs.model import Target
 from terracrew.wording.dependency_words import HIDDEN
 
 Direction = Literal["needs", "used_by"]
@@ -21,37 +19,6 @@ Direction = Literal["needs", "used_by"]
 
 MAX_USERS = 100
 """How many of the modules that use outputs of a module are named or counted."""
-
-
-class Dependency(msgspec.Struct, frozen=True, kw_only=True):
-    """An output of one module that is an input of another. `module_id` and `path` name the module at the other end."""
-
-    id: str
-    module_id: str | None
-    """Null if it was deleted, or if you may not see it."""
-    path: str | None
-    is_deleted: bool = False
-    """Whether the module at the other end was deleted. Jobs fail until the input is set again."""
-    output: str
-    """The name of the output."""
-    target: Target
-    name: str
-    """The name of the input that it is."""
-    is_waited_for: bool
-    """Whether the outputs of the module are not known: it was not applied yet, was destroyed since, or the outputs of its last change
-    could not be kept. Jobs that need it wait."""
-    is_outdated: bool = False
-    """Whether they wait because the module has only the outputs of an older job. It has to be applied again."""
-    triggers: Literal["auto", "manual"] | None = None
-    """Whether the module that uses the output is applied by itself when it changes; null in the list of needed modules."""
-    set_by_name: str
-    """Who set the input. The output is given as long as they may read the state of the module that has it."""
-    set_at: datetime
-    is_ended: bool = False
-    """Whether the output is not given any more: an owner of its module has ended the reference, or who set the input may not read the
-    state of that module any more. Jobs that need it wait until somebody who may sets the input again."""
-    ended_by_name: str | None = None
-    """The owner who has ended it; null if nobody has."""
 
 
 async def listing(

@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.inputs import PlaceKind, UsedInput
 from terracrew.engine_rules import import_blocks
 from terracrew.protocol.spec import DefinedInput, ExtraFile, ImportedResource, JobLimits, PlaceEnvironment
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.inputs import sealing
-from terracrew.server.tree.inputs.model import PlacedInput, PlaceKind, UsedInput
+from terracrew.server.tree.inputs.model import PlacedInput
 
 
 class Applying(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.inputs import InputView, Kind, NewInput, Target
 from terracrew.api.pages import Page
 from terracrew.errors import Invalid, NotFound, Undecryptable
 from terracrew.masking import static_keys
@@ -19,17 +20,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.inputs import changes, checks, effective, hidden_values, reads, sealing, store
 from terracrew.server.tree.inputs.effective import Applying
-from terracrew.server.tree.inputs.model import (
-    FileContent,
-    Input,
-    InputPlace,
-    InputView,
-    Kind,
-    NewInput,
-    PlacedInput,
-    SourceModule,
-    Target,
-)
+from terracrew.server.tree.inputs.model import FileContent, Input, InputPlace, PlacedInput, SourceModule
 
 _VERBS: dict[Kind, Verb] = {
     "literal": Verb.TREE_WRITE,

@@ -4,12 +4,12 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.inputs import Target
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.inputs import changes, sealing
 from terracrew.server.tree.inputs import store as input_store
-from terracrew.server.tree.inputs.model import Target
 
 
 class Content(msgspec.Struct, frozen=True):

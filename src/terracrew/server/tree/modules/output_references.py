@@ -1,6 +1,7 @@
 """Makes and ends references: inputs of a module that are outputs of another one."""
 
 from terracrew import ids
+from terracrew.api.inputs import OutputReference
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
@@ -8,7 +9,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import store as groups
 from terracrew.server.tree.inputs import reads, store
-from terracrew.server.tree.inputs.model import InputPlace, OutputReference, SourceModule
+from terracrew.server.tree.inputs.model import InputPlace, SourceModule
 from terracrew.server.tree.modules import service
 
 

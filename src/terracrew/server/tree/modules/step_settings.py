@@ -2,6 +2,7 @@
 
 import msgspec
 
+from terracrew.api.steps import NewStepSettings, StepSettings
 from terracrew.errors import NotFound
 from terracrew.protocol.spec import Step
 from terracrew.server.audit import service as audit
@@ -13,7 +14,6 @@ from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.groups import store as group_store
 from terracrew.server.tree.modules import service as modules
 from terracrew.server.tree.step_settings import model, store
-from terracrew.server.tree.step_settings.model import NewStepSettings, StepSettings
 
 
 class StepPlace(msgspec.Struct, frozen=True):

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from terracrew.api.steps import StepSettings
 from terracrew.protocol.spec import Step, StepHook
-from terracrew.server.tree.step_settings.model import StepSettings
 
 
 def hooks(found: Sequence[StepSettings]) -> list[StepHook]:

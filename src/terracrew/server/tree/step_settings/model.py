@@ -1,10 +1,6 @@
 """What a group or a module adds to a step of its jobs."""
 
-from datetime import datetime
-from typing import Annotated
-
-import msgspec
-
+from terracrew.api.steps import NewStepSettings
 from terracrew.engine_rules import flags as engine_flags
 from terracrew.errors import Invalid
 from terracrew.masking import names
@@ -13,31 +9,7 @@ from terracrew.protocol.spec import Step
 
 MAX_SCRIPT_CHARACTERS = 65_536
 _MAX_ARGUMENTS = 100
-_MAX_ENGINES = 8
 _EXAMPLE = "`#!/bin/sh`"
-
-EngineFlags = Annotated[dict[str, list[str]], msgspec.Meta(max_length=_MAX_ENGINES)]
-
-
-class NewStepSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to add to a step. It replaces what this place added before."""
-
-    before: Hook | None = None
-    """What runs before the step. If it fails, the step does not run, and the job fails."""
-    after: Hook | None = None
-    """What runs after the step, also if the step failed: the variable TERRACREW_STEP_STATUS is SUCCEEDED or FAILED."""
-    flags: EngineFlags = {}
-    """Arguments to add to the command of the step, by engine: `{"tofu": ["-parallelism=5"]}`."""
-
-
-class StepSettings(NewStepSettings, frozen=True, kw_only=True):
-    """What a place adds to a step."""
-
-    step: Step
-    path: str
-    """The path of the group or module; empty for the organization."""
-    changed_by: str
-    changed_at: datetime
 
 
 def check(step: Step, wanted: NewStepSettings) -> None:

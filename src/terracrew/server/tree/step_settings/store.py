@@ -5,10 +5,10 @@ from typing import LiteralString
 
 import msgspec
 
+from terracrew.api.steps import NewStepSettings, StepSettings
 from terracrew.protocol.hooks import Hook
 from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.tree.step_settings.model import NewStepSettings, StepSettings
 
 _SET: LiteralString = """
 INSERT INTO step_settings (place_id, step, organization_id, path, before, after, flags, changed_by, changed_at)

@@ -2,39 +2,28 @@
 
 from typing import Annotated
 
-import msgspec
 from litestar import Router, get, post
 from litestar.params import FromPath, HeaderParameter, JSONBody, QueryParameter
 from litestar.response import Stream
 
 from terracrew import __version__
 from terracrew.api.pages import Page
+from terracrew.api.releases import AddedFile, NewRelease, ReleaseKey, ReleaseNotes, ReleaseView, Withdrawal
 from terracrew.errors import NotFound
 from terracrew.protocol.uploads import HEADER, PART_BYTES
 from terracrew.server.api.operations.context import OperationsCall
 from terracrew.server.api.operations.releases import publishing
-from terracrew.server.api.operations.releases.publishing import AddedFile
-from terracrew.server.api.operations.releases.views import ReleaseNotes, ReleaseView, notes_of, view
+from terracrew.server.api.operations.releases.views import notes_of, view
 from terracrew.server.db.seam import Tx
 from terracrew.server.http import downloads
 from terracrew.server.paging import After, Limit, cursor, start
 from terracrew.server.releases import rules, service, store
-from terracrew.server.releases.model import NewRelease, Release
+from terracrew.server.releases.model import Release
 from terracrew.server.releases.store import ReleaseVersion
 from terracrew.server.uploads import service as uploads
 
 MAX_RELEASE_REQUEST_BYTES = 2 * 2**20
 """Notes and a hundred signatures fit into it."""
-
-
-class Withdrawal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    reason: str
-    """Why, for people whose runners have this version."""
-
-
-class ReleaseKey(msgspec.Struct, frozen=True):
-    key: str
-    """The line that `minisign -P` takes. Empty if the server has no key, and so no artifacts."""
 
 
 @get("/releases", summary="List releases")

@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
-
 from terracrew import ids
+from terracrew.api.releases import AddedFile, NewArtifact, NewRelease
 from terracrew.errors import Forbidden, Incomplete, Invalid, NotFound
 from terracrew.protocol.uploads import UploadWanted
 from terracrew.releases.minisign import PublicKey
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases import checks, rules, service, store
-from terracrew.server.releases.model import NewArtifact, NewRelease, Release, ReleaseArtifact
+from terracrew.server.releases.model import Release, ReleaseArtifact
 from terracrew.server.uploads import service as uploads
 from terracrew.server.uploads.service import Body, Staging
 
@@ -33,15 +32,6 @@ class PublishingContext:
     """Where a file is written while it arrives."""
     key: str
     """The setting `release_key`."""
-
-
-class AddedFile(msgspec.Struct, frozen=True):
-    """A file that has arrived, for a release that is not published yet."""
-
-    upload: str
-    """The id by which the release names it."""
-    sha256: str
-    size_bytes: int
 
 
 async def add_file(context: PublishingContext, who: Principal, version: str, body: Body, staged: str) -> AddedFile:

@@ -1,32 +1,14 @@
 """Release tokens over HTTP, for administrators of the server."""
 
-from datetime import datetime
-from typing import Annotated
-
-import msgspec
 from litestar import Router, delete, get, post
 from litestar.params import FromPath, JSONBody
 
 from terracrew import ids
 from terracrew.api.pages import Page
+from terracrew.api.releases import CreatedReleaseToken, NewReleaseToken, ReleaseToken
 from terracrew.server.api.operations.context import OperationsCall
 from terracrew.server.paging import After, Limit
 from terracrew.server.releases import tokens
-from terracrew.server.releases.token_store import ReleaseToken
-
-
-class NewReleaseToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
-    expires_in_days: Annotated[int, msgspec.Meta(ge=1, le=3650)] | None = None
-    """After how many days it ends; null: after 90 days, or with the token that it is made with before."""
-
-
-class CreatedReleaseToken(msgspec.Struct, frozen=True):
-    id: str
-    name: str
-    expires_at: datetime
-    token: str
-    """Shown this once."""
 
 
 @get("/release-tokens", summary="List release tokens")

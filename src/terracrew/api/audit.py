@@ -1,4 +1,4 @@
-"""One line of the audit log: who did what to what, and when."""
+"""The audit log: who changed what."""
 
 from datetime import datetime
 from typing import Any
@@ -24,3 +24,20 @@ class Entry(msgspec.Struct, frozen=True):
     """The path of the group, module or runner that the change is about; None for what is at no place of the tree."""
     organization_id: str | None = None
     """The organization that the change is about; None for the server itself."""
+
+
+class AuditQuery(msgspec.Struct, frozen=True):
+    """What to list; what is None is not asked for."""
+
+    actor: str | None = None
+    """The name or the id of who made a change."""
+    action: str | None = None
+    """An action (`job.approve`), or all actions of a kind (`job`)."""
+    target: str | None = None
+    """The id of what was changed."""
+    path: str | None = None
+    """The path of a group, with everything below it, or of a module."""
+    since: datetime | None = None
+    until: datetime | None = None
+    text: str | None = None
+    """A part of the action, the actor, the target, the address or the details."""

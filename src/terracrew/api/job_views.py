@@ -1,16 +1,73 @@
-"""A job, its attempts and its run as people and programs see them."""
+"""Jobs as people and programs see them: with their attempts, the reason why they wait, and what is known of them."""
 
 from datetime import datetime
+from typing import Literal
 
 import msgspec
 
+from terracrew.api.jobs import Attempt, Job, Lock, Note, Outcome, Plan, StepRow
+from terracrew.api.lost_resources import LogGap, LoggedChange
+from terracrew.plan_diff.model import AttributeDiff, ResourceDiff
 from terracrew.protocol.spec import Step
-from terracrew.server.jobs.lost_resources.model import LogGap, LoggedChange
-from terracrew.server.jobs.model import Attempt, Job, Lock, Note, Outcome, Plan, StepRow
-from terracrew.server.runs.held_lock import HeldLock
-from terracrew.server.runs.holds import ModuleHold
-from terracrew.server.runs.placement import Placement
-from terracrew.server.scheduling.model import Reason
+
+
+class HeldLock(msgspec.Struct, frozen=True):
+    """The attempt that may have left the lock behind: its engine was killed, or its end is not known."""
+
+    job_id: str
+    number: int
+    """The number of the job."""
+    attempt: int
+    ended_at: datetime
+
+
+class ModuleHold(msgspec.Struct, frozen=True):
+    """A hold because of which a module is held or in doubt. Its reason may name other organizations, so it is not here."""
+
+    hold_id: str
+    set_back_to: datetime | None
+    started_at: datetime
+    is_held: bool
+    is_in_doubt: bool
+    evidence: str
+
+
+class HeldModuleListed(msgspec.Struct, frozen=True):
+    id: str
+    path: str
+    organization: str
+    is_held: bool
+    is_in_doubt: bool
+    evidence: str
+    """What is known of changes that the database has lost; empty if the module only may have been changed."""
+
+
+class Hold(msgspec.Struct, frozen=True):
+    id: str
+    reason: str
+    """What showed that the database was set back, or who asked for the hold."""
+    is_set_back: bool
+    """Whether the database is known to have been set back. A person may hold a server for other reasons."""
+    set_back_to: datetime | None
+    """The time of the newest point of its history that the database has. What happened after it is not known."""
+    started_at: datetime
+    is_open: bool = True
+    released_at: datetime | None = None
+    released_by: str | None = None
+
+
+class HoldView(msgspec.Struct, frozen=True):
+    """Whether the server hands out changes, and what a person has to look at before it does."""
+
+    is_held: bool
+    hold: Hold | None = None
+    """The open hold; None if the server is not held."""
+    held_modules: int = 0
+    """How many modules nobody has released."""
+    changed_modules: int = 0
+    """How many modules are known to have been changed since the time that the database was set back to."""
+    modules: list[HeldModuleListed] = []
+    """The first 500, those first that are known to have been changed."""
 
 
 class ModuleState(msgspec.Struct, frozen=True):
@@ -88,6 +145,83 @@ class RunPart(msgspec.Struct, frozen=True):
     """Whether nothing more can happen to it: the attempt has ended, and what waited for a person has been decided."""
     at: datetime | None = None
     """When it was over."""
+
+
+class RunningLimit(msgspec.Struct, frozen=True):
+    """How many jobs of the modules in and below a group may run at once."""
+
+    group: str
+    """The path of the group; empty for the organization."""
+    max_running_jobs: int
+
+
+class Placement(msgspec.Struct, frozen=True):
+    runner_path: str | None
+    """The one runner that may have its jobs, also if it was removed; null means automatic selection."""
+    runner_instance_name: str | None
+    """The name of the one instance that may have its jobs."""
+    tags: list[str]
+    """A runner needs all of these tags to have its jobs."""
+    limits: list[RunningLimit]
+    """The limits of the groups that the module is in, the nearest first. All of them apply."""
+
+
+class PlanDiff(msgspec.Struct, frozen=True):
+    """A page of the diff of a plan, destructive changes first. Sensitive values are in none of its fields."""
+
+    attempt: int | None = None
+    """The attempt that made the plan. Null if there is no diff: the job has made no plan with changes, or its log was removed."""
+    counts: dict[str, int] = {}
+    """Action → number of resources in the whole diff."""
+    drift: int = 0
+    """How many resources were changed outside of the engine."""
+    left_out: list[str] = []
+    """Says in sentences what the diff does not contain, and why."""
+    outputs: list[AttributeDiff] = []
+    outputs_left_out: int = 0
+    total: int = 0
+    """How many resources match the action and the search."""
+    items: list[ResourceDiff] = []
+    next: str | None = None
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why a job waits: a code for programs, a text for people, and the address of the page where they can act."""
+
+    code: Literal[
+        "no_assignment",
+        "none_online",
+        "no_credential",
+        "all_full",
+        "module_busy",
+        "instance_absent",
+        "wrong_tag",
+        "no_dispatcher",
+        "no_engine",
+        "capped",
+        "plan_runner",
+        "offered",
+        "starting",
+        "silent",
+        "retry",
+        "settling",
+        "waking",
+        "wake_refused",
+        "lost",
+        "quarantine",
+        "held",
+        "dependency",
+        "approval",
+        "in_doubt",
+        "undecryptable",
+        "damaged",
+    ]
+    text: str
+    """The text stays the same while the reason is the same, so that a person who follows the job sees it only once."""
+    link: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    """When the reason ends without a person's action."""
 
 
 class JobListed(Job, frozen=True, kw_only=True):
