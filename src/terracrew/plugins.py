@@ -26,10 +26,10 @@ SOURCES: Group = "terracrew.sources"
 _NAME = re.compile("[a-z][a-z0-9-]{0,31}")
 BUILT_IN: dict[Group, dict[str, str]] = {
     DISPATCHERS: {
-        "local": "terracrew.runner.dispatch.local:PLUGIN",
+        "local": "terracrew.runner.dispatch.local.dispatcher:PLUGIN",
         "docker": "terracrew.runner.dispatch.docker.dispatcher:PLUGIN",
         "ecs": "terracrew.runner.dispatch.ecs.dispatcher:PLUGIN",
-        "kubernetes": "terracrew.runner.dispatch.kubernetes.plugin:PLUGIN",
+        "kubernetes": "terracrew.runner.dispatch.kubernetes.dispatcher:PLUGIN",
     },
     ENGINES: {
         "tofu": "terracrew.executor.engines.tofu.engine:ENGINE",

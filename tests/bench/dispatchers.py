@@ -20,7 +20,7 @@ from terracrew.protocol.events import Stream
 from terracrew.protocol.spec import JobType
 from terracrew.protocol.start import ExecutorStart, LogStreamSettings
 from terracrew.runner import environment
-from terracrew.runner.dispatch.local import Local
+from terracrew.runner.dispatch.local.dispatcher import Local
 from terracrew.runner.dispatch.protocol import Dispatcher
 from terracrew.testing.executor_processes import ExecutorProcesses, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
@@ -87,7 +87,7 @@ def _docker(folder: Path, *, has_spare: bool = True) -> StartedPlace:
     address = platforms.need("docker")
     image = executor_image.image(address)
     settings = DockerSettings(image, host=address, is_local_image=True, network="host", has_spare=has_spare)
-    dispatcher = Docker(settings, Daemon(address, {}), {}, containers.owner("", "rnr_1", "one"))
+    dispatcher = Docker(settings, Daemon(address, {}), {}, containers.ContainerOwner.for_key("", "rnr_1", "one"))
     dispatcher.use_instance(str(folder))
     run = ["docker", "--host", address, "run", "--rm", "--network", "host", "--workdir", "/module"]
 
@@ -110,7 +110,7 @@ def _kubernetes(folder: Path) -> StartedPlace:
     image, template = cluster.executor_image(), {"spec": {"hostNetwork": True}}
     settings = KubernetesSettings(image, image_pull_policy="Never", pod_template=template)
     api = KubernetesApi(Kubeconfig(Path(cluster.kubeconfig), "", {}), settings.namespace)
-    dispatcher = Kubernetes(settings, api, {}, manifests.owner("", "rnr_1", "one"))
+    dispatcher = Kubernetes(settings, api, {}, manifests.PodOwner.for_key("", "rnr_1", "one"))
     dispatcher.use_instance(str(folder))
     return StartedPlace(dispatcher, BareJob(api, image).run)
 

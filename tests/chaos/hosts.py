@@ -41,7 +41,7 @@ def members(run: str) -> list[Member]:
 def _member(host: str, pid: int, folder: Path) -> Member:
     command = (folder / "cmdline").read_bytes()
     attempt = _attempt(folder, command)
-    if b"terracrew.runner.dispatch.zygote" in command or b"zygote.py" in command:
+    if b"terracrew.runner.dispatch.local.zygote" in command or b"zygote.py" in command:
         return Member(host, pid, "executor" if attempt else "zygote", attempt)
     return Member(host, pid, "engine" if attempt else "runner", attempt)
 

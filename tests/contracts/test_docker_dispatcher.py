@@ -41,7 +41,7 @@ class TestDocker(DispatcherContract):
     async def daemon(self, tmp_path: Path) -> AsyncIterator[None]:
         address = platforms.need("docker")
         self.image = executor_image.image(address)
-        self.containers = Containers(address, containers.owner(str(tmp_path), "rnr_1", "one"))
+        self.containers = Containers(address, containers.ContainerOwner.for_key(str(tmp_path), "rnr_1", "one"))
         self.socket = CutSocket(address, tmp_path / "docker.sock")
         await self.socket.open()
         yield
@@ -60,7 +60,7 @@ class TestDocker(DispatcherContract):
         settings = DockerSettings(
             image or self.image, host=host, is_local_image=True, network="host", has_spare=self.has_spare
         )
-        dispatcher = Docker(settings, Daemon(host, {}), {}, containers.owner("", "rnr_1", "one"))
+        dispatcher = Docker(settings, Daemon(host, {}), {}, containers.ContainerOwner.for_key("", "rnr_1", "one"))
         dispatcher.use_instance(key or str(folder))
         return dispatcher
 

@@ -61,7 +61,7 @@ class TestFargate(DispatcherContract):
             security_groups=[agent.security_group] if self.launch_type == "fargate" else [],
             endpoint_url=self.endpoint,
         )
-        dispatcher = Ecs(chosen, tasks.owner("", "rnr_1", "one"), poll_seconds=0.2)
+        dispatcher = Ecs(chosen, tasks.TaskOwner.for_key("", "rnr_1", "one"), poll_seconds=0.2)
         dispatcher.use_instance(key or str(folder))
         return dispatcher
 

@@ -49,7 +49,7 @@ class TestKubernetes(DispatcherContract):
         self.kubeconfig = tmp_path / "kubeconfig"
         self.kubeconfig.write_text(json.dumps(document))
         with used.namespace() as self.namespace:
-            self.pods = Pods(used, self.namespace, manifests.owner(str(tmp_path), "rnr_1", "one"))
+            self.pods = Pods(used, self.namespace, manifests.PodOwner.for_key(str(tmp_path), "rnr_1", "one"))
             yield
         await self.port.cut()
 
@@ -66,7 +66,7 @@ class TestKubernetes(DispatcherContract):
             image or self.image, namespace=self.namespace, image_pull_policy="Never", pod_template=template
         )
         api = KubernetesApi(Kubeconfig(self.kubeconfig, "", {}), self.namespace)
-        dispatcher = Kubernetes(settings, api, {}, manifests.owner("", "rnr_1", "one"))
+        dispatcher = Kubernetes(settings, api, {}, manifests.PodOwner.for_key("", "rnr_1", "one"))
         dispatcher.use_instance(key or str(folder))
         return dispatcher
 

@@ -11,7 +11,7 @@ import pytest
 
 from terracrew.attempt import files, ownership
 from terracrew.runner import environment
-from terracrew.runner.dispatch.local import Local
+from terracrew.runner.dispatch.local.dispatcher import Local
 from terracrew.runner.processes import search
 from terracrew.testing.dispatcher_contract import DispatcherContract
 

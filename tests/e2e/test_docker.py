@@ -48,7 +48,7 @@ class Fleet:
     def containers(self) -> Containers:
         """Those of the runner's instance: its key is in its working directory."""
         key = eventually((self.system.runner_directory() / "instance.key").read_text, what="the key").strip()
-        return Containers(self.address, containers.owner(key, "", ""))
+        return Containers(self.address, containers.ContainerOwner.for_key(key, "", ""))
 
     def removed(self) -> bool:
         return not self.containers.names()

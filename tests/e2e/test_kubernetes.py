@@ -58,7 +58,7 @@ class Fleet:
     def pods(self) -> Pods:
         """Those of the runner's instance: its key is in its working directory."""
         key = eventually((self.system.runner_directory() / "instance.key").read_text, what="the key").strip()
-        return Pods(self.cluster, self.namespace, manifests.owner(key, "", ""))
+        return Pods(self.cluster, self.namespace, manifests.PodOwner.for_key(key, "", ""))
 
     def is_removed(self) -> bool:
         return not self.pods.names()

@@ -17,7 +17,7 @@ from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.dispatch.dispatchers import Dispatchers
-from terracrew.runner.dispatch.local import Local
+from terracrew.runner.dispatch.local.dispatcher import Local
 from terracrew.runner.dispatch.protocol import AttemptEnd
 from terracrew.runner.instance import LocalInstance
 from terracrew.testing.fake_runner_hub import Peer

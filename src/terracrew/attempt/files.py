@@ -29,7 +29,7 @@ contains the attempt's credential, so no file of the engine is in it: those are 
 | `container`     | runner                               | The container that the executor's start was requested for.        |
 
 An executor that does not run on the runner's machine has a directory of its own with these files. The runner's has the record,
-and what the dispatcher copies (`runner/dispatch/place.py`).
+and what the dispatcher copies (`runner/dispatch/protocol.py`).
 
 The runner writes to the directory only before it starts an executor and after every process of the attempt has ended. It
 removes the directory when everything in it is acknowledged, and otherwise keeps it for a person (`undelivered/`).

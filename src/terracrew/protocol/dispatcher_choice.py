@@ -146,3 +146,12 @@ def _matches(text: str, pattern: str) -> bool:
         parts.pop()
         texts = texts[: len(parts)]
     return len(texts) == len(parts) and all(map(fnmatch.fnmatchcase, texts, parts))
+
+
+APPLIED: dict[str, frozenset[ChoiceField]] = {
+    "local": frozenset(),
+    "docker": frozenset({"image", "memory_mb", "cpu"}),
+    "kubernetes": frozenset({"image", "memory_mb", "cpu", "service_account"}),
+    "ecs": frozenset({"memory_mb", "cpu", "service_account"}),
+}
+"""By type. A dispatcher of another package is not listed, and has to apply everything that its allow-list has."""

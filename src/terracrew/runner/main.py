@@ -19,7 +19,7 @@ from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.connection.hub_connection import HubConnection
-from terracrew.runner.dispatch import registry
+from terracrew.runner.dispatch import dispatchers as registry
 from terracrew.runner.handover import Launched, SettingsSource
 from terracrew.runner.instance import LocalInstance
 from terracrew.runner.lifetime import Lifetime

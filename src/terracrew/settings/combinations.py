@@ -12,9 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 from terracrew import ids, plugins
 from terracrew.client import address
 from terracrew.errors import Invalid
-from terracrew.protocol.dispatcher_choice import ChoiceField
+from terracrew.protocol.dispatcher_choice import APPLIED, ChoiceField
 from terracrew.runner import engine_users
-from terracrew.runner.dispatch.applied_choices import APPLIED
 from terracrew.runner.dispatch.docker import settings as docker_settings
 from terracrew.runner.dispatch.ecs import settings as ecs_settings
 from terracrew.runner.dispatch.kubernetes import settings as kubernetes_settings

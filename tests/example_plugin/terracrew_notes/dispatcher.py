@@ -6,7 +6,7 @@ from pathlib import Path
 from terracrew.errors import Invalid
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.config import RunnerConfig
-from terracrew.runner.dispatch.local import Handle, Local
+from terracrew.runner.dispatch.local.dispatcher import Handle, Local
 
 
 class NotedDispatcher(Local):

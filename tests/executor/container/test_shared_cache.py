@@ -11,7 +11,7 @@ from terracrew.errors import Invalid
 from terracrew.executor.container import shared_cache
 from terracrew.executor.engines.hcl import lockfile, plugins
 from terracrew.protocol.start import ExecutorStart, IsolationSettings
-from terracrew.runner.dispatch import container_start
+from terracrew.runner.dispatch.containers import container_start
 from terracrew.runner.dispatch.docker import bindings
 from tests.machine import providers
 

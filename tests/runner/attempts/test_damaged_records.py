@@ -9,7 +9,7 @@ import pytest
 
 from terracrew.attempt import files, ownership, process_record
 from terracrew.protocol.messages import Gone, HandBack, Heartbeat, Settled
-from terracrew.runner.dispatch.local import Handle, Local
+from terracrew.runner.dispatch.local.dispatcher import Handle, Local
 from terracrew.runner.processes import members, search
 from terracrew.system import procfs
 from tests.runner.conftest import Runners, refs, until_gone

@@ -25,7 +25,7 @@ from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.connection.hub_connection import HubConnection
 from terracrew.runner.dispatch.dispatchers import Dispatchers
-from terracrew.runner.dispatch.local import Local
+from terracrew.runner.dispatch.local.dispatcher import Local
 from terracrew.runner.instance import LocalInstance
 from terracrew.runner.stop import Stop
 from terracrew.testing import fake_runner_hub

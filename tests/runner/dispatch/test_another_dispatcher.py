@@ -12,7 +12,7 @@ from terracrew.runner.dispatch.docker import containers
 from terracrew.runner.dispatch.docker.daemon import Daemon
 from terracrew.runner.dispatch.docker.dispatcher import Docker
 from terracrew.runner.dispatch.docker.settings import DockerSettings
-from terracrew.runner.dispatch.local import Local
+from terracrew.runner.dispatch.local.dispatcher import Local
 from tests.runner.conftest import ROOT, SOURCES, TIMEOUT_SECONDS, granted
 
 
@@ -22,7 +22,9 @@ async def test_a_process_of_this_machine_is_not_handed_back_by_the_dispatcher_do
     directory = directories.create(tmp_path, granted(), "http://server")
     assert ownership.sign(directory, process_record.of(os.getpid()))
     address = f"unix://{tmp_path}/no-daemon"
-    docker = Docker(DockerSettings("image", host=address), Daemon(address, {}), {}, containers.owner("", "r", "i"))
+    docker = Docker(
+        DockerSettings("image", host=address), Daemon(address, {}), {}, containers.ContainerOwner.for_key("", "r", "i")
+    )
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS):
             with pytest.raises(Conflict, match="another dispatcher"):
@@ -39,7 +41,9 @@ async def test_a_task_or_pod_is_not_taken_for_a_container_that_is_gone(tmp_path:
     directory = directories.create(tmp_path, granted(), "http://server")
     (directory / files.CONTAINER).write_text('{"job_uid": "a", "pod_uid": "b"}')
     address = f"unix://{tmp_path}/no-daemon"
-    docker = Docker(DockerSettings("image", host=address), Daemon(address, {}), {}, containers.owner("", "r", "i"))
+    docker = Docker(
+        DockerSettings("image", host=address), Daemon(address, {}), {}, containers.ContainerOwner.for_key("", "r", "i")
+    )
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS):
             with pytest.raises(Conflict, match="another dispatcher"):

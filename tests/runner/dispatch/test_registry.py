@@ -4,8 +4,8 @@ import pytest
 
 from terracrew.errors import Invalid
 from terracrew.runner.config import RunnerConfig
-from terracrew.runner.dispatch import registry
-from terracrew.runner.dispatch.local import Local
+from terracrew.runner.dispatch import dispatchers
+from terracrew.runner.dispatch.local.dispatcher import Local
 
 
 def config(dispatcher: str = "local", **data: str) -> RunnerConfig:
@@ -23,16 +23,16 @@ def config(dispatcher: str = "local", **data: str) -> RunnerConfig:
 
 
 async def test_local_is_the_default() -> None:
-    opened = registry.open_dispatcher(config(), {})
+    opened = dispatchers.open_dispatcher(config(), {})
     assert isinstance(opened, Local)
     await opened.close()
 
 
 async def test_a_dispatcher_that_is_not_installed_is_refused_by_name() -> None:
     with pytest.raises(Invalid, match="there is no dispatcher 'absent' here; installed: local"):
-        registry.open_dispatcher(config("absent"), {})
+        dispatchers.open_dispatcher(config("absent"), {})
 
 
 async def test_a_setting_that_the_dispatcher_does_not_have_is_refused_by_name() -> None:
     with pytest.raises(Invalid, match=r"job_dispatcher\.data\.image: the dispatcher `local` has no such setting"):
-        registry.open_dispatcher(config(image="x"), {})
+        dispatchers.open_dispatcher(config(image="x"), {})

@@ -10,7 +10,7 @@ import pytest
 from terracrew.attempt import directories
 from terracrew.protocol.messages import CancelAttempt, Gone, Heartbeat
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.dispatch.local import Handle, Local
+from terracrew.runner.dispatch.local.dispatcher import Handle, Local
 from terracrew.runner.processes import cgroup_discovery
 from terracrew.system import procfs
 from tests.machine import cgroup

@@ -6,21 +6,25 @@ allow-list of the dispatcher is checked here as well, because the runner does no
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
+from terracrew import plugins
 from terracrew.attempt import delivered, files
+from terracrew.errors import Invalid
 from terracrew.protocol import dispatcher_choice
 from terracrew.protocol.dispatcher_choice import DEFAULT, AllowedChoices, DispatcherChoice, OfferedDispatcher
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
+from terracrew.runner.config import RunnerConfig
 from terracrew.runner.departure import Ending
 from terracrew.runner.dispatch.protocol import (
     AttemptEnd,
     Dispatcher,
+    DispatcherPlugin,
     EndsWithRunner,
     ExplainsStarts,
     NotStarted,
@@ -159,3 +163,35 @@ class _Places:
                     await each.dispatcher.place.sweep(kept)
             except Exception as error:  # one that does not answer must not keep the others from being swept
                 log.warning("leftovers of the dispatcher %s are removed later: %s", each.name, error or "no answer")
+
+
+def open_dispatcher(config: RunnerConfig, environment: Mapping[str, str]) -> Dispatcher[Any]:
+    """Open the default dispatcher. Raises Invalid if no package provides the dispatcher, or if it cannot use its settings."""
+    plugin = cast("DispatcherPlugin", plugins.load(plugins.DISPATCHERS, config.dispatcher))
+    return plugin.open(config, environment)
+
+
+async def open_all(config: RunnerConfig, environment: Mapping[str, str]) -> Dispatchers:
+    """Open the default dispatcher, and those that jobs may ask for by their names."""
+    opened = [
+        OpenedDispatcher(DEFAULT, config.dispatcher, open_dispatcher(config, environment), config.dispatcher_allows)
+    ]
+    try:
+        for each in config.named_dispatchers:
+            own = msgspec.structs.replace(
+                config,
+                # Two dispatchers of one instance would take what the other one started for that of an earlier process.
+                instance=f"{config.instance}.{each.name}",
+                dispatcher=each.type,
+                dispatcher_data=each.data,
+                executor_server_url=each.executor_server_url or config.executor_server_url,
+            )
+            try:
+                dispatcher = open_dispatcher(own, environment)
+            except Invalid as error:
+                raise Invalid(f"job_dispatchers.{each.name}: {error.message}") from error
+            opened.append(OpenedDispatcher(each.name, each.type, dispatcher, each.allows, own.executor_server_url))
+    except BaseException:
+        await Dispatchers(opened).close()
+        raise
+    return Dispatchers(opened)

@@ -4,7 +4,7 @@ A `DispatcherPlugin` is registered under its name (see `terracrew.plugins`), and
 `terracrew.testing.dispatcher_contract` tests a dispatcher.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -15,7 +15,33 @@ from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.departure import Ending
-from terracrew.runner.dispatch.place import AttemptPlace
+
+
+class AttemptPlace(Protocol):
+    async def retrieve(self, directory: Path, /) -> None:
+        """Copy everything that an ended attempt left into its directory on the runner's disk, for a person to look at."""
+        ...
+
+    async def remove(self, directory: Path, /) -> None:
+        """Remove what is kept elsewhere for an ended attempt. The runner removes its own directory afterwards."""
+        ...
+
+    async def sweep(self, kept: Callable[[], Collection[Path]], /) -> None:
+        """Remove what earlier processes of this instance left for attempts whose directory is not among these."""
+        ...
+
+
+class RunnerDisk:
+    """The place of executors that use the runner's own directories, which the runner removes itself."""
+
+    async def retrieve(self, _directory: Path, /) -> None:
+        return
+
+    async def remove(self, _directory: Path, /) -> None:
+        return
+
+    async def sweep(self, _kept: Callable[[], Collection[Path]], /) -> None:
+        return
 
 
 class NotStarted(TerracrewError):

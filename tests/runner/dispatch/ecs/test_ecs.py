@@ -79,7 +79,7 @@ async def opened(agent: EcsAgent, tmp_path: Path) -> AsyncIterator[OpenEcs]:
             start_seconds=start_seconds,
             endpoint_url=platforms.need("aws"),
         )
-        owner = tasks.owner("", "rnr_1", "one")
+        owner = tasks.TaskOwner.for_key("", "rnr_1", "one")
         dispatcher = Ecs(chosen, owner, poll_seconds=0.1, forgotten_seconds=forgotten_seconds)
         dispatcher.use_instance(key or str(tmp_path))
         made.append(dispatcher)

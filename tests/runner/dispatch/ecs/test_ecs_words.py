@@ -12,7 +12,7 @@ from terracrew.runner.dispatch.protocol import NotStarted
 
 pytestmark = pytest.mark.feature("D5.ecs")
 CHOSEN = EcsSettings("executor", "eu-central-1", "crew", "fargate", ["subnet-1"], ["sg-1"])
-OWNER = tasks.owner("key", "rnr_1", "one")
+OWNER = tasks.TaskOwner.for_key("key", "rnr_1", "one")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_request_holds_a_ticket_and_nothing_else_that_is_secret() -> None:
 def test_tasks_of_another_instance_are_not_ours() -> None:
     task = {"tags": OWNER.tags("job_1.1")}
     assert tasks.attempt_of(task, OWNER) == "job_1.1"
-    assert tasks.attempt_of(task, tasks.owner("another key", "rnr_1", "one")) is None
+    assert tasks.attempt_of(task, tasks.TaskOwner.for_key("another key", "rnr_1", "one")) is None
     assert tasks.attempt_of({}, OWNER) is None
 
 

@@ -25,7 +25,7 @@ class Bench(HeldAttempts):
         self.settings = KubernetesSettings(
             cluster.executor_image(), namespace=namespace, image_pull_policy="Never", pod_template=HOST_NETWORK
         )
-        self.pods = Pods(cluster, namespace, manifests.owner(str(folder), "rnr_1", "one"))
+        self.pods = Pods(cluster, namespace, manifests.PodOwner.for_key(str(folder), "rnr_1", "one"))
         self._opened: list[Kubernetes] = []
         self.kubeconfig = runner_account.kubeconfig(cluster, namespace, folder)
 
@@ -38,7 +38,7 @@ class Bench(HeldAttempts):
         """Open a dispatcher that has no more rights than the chart gives to a runner."""
         chosen = msgspec.structs.replace(self.settings, **changes)
         api = KubernetesApi(Kubeconfig(self.kubeconfig, "", {}), self.namespace)
-        dispatcher = Kubernetes(chosen, api, {}, manifests.owner("", "rnr_1", "one"))
+        dispatcher = Kubernetes(chosen, api, {}, manifests.PodOwner.for_key("", "rnr_1", "one"))
         dispatcher.use_instance(key or str(self.folder))
         self._opened.append(dispatcher)
         return dispatcher

@@ -119,7 +119,7 @@ async def test_a_pod_that_is_killed_at_once_is_a_loss_with_a_reason(bench: Bench
 
 @pytest.mark.feature("D4.kubernetes")
 async def test_an_image_that_is_missing_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubernetes_dispatcher, "_HOPELESS_SECONDS", 1.0)
+    monkeypatch.setattr(kubernetes_dispatcher, "HOPELESS_SECONDS", 1.0)
     dispatcher, start = bench.open(image="terracrew-test/missing:1"), bench.start()
     async with asyncio.timeout(END_SECONDS):
         with pytest.raises(NotStarted, match=r"ErrImageNeverPull: .*terracrew-test/missing:1"):

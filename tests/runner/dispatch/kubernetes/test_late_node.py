@@ -12,6 +12,7 @@ from aiohttp import web
 
 from terracrew.attempt import directories, exit_codes, files
 from terracrew.protocol.start import ExecutorStart
+from terracrew.runner.dispatch.containers import attempts
 from terracrew.runner.dispatch.kubernetes import dispatcher as kubernetes_dispatcher
 from terracrew.runner.dispatch.kubernetes import manifests
 from terracrew.runner.dispatch.kubernetes.dispatcher import Kubernetes
@@ -99,7 +100,7 @@ class LateCluster:
 
 def opened(folder: Path) -> Kubernetes:
     api = scripted_api.client(folder)
-    dispatcher = Kubernetes(KubernetesSettings("image"), api, {}, manifests.owner("", "r", "i"))
+    dispatcher = Kubernetes(KubernetesSettings("image"), api, {}, manifests.PodOwner.for_key("", "r", "i"))
     dispatcher.use_instance("key")
     return dispatcher
 
@@ -119,7 +120,7 @@ async def test_a_kill_does_not_wait_until_a_pod_whose_node_is_late_has_delivered
     late: tuple[LateCluster, Kubernetes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its start was taken back, which gives the pod minutes to deliver, and no kill followed."""
-    monkeypatch.setattr(kubernetes_dispatcher, "KILL_SECONDS", 0.1)
+    monkeypatch.setattr(attempts, "KILL_SECONDS", 0.1)
     cluster, dispatcher = late
     directory = directories.create(tmp_path, granted(), "http://server")
     async with asyncio.timeout(TIMEOUT_SECONDS):
@@ -184,7 +185,7 @@ async def test_an_attempt_whose_node_was_restarted_may_have_begun(
 async def test_a_runner_that_is_started_again_takes_back_a_start_that_does_not_happen(
     late: tuple[LateCluster, Kubernetes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kubernetes_dispatcher, "_LATE_NODE_SECONDS", 0.2)
+    monkeypatch.setattr(kubernetes_dispatcher, "LATE_NODE_SECONDS", 0.2)
     cluster, second = late
     async with asyncio.timeout(TIMEOUT_SECONDS):
         watching = asyncio.create_task(second.watch(second.adopt(await _left_by_first(cluster, tmp_path))))

@@ -14,7 +14,7 @@ from terracrew.runner.dispatch.kubernetes import manifests
 from terracrew.runner.dispatch.kubernetes.settings import KubernetesSettings
 from tests.runner.conftest import granted
 
-OWNER = manifests.owner("key", "acme/runner", "one")
+OWNER = manifests.PodOwner.for_key("key", "acme/runner", "one")
 TEMPLATE = {
     "metadata": {"annotations": {"team": "platform"}, "labels": {manifests.KEY: "another", "tier": "jobs"}},
     "spec": {
@@ -128,12 +128,12 @@ def test_the_token_is_only_in_the_secret_which_names_one_pod(tmp_path: Path) -> 
 
 
 def test_names_and_labels_are_allowed_by_kubernetes() -> None:
-    owner = manifests.owner("key", "acme/" + "x" * 200, "é")
+    owner = manifests.PodOwner.for_key("key", "acme/" + "x" * 200, "é")
     assert len(owner.name("job_" + "A" * 60 + ".12")) <= 63
     assert owner.name("a").replace("-", "").isalnum()
     assert owner.name("a") != owner.name("A")
     assert all(len(value) <= 63 and "/" not in value for value in owner.labels("job_1.1").values())
-    assert owner.key != manifests.owner("another", owner.runner, "é").key
+    assert owner.key != manifests.PodOwner.for_key("another", owner.runner, "é").key
 
 
 @pytest.mark.feature("J14.persist")

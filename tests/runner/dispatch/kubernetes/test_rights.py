@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from terracrew.runner.dispatch.containers import attempts
 from terracrew.runner.dispatch.kubernetes import dispatcher as kubernetes_dispatcher
 from terracrew.runner.dispatch.kubernetes.dispatcher import Kubernetes
 from terracrew.runner.dispatch.protocol import NotStarted
@@ -55,8 +56,8 @@ def _recorded(dispatcher: Kubernetes, monkeypatch: pytest.MonkeyPatch) -> set[tu
 async def test_a_dispatcher_uses_every_right_of_the_chart_and_no_other(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kubernetes_dispatcher, "KILL_SECONDS", 0.5)
-    monkeypatch.setattr(kubernetes_dispatcher, "_WAITING_LOOK_SECONDS", 0.5)
+    monkeypatch.setattr(attempts, "KILL_SECONDS", 0.5)
+    monkeypatch.setattr(kubernetes_dispatcher, "WAITING_LOOK_SECONDS", 0.5)
     dispatcher = bench.open(start_seconds=2.0)
     used = _recorded(dispatcher, monkeypatch)
     async with asyncio.timeout(END_SECONDS):

@@ -8,7 +8,7 @@ import pytest
 from terracrew.errors import Invalid
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.runner.dispatch.kubernetes import pod_template, settings
-from terracrew.runner.dispatch.kubernetes.plugin import open_access
+from terracrew.runner.dispatch.kubernetes.kubeconfig import open_access
 from terracrew.runner.dispatch.kubernetes.settings import KubernetesSettings
 from terracrew.settings import layers
 

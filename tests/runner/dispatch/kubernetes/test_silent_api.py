@@ -132,7 +132,7 @@ async def test_what_may_not_be_made_is_refused(scripted: tuple[ScriptedApi, Kube
 @pytest.mark.feature("J9.escalation")
 async def test_a_start_that_waits_for_the_api_server_can_be_canceled(tmp_path: Path) -> None:
     api = KubernetesApi(_access(tmp_path, "http://127.0.0.1:1"), "ns")
-    dispatcher = Kubernetes(KubernetesSettings("image"), api, {}, manifests.owner("", "r", "i"))
+    dispatcher = Kubernetes(KubernetesSettings("image"), api, {}, manifests.PodOwner.for_key("", "r", "i"))
     dispatcher.use_instance("key")
     directory = directories.create(tmp_path, granted(), "http://server")
     try:

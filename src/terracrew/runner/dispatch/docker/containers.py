@@ -1,16 +1,14 @@
 """What a container of an attempt looks like: its name, its labels, its limits and what it may not do."""
 
-import hashlib
 import re
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from terracrew.attempt import files
 from terracrew.executor.container import arrival, paths, user
+from terracrew.runner.dispatch.containers import attempts
+from terracrew.runner.dispatch.containers.attempts import InstanceOwner
 from terracrew.runner.dispatch.docker.settings import DockerSettings
-from terracrew.system import durable
 
 COMMAND = ["python3", "-P", "-m", "terracrew.executor.container"]
 LABEL = "dev.terracrew"
@@ -21,13 +19,8 @@ _LOG_CONFIG = {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "1"
 """The executor's own diagnostics are in its directory; here is only what went wrong before it had one."""
 
 
-class ContainerOwner(msgspec.Struct, frozen=True):
-    """The runner instance whose containers these are."""
-
-    key: str
-    """A hash of the instance's secret key: only the process that has the key finds its containers."""
-    runner: str
-    instance: str
+class ContainerOwner(InstanceOwner, frozen=True):
+    dispatcher = "docker"
 
     @property
     def label(self) -> str:
@@ -46,14 +39,10 @@ class ContainerOwner(msgspec.Struct, frozen=True):
         return f"terracrew-{self.key}-{attempt}"
 
 
-def owner(key: str, runner: str, instance: str) -> ContainerOwner:
-    return ContainerOwner(hashlib.sha256(f"docker:{key}".encode()).hexdigest()[:16], runner, instance)
-
-
 def write_mark(directory: Path, container: str, name: str) -> None:
     """Record, durably, that there may be a process of this attempt: the id of its container, and the container's name (`name_of`)."""
     text = container if name == directory.name else f"{container} {name}"
-    durable.write(directory / files.CONTAINER, text.encode())
+    attempts.write_mark(directory, text.encode())
 
 
 def is_ours(directory: Path) -> bool:

@@ -12,15 +12,15 @@ from typing import Any
 import aiodocker
 import msgspec
 
-from terracrew.attempt import delivered, exit_codes, files, ownership
+from terracrew.attempt import exit_codes, files
 from terracrew.errors import Invalid
 from terracrew.executor.container import ends, paths
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.departure import Ending
-from terracrew.runner.dispatch import container_start, values
-from terracrew.runner.dispatch.background_tasks import BackgroundTasks
+from terracrew.runner.dispatch.containers import attempts, container_start, values
+from terracrew.runner.dispatch.containers.attempts import BackgroundTasks, ContainerHandle
 from terracrew.runner.dispatch.docker import attempt_files, containers, settings
 from terracrew.runner.dispatch.docker.containers import ContainerOwner
 from terracrew.runner.dispatch.docker.daemon import Container, Daemon
@@ -32,26 +32,13 @@ from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted, of_anothe
 
 log = logging.getLogger(__name__)
 
-KILL_SECONDS = 15.0
-"""How long an executor may take to end its engine before the whole container is killed."""
 _LOOK_SECONDS = 60.0
 """How long to wait for the end of a container before its state is read, because a connection can die in silence."""
 _SIGNAL_AGAIN_SECONDS, _KILL_AGAIN_SECONDS = 5.0, 1.0
 _ENGINES_SECONDS = 60.0
-_CANCEL_SECONDS = 5.0
-"""How long a daemon that does not answer holds up the cancellation of a start."""
 _MAX_LAST_LINES = 5
 _CANCELED = "it was canceled before its container was started"
 _Shown = dict[str, Any]
-
-
-class ContainerHandle(msgspec.Struct):
-    directory: Path
-    start: ExecutorStart | None
-    """None if an earlier process of the runner started the attempt."""
-    is_stopped: asyncio.Event
-    launching: asyncio.Task[None] | None = None
-    """Ends when the container has been started, or raises NotStarted."""
 
 
 class _Prepared(msgspec.Struct, frozen=True):
@@ -76,7 +63,7 @@ class Docker:
         self._spares = Spares(daemon, self.place, self._tasks)
 
     def use_instance(self, key: str) -> None:
-        self._owner = containers.owner(key, self._owner.runner, self._owner.instance)
+        self._owner = self._owner.with_key(key)
         self.place = Volumes(self._settings, self._daemon, self._owner)
         self._spares = Spares(self._daemon, self.place, self._tasks)
 
@@ -111,12 +98,12 @@ class Docker:
             await self._daemon.find(lambda: container.delete(force=True, v=True))
 
     async def start(self, start: ExecutorStart) -> ContainerHandle:
-        handle = ContainerHandle(Path(start.directory), start, asyncio.Event())
+        handle = ContainerHandle(Path(start.directory), start)
         handle.launching = self._tasks.start(self._launch(handle, start))
         return handle
 
     def adopt(self, directory: Path) -> ContainerHandle:
-        return ContainerHandle(directory, None, asyncio.Event())
+        return ContainerHandle(directory)
 
     # ---- starting
 
@@ -124,10 +111,8 @@ class Docker:
         """Start the container and give it its job. A request to stop ends everything up to the start itself."""
         prepared = await self._tasks.unless_stopped(self._prepare(handle.directory, start), handle.is_stopped)
         if prepared is None:
-            # It was never started, so a daemon that does not answer may keep it: what is left is removed later.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_CANCEL_SECONDS):
-                    await self._remove(handle.directory)
+            async with attempts.briefly():
+                await self._remove(handle.directory)
             raise NotStarted(_CANCELED)
         if not prepared.is_running:
             await self._begin(prepared.container, handle.directory, is_salvage=start.is_salvage)
@@ -172,7 +157,7 @@ class Docker:
             if shown is None or shown["State"]["StartedAt"].startswith("0001-"):
                 await self._remove(directory)
                 if not is_salvage:  # there was a process before a salvage, and what it left is still to be delivered
-                    (directory / files.CONTAINER).unlink()
+                    attempts.remove_mark(directory)
                 raise NotStarted(f"the container of the executor cannot be started: {error.message}") from None
 
     async def _give(self, prepared: _Prepared, directory: Path) -> None:
@@ -206,16 +191,10 @@ class Docker:
     # ---- following
 
     async def watch(self, handle: ContainerHandle) -> AttemptEnd:
-        if handle.launching is not None:
-            await asyncio.shield(handle.launching)
-        elif not (handle.directory / files.CONTAINER).exists():
-            if not ownership.forbid_start(handle.directory):
-                if delivered.is_done(handle.directory):
-                    return AttemptEnd(exit_codes.NOTHING_LEFT)  # it is being removed, or was delivered without us
-                raise of_another(handle.directory)
-            await self._remove(handle.directory)  # it was made, and never started
-            raise NotStarted("the runner stopped before the container of the executor was started")
-        elif not containers.is_ours(handle.directory):
+        end = await attempts.wait_for_start(handle, "container", lambda: self._remove(handle.directory))
+        if end is not None:
+            return end
+        if not containers.is_ours(handle.directory):
             raise of_another(handle.directory)
         shown = await self._ended(handle.directory)
         end = await self._conclude(handle.directory, shown)
@@ -265,17 +244,11 @@ class Docker:
     # ---- stopping
 
     async def stop(self, handle: ContainerHandle, mode: CancelMode) -> None:
-        if mode == "after_step":
-            return  # an executor without a connection starts no mutating step, and gets the request when it reconnects
-        handle.is_stopped.set()
-        if handle.launching is not None:
-            try:
-                await asyncio.shield(handle.launching)
-            except NotStarted:
-                return
+        if not await attempts.begin_stop(handle, mode):
+            return
         # The executor ends its engine, and the container's first process what a dead executor left. The signal is repeated,
         # because the kernel drops it while that process is being loaded.
-        kill_at = time.monotonic() + KILL_SECONDS if mode == "kill" else math.inf
+        kill_at = time.monotonic() + attempts.KILL_SECONDS if mode == "kill" else math.inf
         while (shown := await self._show(handle.directory)) and shown["State"]["Status"] not in ("exited", "dead"):
             is_late = time.monotonic() >= kill_at
             await self._signal(handle.directory, "SIGKILL" if is_late else "SIGTERM")
@@ -348,8 +321,7 @@ class DockerPlugin:
         except (ValueError, OSError) as error:
             raise Invalid(f"{values.VARIABLE_PREFIX}HOST: {chosen.host!r} cannot be used: {error}") from error
         own = {name: value for name, value in environment.items() if not name.startswith("TERRACREW_")}
-        owner = containers.owner("", config.runner_id or config.runner_path, config.instance)
-        return Docker(chosen, daemon, own, owner)
+        return Docker(chosen, daemon, own, ContainerOwner.for_runner(config))
 
 
 PLUGIN = DockerPlugin()

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
-from terracrew.runner.dispatch import values
+from terracrew.runner.dispatch.containers import values
+from terracrew.runner.dispatch.containers.values import SettingsReader
 from terracrew.runner.dispatch.docker import bindings
 from terracrew.runner.dispatch.docker.bindings import Bound, HostBinding
 
@@ -51,16 +52,6 @@ class DockerSettings(msgspec.Struct, frozen=True):
         return f"DockerSettings({self.image!r}, host={self.host!r})"
 
 
-def parse(data: Mapping[str, str]) -> DockerSettings:
-    """Return the settings. Raises Invalid with everything that is wrong, each with the name of its variable."""
-    found, wrong = _read(data)
-    values.require_right(wrong)
-    if "bind_path" in found:
-        bound: Bound = found["bind_path"]
-        found |= {"bind_path": bound.directory, "bindings": bound.bindings}
-    return DockerSettings(**{_FIELDS.get(name, name): value for name, value in found.items()})
-
-
 def with_choice(chosen: DockerSettings, choice: DispatcherChoice) -> DockerSettings:
     """Return the settings for a job that asks for an image, memory or processors. The allow-list has been checked."""
     return msgspec.structs.replace(
@@ -75,21 +66,6 @@ def sharing(chosen: DockerSettings, slots: int) -> int:
     """Return how many containers of a runner share the memory that one of them can use. Without a limit, all of them share that of
     their machine."""
     return 1 if chosen.memory_bytes else slots
-
-
-def problems(data: Mapping[str, str]) -> dict[str, str]:
-    """Return what is wrong, by the name of the setting."""
-    return _read(data)[1]
-
-
-def _read(data: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    found, wrong = values.read("docker", _PARSERS, data)
-    if "image" not in data:
-        wrong["image"] = "the dispatcher `docker` needs the image of executors"
-    if ("registry_username" in data) != ("registry_password" in data):
-        missing = "registry_password" if "registry_username" in data else "registry_username"
-        wrong[missing] = "a registry needs both a user name and a password"
-    return found, wrong
 
 
 def memory(text: str) -> int:
@@ -110,12 +86,6 @@ def _host(text: str) -> str:
     return text.strip()
 
 
-def _network(text: str) -> str:
-    if _NETWORK.fullmatch(text.strip()) is None:
-        raise ValueError(f"{text!r} is not the name of a network")
-    return text.strip()
-
-
 def _cpus(text: str) -> float:
     try:
         count = float(text)
@@ -132,10 +102,25 @@ def _pids(text: str) -> int:
     return int(text)
 
 
-def _text(text: str) -> str:
+def _credential(text: str) -> str:
     if not text:
         raise ValueError("it is empty")
     return text
+
+
+def _check(data: Mapping[str, str], _found: Mapping[str, Any]) -> dict[str, str]:
+    wrong: dict[str, str] = {}
+    if "image" not in data:
+        wrong["image"] = "the dispatcher `docker` needs the image of executors"
+    if ("registry_username" in data) != ("registry_password" in data):
+        missing = "registry_password" if "registry_username" in data else "registry_username"
+        wrong[missing] = "a registry needs both a user name and a password"
+    return wrong
+
+
+def _settings(bound: Bound | None = None, **found: Any) -> DockerSettings:
+    bound = bound or Bound()
+    return DockerSettings(bind_path=bound.directory, bindings=bound.bindings, **found)
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
@@ -147,20 +132,21 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "cpu_limit": _cpus,
     "pids_limit": _pids,
     "bind_path": bindings.parse,
-    "network": _network,
+    "network": values.matching("the name of a network", _NETWORK),
     "environment": values.variables,
     "engines": values.engines,
     "spare": values.boolean,
     "pull_seconds": values.seconds,
-    "registry_username": _text,
-    "registry_password": _text,
+    "registry_username": _credential,
+    "registry_password": _credential,
 }
-"""By the name of each variable without its prefix, what reads it."""
 _FIELDS = {
     "local_image": "is_local_image",
     "memory_limit": "memory_bytes",
     "cpu_limit": "cpus",
     "pids_limit": "pids",
     "spare": "has_spare",
+    "bind_path": "bound",
 }
-"""The fields that have other names than their variables."""
+_READER = SettingsReader("docker", _settings, _PARSERS, _check, _FIELDS)
+parse, problems = _READER.parse, _READER.problems

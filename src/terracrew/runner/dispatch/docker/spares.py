@@ -19,7 +19,7 @@ import aiodocker
 import msgspec
 
 from terracrew.executor.container import arrival
-from terracrew.runner.dispatch.background_tasks import BackgroundTasks
+from terracrew.runner.dispatch.containers.attempts import BackgroundTasks
 from terracrew.runner.dispatch.docker import containers
 from terracrew.runner.dispatch.docker.daemon import Container, Daemon
 from terracrew.runner.dispatch.docker.settings import DockerSettings

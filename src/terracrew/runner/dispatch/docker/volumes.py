@@ -1,6 +1,5 @@
 """Where the directories of attempts are that run in containers: on a volume each, or in a directory of the daemon's host."""
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,8 +12,9 @@ import msgspec
 from aiodocker.volumes import DockerVolume
 
 from terracrew.attempt import exit_codes
-from terracrew.runner.dispatch.docker import abandoned_spares, attempt_files, containers
-from terracrew.runner.dispatch.docker.containers import LABEL, ContainerOwner
+from terracrew.runner.dispatch.containers import attempts
+from terracrew.runner.dispatch.docker import attempt_files, containers
+from terracrew.runner.dispatch.docker.containers import LABEL, SPARE_PREFIX, ContainerOwner
 from terracrew.runner.dispatch.docker.daemon import Container, Daemon
 from terracrew.runner.dispatch.docker.settings import DockerSettings
 
@@ -22,8 +22,6 @@ log = logging.getLogger(__name__)
 
 _NOTHING_NEEDED = (exit_codes.DELIVERED, exit_codes.NOT_BEGUN)
 _KEY, _ATTEMPT = f"{LABEL}.key", f"{LABEL}.attempt"
-_REMOVE_SECONDS = 60.0
-"""How long a daemon that does not answer holds up the end of an attempt. The next sweep removes what is left then."""
 _MAX_HELPER_SECONDS = 3600.0
 """Longer than a container that helps for a moment can be needed, whatever the clock of the daemon's host says."""
 
@@ -57,13 +55,8 @@ class Volumes:
             await self._daemon.find(lambda: reader.delete(force=True))
 
     async def remove(self, directory: Path, /) -> None:
-        try:
-            async with asyncio.timeout(_REMOVE_SECONDS):
-                await self.remove_named(containers.name_of(directory))
-        except (TimeoutError, aiodocker.DockerError) as error:
-            log.warning(
-                "the container of %s is removed later: %s", directory.name, error or "the daemon does not answer"
-            )
+        async with attempts.or_later(f"the container of {directory.name}", aiodocker.DockerError):
+            await self.remove_named(containers.name_of(directory))
 
     async def remove_named(self, name: str) -> None:
         """Remove the container and the volume of this name, whatever they are doing."""
@@ -73,7 +66,7 @@ class Volumes:
         client, label = self._daemon.client, {"label": [f"{LABEL}.attempt"]}
         found = await self._daemon.ask(lambda: client.containers.list(all=True, filters=label))
         await self._remove_helpers(found)
-        await abandoned_spares.remove(self._daemon, found, self.owner.key)
+        await remove_abandoned(self._daemon, found, self.owner.key)
         listed = [each["Labels"] for each in found]
         volumes: list[dict[str, Any]] = (await self._daemon.ask(lambda: client.volumes.list(filters=label)))[
             "Volumes"
@@ -131,3 +124,35 @@ class Volumes:
         names = labels.get(f"{LABEL}.runner"), labels.get(f"{LABEL}.instance")
         is_same_instance = names == (self.owner.runner, self.owner.instance)
         return is_same_instance and not self._is_own(labels) and bool(labels[_ATTEMPT])
+
+
+MIN_ABANDONED_SECONDS = 24 * 3600.0
+_NOT_RUNNING = ("created", "exited", "dead")
+
+
+async def remove_abandoned(daemon: Daemon, listed: Sequence[Container], own_key: str) -> None:
+    """Remove containers that runners which were killed, and never came back under the same name, had ready for a job.
+
+    Such a container ends by itself, or was never started, and nobody else looks for it. A runner that is alive removes its own
+    within minutes. So a container is removed only if it is a day old, does not run, and never got a job: an attempt that did may
+    have left what only its own runner can deliver. Kubernetes keeps the Job of such a runner for as long.
+    """
+    for each in listed:
+        labels = each["Labels"]
+        is_spare = labels[f"{LABEL}.attempt"].startswith(SPARE_PREFIX) and labels.get(f"{LABEL}.key") != own_key
+        is_old = time.time() - each["Created"] > MIN_ABANDONED_SECONDS
+        if is_spare and is_old and each["State"] in _NOT_RUNNING:
+            try:
+                await _remove_unless_used(daemon, each)
+            except aiodocker.DockerError as error:
+                log.info("a container that no job has used is removed later: %s", error.message)
+
+
+async def _remove_unless_used(daemon: Daemon, container: Container) -> None:
+    if await attempt_files.holds_attempt(daemon, container):
+        return
+    name = container["Names"][0].removeprefix("/")
+    log.info("removing %s, which a runner that is gone had ready for a job", name)
+    # Without `force`, so that the daemon refuses if it runs after all, or if something else uses its volume.
+    await daemon.find(partial(container.delete))
+    await daemon.find(DockerVolume(daemon.client, name).delete)

@@ -16,31 +16,27 @@ from typing import Any
 
 import msgspec
 
-from terracrew.attempt import delivered, exit_codes, files, ownership
+from terracrew.attempt import exit_codes, files
 from terracrew.executor.container import ends
 from terracrew.protocol import start_tickets
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.config import RunnerConfig
-from terracrew.runner.dispatch import container_start, values
-from terracrew.runner.dispatch.background_tasks import BackgroundTasks
+from terracrew.runner.dispatch.containers import attempts, container_start, values
+from terracrew.runner.dispatch.containers.attempts import BackgroundTasks, ContainerHandle
 from terracrew.runner.dispatch.ecs import settings, tasks, words
 from terracrew.runner.dispatch.ecs.api import EcsApi, EcsRefused, EcsSilent
 from terracrew.runner.dispatch.ecs.given_starts import GivenStarts
-from terracrew.runner.dispatch.ecs.leftover_tasks import LeftoverTasks
-from terracrew.runner.dispatch.ecs.polling import POLL_SECONDS, TaskPoller
+from terracrew.runner.dispatch.ecs.polling import POLL_SECONDS, LeftoverTasks, TaskPoller
 from terracrew.runner.dispatch.ecs.settings import EcsSettings
 from terracrew.runner.dispatch.ecs.tasks import Task, TaskOwner
 from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted, of_another
-from terracrew.system import durable
 
 log = logging.getLogger(__name__)
 
 FORGOTTEN_SECONDS = 900.0
 """How long ECS must not know a task before it counts as ended. A new task is not shown at once, and a stopped one for an hour."""
 _STOP_AGAIN_SECONDS = 30.0
-_CANCEL_SECONDS = 5.0
-"""How long a server that does not answer holds up the cancellation of a start."""
 _STOPPED = "STOPPED"
 _WAITING = frozenset({"PROVISIONING", "PENDING", "ACTIVATING"})
 _CANCELED = "it was canceled before its task was started"
@@ -49,15 +45,7 @@ _FORGOTTEN = "ECS does not know its task any more, so how it ended is unknown"
 _ARN = re.compile(r"arn:[a-z-]+:ecs:[a-z0-9-]+:\d+:task/[A-Za-z0-9_/-]+")
 
 
-class TaskHandle(msgspec.Struct):
-    directory: Path
-    start: ExecutorStart | None
-    """None if an earlier process of the runner started the attempt."""
-    is_stopped: asyncio.Event
-    launching: asyncio.Task[str] | None = None
-    """Returns the ARN of the task, or raises NotStarted."""
-    waiting: str = ""
-    """What the start waits for, in words; empty if the container runs."""
+class TaskHandle(ContainerHandle):
     is_over: bool = False
     """Whether nobody watches the attempt any more."""
 
@@ -84,21 +72,21 @@ class Ecs:
         self.place = LeftoverTasks(self._api, chosen.cluster, owner)
 
     def use_instance(self, key: str) -> None:
-        self._owner = tasks.owner(key, self._owner.runner, self._owner.instance)
+        self._owner = self._owner.with_key(key)
         self.place = LeftoverTasks(self._api, self._settings.cluster, self._owner)
 
     async def engines(self) -> dict[str, list[str]] | None:
         return self._settings.engines or None
 
     async def start(self, start: ExecutorStart) -> TaskHandle:
-        handle = TaskHandle(Path(start.directory), start, asyncio.Event())
+        handle = TaskHandle(Path(start.directory), start)
         if not start.is_salvage:
-            handle.waiting = "Requesting a task of ECS"
+            handle.waits_for = "Requesting a task of ECS"
             handle.launching = self._tasks.start(self._launch(handle, start))
         return handle
 
     def adopt(self, directory: Path) -> TaskHandle:
-        return TaskHandle(directory, None, asyncio.Event())
+        return TaskHandle(directory)
 
     # ---- starting
 
@@ -107,15 +95,12 @@ class Ecs:
         ticket = start_tickets.new_ticket()
         request = await self._tasks.unless_stopped(self._prepare(handle.directory, start, ticket), handle.is_stopped)
         if request is None:
-            # No task has the ticket, so a server that does not answer may keep the start until it expires.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_CANCEL_SECONDS):
-                    await self._starts.take_back(handle.directory)
+            async with attempts.briefly():  # no task has the ticket
+                await self._starts.take_back(handle.directory)
             raise NotStarted(_CANCELED)
-        # From here on a task may exist, so a runner that starts again must look for it.
-        durable.write(handle.directory / files.CONTAINER, b"")
+        attempts.write_mark(handle.directory, b"")
         arn = await self._run(handle.directory, request)
-        durable.write(handle.directory / files.CONTAINER, arn.encode())
+        attempts.write_mark(handle.directory, arn.encode())
         return arn
 
     async def _prepare(self, directory: Path, start: ExecutorStart, ticket: str) -> dict[str, Any]:
@@ -162,29 +147,23 @@ class Ecs:
         # An earlier request, whose answer was lost, may have started the task: then it has fetched its start.
         if await self._starts.take_back(directory):
             return await self._find(directory)
-        (directory / files.CONTAINER).unlink()
+        attempts.remove_mark(directory)
         raise NotStarted(reason)
 
     # ---- following
 
     def waits_for(self, handle: TaskHandle) -> str:
-        return handle.waiting
+        return handle.waits_for
 
     async def watch(self, handle: TaskHandle) -> AttemptEnd:
         directory = handle.directory
         if handle.start is not None and handle.start.is_salvage:
             return AttemptEnd(exit_codes.NOTHING_LEFT, "nothing outlives a task")
         try:
-            if handle.launching is not None:
-                arn = await asyncio.shield(handle.launching)
-            elif not (directory / files.CONTAINER).exists():
-                if not ownership.forbid_start(directory):
-                    if delivered.is_done(directory):
-                        return AttemptEnd(exit_codes.NOTHING_LEFT)  # it is being removed, or was delivered without us
-                    raise of_another(directory)
-                raise NotStarted("the runner stopped before the task of the executor was requested")
-            else:
-                arn = await self._adopted(directory)
+            end = await attempts.wait_for_start(handle, "task")
+            if end is not None:
+                return end
+            arn = handle.launching.result() if handle.launching is not None else await self._adopted(directory)
             task = await self._ended(handle, arn) if arn else None
             return await self._conclude(handle, task)
         finally:
@@ -209,7 +188,7 @@ class Ecs:
                 for task in await self.place.listed():
                     if tasks.attempt_of(task, self._owner) == directory.name:
                         arn = str(task["taskArn"])
-                        durable.write(directory / files.CONTAINER, arn.encode())
+                        attempts.write_mark(directory, arn.encode())
                         return arn
                 if time.monotonic() > until:
                     return ""
@@ -230,7 +209,7 @@ class Ecs:
             missing_since = None
             is_waiting = task.get("lastStatus") in _WAITING
             container = tasks.container_of(task, self._container_name)
-            handle.waiting = f"Starting a task of ECS: {words.of_waiting(task, container)}" if is_waiting else ""
+            handle.waits_for = f"Starting a task of ECS: {words.of_waiting(task, container)}" if is_waiting else ""
             if task.get("lastStatus") == _STOPPED:
                 return task
             if now > start_until and is_waiting and not handle.is_stopped.is_set():
@@ -274,14 +253,8 @@ class Ecs:
     # ---- stopping
 
     async def stop(self, handle: TaskHandle, mode: CancelMode) -> None:
-        if mode == "after_step":
-            return  # an executor without a connection starts no mutating step, and gets the request when it reconnects
-        handle.is_stopped.set()
-        if handle.launching is not None:
-            try:
-                await asyncio.shield(handle.launching)
-            except NotStarted:
-                return
+        if not await attempts.begin_stop(handle, mode):
+            return
         while not (arn := _recorded(handle.directory)):  # `watch` looks for a task that an earlier process requested
             if handle.is_over:
                 return
@@ -330,8 +303,7 @@ class EcsPlugin:
     def open(self, config: RunnerConfig, environment: Mapping[str, str]) -> Ecs:
         del environment  # the credentials of engines are those of the task's role
         chosen = settings.parse(config.dispatcher_data)
-        owner = tasks.owner("", config.runner_id or config.runner_path, config.instance)
-        return Ecs(chosen, owner, config.server_url)
+        return Ecs(chosen, TaskOwner.for_runner(config), config.server_url)
 
 
 PLUGIN = EcsPlugin()

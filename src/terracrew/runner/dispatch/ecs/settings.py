@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from terracrew.runner.dispatch import values
+from terracrew.runner.dispatch.containers import values
+from terracrew.runner.dispatch.containers.values import SettingsReader
 
 LaunchType = Literal["ec2", "fargate"]
 _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+")
@@ -44,21 +45,8 @@ class EcsSettings(msgspec.Struct, frozen=True):
     """The address of ECS; empty means the usual one of the region, or AWS_ENDPOINT_URL_ECS."""
 
 
-def parse(data: Mapping[str, str]) -> EcsSettings:
-    """Return the settings. Raises Invalid with everything that is wrong, each with the name of its variable."""
-    found, wrong = _read(data)
-    values.require_right(wrong)
-    return EcsSettings(**found)
-
-
-def problems(data: Mapping[str, str]) -> dict[str, str]:
-    """Return what is wrong, by the name of the setting."""
-    return _read(data)[1]
-
-
-def _read(data: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    found, wrong = values.read("ecs", _PARSERS, data)
-    wrong |= {name: words for name, words in _REQUIRED.items() if name not in data}
+def _check(data: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, str]:
+    wrong = {name: words for name, words in _REQUIRED.items() if name not in data}
     if found.get("launch_type") == "fargate" and not data.get("subnets", "").strip(" ,"):
         wrong["subnets"] = "LAUNCH_TYPE=fargate needs the subnets of tasks, separated by commas"
     if "subnets" not in data:
@@ -67,16 +55,7 @@ def _read(data: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
                 wrong.setdefault(name, "it is used only with SUBNETS")
     if found.get("launch_type") == "ec2" and found.get("assign_public_ip"):
         wrong["assign_public_ip"] = "tasks get public addresses only with LAUNCH_TYPE=fargate"
-    return found, wrong
-
-
-def _matching(what: str, pattern: re.Pattern[str]) -> Callable[[str], str]:
-    def parser(text: str) -> str:
-        if pattern.fullmatch(text.strip()) is None:
-            raise ValueError(f"{text!r} is not {what}")
-        return text.strip()
-
-    return parser
+    return wrong
 
 
 def _launch_type(text: str) -> str:
@@ -99,16 +78,19 @@ def _url(text: str) -> str:
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
-    "task_definition": _matching("a task definition such as `executor`, `executor:7` or its ARN", _TASK_DEFINITION),
-    "region": _matching("a region such as `eu-central-1`", _REGION),
-    "cluster": _matching("the name or the ARN of a cluster", _CLUSTER),
+    "task_definition": values.matching(
+        "a task definition such as `executor`, `executor:7` or its ARN", _TASK_DEFINITION
+    ),
+    "region": values.matching("a region such as `eu-central-1`", _REGION),
+    "cluster": values.matching("the name or the ARN of a cluster", _CLUSTER),
     "subnets": values.words("a subnet such as `subnet-0123456789abcdef0`", _SUBNET),
     "security_groups": values.words("a security group such as `sg-0123456789abcdef0`", _SECURITY_GROUP),
     "launch_type": _launch_type,
     "assign_public_ip": values.boolean,
-    "container": _matching("the name of a container", _CONTAINER),
+    "container": values.matching("the name of a container", _CONTAINER),
     "engines": values.engines,
     "start_seconds": _start_seconds,
     "endpoint_url": _url,
 }
-"""The name of each variable without its prefix, and what reads it."""
+_READER = SettingsReader("ecs", EcsSettings, _PARSERS, _check)
+parse, problems = _READER.parse, _READER.problems

@@ -4,10 +4,9 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from terracrew.executor.container.ticket import TICKET_VARIABLE
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
+from terracrew.runner.dispatch.containers.attempts import InstanceOwner
 from terracrew.runner.dispatch.ecs.settings import EcsSettings
 from terracrew.runner.dispatch.protocol import NotStarted
 
@@ -19,13 +18,8 @@ Task = Mapping[str, Any]
 """A task as DescribeTasks shows it."""
 
 
-class TaskOwner(msgspec.Struct, frozen=True):
-    """The runner instance whose tasks these are."""
-
-    key: str
-    """A hash of the instance's secret key: only the process that has the key finds its tasks."""
-    runner: str
-    instance: str
+class TaskOwner(InstanceOwner, frozen=True):
+    dispatcher = "ecs"
 
     @property
     def started_by(self) -> str:
@@ -38,10 +32,6 @@ class TaskOwner(msgspec.Struct, frozen=True):
     def client_token(self, attempt: str) -> str:
         """Return the text by which ECS recognizes a repeated request, so that it starts nothing twice."""
         return hashlib.sha256(f"{self.key}:{attempt}".encode()).hexdigest()
-
-
-def owner(key: str, runner: str, instance: str) -> TaskOwner:
-    return TaskOwner(hashlib.sha256(f"ecs:{key}".encode()).hexdigest()[:16], runner, instance)
 
 
 def request(

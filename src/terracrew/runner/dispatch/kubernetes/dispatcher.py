@@ -15,37 +15,33 @@ from typing import Any
 
 import msgspec
 
-from terracrew.attempt import delivered, exit_codes, files, ownership
+from terracrew.attempt import exit_codes, files
 from terracrew.kubernetes_api import pod_words
 from terracrew.kubernetes_api.api import ApiRefusal, KubernetesApi
 from terracrew.kubernetes_api.objects import BatchJob, Pod
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.dispatch import container_start
-from terracrew.runner.dispatch.background_tasks import BackgroundTasks
+from terracrew.runner.config import RunnerConfig
+from terracrew.runner.dispatch.containers import attempts, container_start
+from terracrew.runner.dispatch.containers.attempts import BackgroundTasks, ContainerHandle
 from terracrew.runner.dispatch.kubernetes import manifests, pod_states, settings
-from terracrew.runner.dispatch.kubernetes.image_engines import ImageEngines
-from terracrew.runner.dispatch.kubernetes.jobs import Jobs
+from terracrew.runner.dispatch.kubernetes.jobs import ImageEngines, Jobs
+from terracrew.runner.dispatch.kubernetes.kubeconfig import open_access
 from terracrew.runner.dispatch.kubernetes.manifests import PodOwner
 from terracrew.runner.dispatch.kubernetes.pod_watch import PodWatch, SeenPod
 from terracrew.runner.dispatch.kubernetes.settings import KubernetesSettings
 from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted, of_another
-from terracrew.system import durable
 
 log = logging.getLogger(__name__)
 
-KILL_SECONDS = 15.0
-"""How long an executor may take to end its engine before the whole pod is killed."""
 _LOOK_SECONDS = 60.0
-_WAITING_LOOK_SECONDS = 5.0
+WAITING_LOOK_SECONDS = 5.0
 """How often to ask why there is no pod yet."""
-_HOPELESS_SECONDS = 60.0
+HOPELESS_SECONDS = 60.0
 """How long a pod may wait for something that seldom comes by itself, such as an image with a wrong name."""
 _CAUSE_SECONDS = 10.0
 """How long to wait for the reason why a pod was ended, after its executor has ended."""
-_CANCEL_SECONDS = 5.0
-"""How long an API server that does not answer holds up the cancellation of a start."""
-_LATE_NODE_SECONDS = 10.0
+LATE_NODE_SECONDS = 10.0
 """How long a node may take to say that a container runs. The executor may have begun by then."""
 _KILL_GRACE_SECONDS = 1
 """0 would remove the pod from the API before its processes have ended."""
@@ -53,15 +49,7 @@ _CANCELED = "it was canceled before its pod was started"
 _KILLED = "its pod was killed, because the job was canceled"
 
 
-class PodHandle(msgspec.Struct):
-    directory: Path
-    start: ExecutorStart | None
-    """None if an earlier process of the runner started the attempt."""
-    is_stopped: asyncio.Event
-    launching: asyncio.Task[None] | None = None
-    """Ends when the executor's container has been started, or raises NotStarted."""
-    waits_for: str = ""
-    """Why the executor has not begun, in the words of Kubernetes."""
+class PodHandle(ContainerHandle):
     is_killed: bool = False
     """Whether the pod was deleted because the job was canceled."""
 
@@ -90,13 +78,13 @@ class Kubernetes:
         self._engines = ImageEngines(self._settings, self._api, owner)
 
     def use_instance(self, key: str) -> None:
-        self._use(manifests.owner(key, self._owner.runner, self._owner.name_of_instance))
+        self._use(self._owner.with_key(key))
 
     async def engines(self) -> Mapping[str, list[str]] | None:
         return await self._engines.find()
 
     async def start(self, start: ExecutorStart) -> PodHandle:
-        handle = PodHandle(Path(start.directory), start, asyncio.Event())
+        handle = PodHandle(Path(start.directory), start)
         if not start.is_salvage:  # what a dead executor left was delivered in its own pod, or is lost with it
             self._watch.remember(handle.directory.name)
             handle.launching = self._tasks.start(self._launch(handle, start))
@@ -104,7 +92,7 @@ class Kubernetes:
 
     def adopt(self, directory: Path) -> PodHandle:
         self._watch.remember(directory.name)
-        return PodHandle(directory, None, asyncio.Event())
+        return PodHandle(directory)
 
     def waits_for(self, handle: PodHandle) -> str:
         return handle.waits_for
@@ -124,10 +112,8 @@ class Kubernetes:
                 finally:
                     stopping.cancel()
         except TimeoutError:
-            # Without a Secret no pod can run it, so an API server that does not answer may keep the Job: it is removed later.
-            with contextlib.suppress(TimeoutError, ApiRefusal):
-                async with asyncio.timeout(_CANCEL_SECONDS):
-                    await self._jobs.delete(directory.name)
+            async with attempts.briefly(ApiRefusal):  # without a Secret, no pod can run it
+                await self._jobs.delete(directory.name)
             raise NotStarted(_CANCELED) from None
         given = container_start.inside(start, self._environment, waits_for_server=True)
         given = msgspec.structs.replace(given, notes=[*start.notes, *notes])
@@ -163,7 +149,7 @@ class Kubernetes:
             for seen in self._watch.of(directory.name):
                 if not seen.is_gone:
                     return seen.pod, notes
-            if not await _within(change, _WAITING_LOOK_SECONDS):
+            if not await _within(change, WAITING_LOOK_SECONDS):
                 words = pod_words.why_from_events(await self._jobs.events(job.metadata.uid))
                 if words and words != said:
                     said = words
@@ -172,7 +158,7 @@ class Kubernetes:
                     notes.append(f"Waiting for a pod: {words}")
                 is_deleted = await self._jobs.find(directory.name) is None
                 is_hopeless = "forbidden" in words.lower() and "quota" not in words.lower()
-                is_late = is_hopeless and time.monotonic() - began > _HOPELESS_SECONDS
+                is_late = is_hopeless and time.monotonic() - began > HOPELESS_SECONDS
                 if is_deleted or is_late or time.monotonic() > deadline:
                     await self._jobs.delete_and_wait(directory.name)
                     why = "its Job was deleted by somebody else" if is_deleted else said or "Kubernetes says nothing"
@@ -181,8 +167,7 @@ class Kubernetes:
     async def _hand_over(self, handle: PodHandle, mark: _Mark, start: ExecutorStart) -> None:
         """Give the start to the pod."""
         attempt = handle.directory.name
-        # From here on a process may exist, so a runner that starts again must look for it.
-        durable.write(handle.directory / files.CONTAINER, msgspec.json.encode(mark))
+        attempts.write_mark(handle.directory, msgspec.json.encode(mark))
         body = manifests.secret(self._owner, attempt, mark.job_uid, mark.pod_uid, start)
         try:
             await self._api.ask(dict[str, Any], "POST", "secrets", body=body)
@@ -202,7 +187,7 @@ class Kubernetes:
                 return await self._retract(handle, mark, _CANCELED)
             now, why = time.monotonic(), pod_words.why_waiting(seen.pod)
             hopeless_since = min(hopeless_since, now) if pod_words.is_hopeless(seen.pod) else math.inf
-            if now > min(deadline, hopeless_since + _HOPELESS_SECONDS):
+            if now > min(deadline, hopeless_since + HOPELESS_SECONDS):
                 why = why or pod_words.why_from_events(await self._jobs.events(mark.pod_uid))
                 words = why or "Kubernetes says nothing"
                 return await self._retract(handle, mark, f"the pod of the executor did not start: {words}")
@@ -212,7 +197,7 @@ class Kubernetes:
             handle.waits_for = f"The pod waits: {why}" if why else ""
             stopped = self._tasks.start(handle.is_stopped.wait())
             changed = self._tasks.start(change.wait())
-            await asyncio.wait({stopped, changed}, timeout=_WAITING_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({stopped, changed}, timeout=WAITING_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             stopped.cancel()
             changed.cancel()
 
@@ -222,7 +207,7 @@ class Kubernetes:
         seen = self._watch.get(mark.pod_uid)
         if seen is not None and pod_states.has_started(seen.pod) and not pod_states.was_never_started(seen):
             return
-        (handle.directory / files.CONTAINER).unlink()
+        attempts.remove_mark(handle.directory)
         raise NotStarted(reason)
 
     # ---- following
@@ -231,15 +216,9 @@ class Kubernetes:
         directory = handle.directory
         if handle.start is not None and handle.start.is_salvage:
             return AttemptEnd(exit_codes.NOTHING_LEFT)
-        if handle.launching is not None:
-            await asyncio.shield(handle.launching)
-        elif not (directory / files.CONTAINER).exists():
-            if not ownership.forbid_start(directory):
-                if delivered.is_done(directory):
-                    return AttemptEnd(exit_codes.NOTHING_LEFT)  # it is being removed, or was delivered without us
-                raise of_another(directory)
-            await self._jobs.delete(directory.name)  # it was made, and never got a start
-            raise NotStarted("the runner stopped before the pod of the executor was started")
+        end = await attempts.wait_for_start(handle, "pod", lambda: self._jobs.delete(directory.name))
+        if end is not None:
+            return end
         mark = _read_mark(directory)
         await self._watch.listed()
         if handle.launching is None:
@@ -258,7 +237,7 @@ class Kubernetes:
 
         The pod may or may not have got its start: the runner needs no right to read Secrets, so it cannot look.
         """
-        deadline = time.monotonic() + _LATE_NODE_SECONDS
+        deadline = time.monotonic() + LATE_NODE_SECONDS
         while True:
             change, left = self._watch.next_change(), deadline - time.monotonic()
             seen = self._watch.get(mark.pod_uid)
@@ -309,7 +288,7 @@ class Kubernetes:
             return AttemptEnd(exit_codes.NOTHING_LEFT, reason)
         report = pod_states.report_of(seen.pod)
         if pod_states.was_never_started(seen) or (report and not report.has_begun):
-            (directory / files.CONTAINER).unlink(missing_ok=True)
+            attempts.remove_mark(directory)
             raise NotStarted(pod_states.why_not_begun(seen))
         reason = _KILLED if handle.is_killed else cause or pod_states.how(seen)
         if report is None:
@@ -327,7 +306,7 @@ class Kubernetes:
         if mode == "after_step":
             return  # an executor without a connection starts no mutating step, and gets the request when it reconnects
         handle.is_stopped.set()
-        kill_at = time.monotonic() + KILL_SECONDS if mode == "kill" else math.inf
+        kill_at = time.monotonic() + attempts.KILL_SECONDS if mode == "kill" else math.inf
         if handle.launching is not None:
             try:
                 await self._launched(handle, handle.launching, kill_at)
@@ -395,3 +374,15 @@ async def _within(event: asyncio.Event, seconds: float) -> bool:
             await event.wait()
             return True
     return False
+
+
+class KubernetesPlugin:
+    def open(self, config: RunnerConfig, environment: Mapping[str, str]) -> Kubernetes:
+        chosen = settings.parse(config.dispatcher_data)
+        own = {name: value for name, value in environment.items() if not name.startswith("TERRACREW_")}
+        return Kubernetes(
+            chosen, KubernetesApi(open_access(chosen, own), chosen.namespace), own, PodOwner.for_runner(config)
+        )
+
+
+PLUGIN = KubernetesPlugin()

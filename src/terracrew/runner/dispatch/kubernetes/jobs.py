@@ -5,9 +5,12 @@ A pod has no files that outlive it, so there is nothing to copy from one.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+import secrets
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from terracrew.attempt import exit_codes
 from terracrew.kubernetes_api.api import ApiRefusal, KubernetesApi
@@ -18,14 +21,14 @@ from terracrew.kubernetes_api.objects import (
     ClusterEventList,
     PodList,
 )
-from terracrew.runner.dispatch.kubernetes import pod_states
+from terracrew.runner.dispatch.containers import attempts
+from terracrew.runner.dispatch.kubernetes import manifests, pod_states
 from terracrew.runner.dispatch.kubernetes.manifests import ATTEMPT, INSTANCE, KEY, PodOwner
 from terracrew.runner.dispatch.kubernetes.pod_watch import PodWatch
+from terracrew.runner.dispatch.kubernetes.settings import KubernetesSettings
 
 log = logging.getLogger(__name__)
 
-_REMOVE_SECONDS = 60.0
-"""How long an API server that does not answer holds up the end of an attempt. The next sweep removes what is left then."""
 _EVENTS_SECONDS = 5.0
 _LOOK_SECONDS = 1.0
 
@@ -40,15 +43,12 @@ class Jobs:
         return
 
     async def remove(self, directory: Path, /) -> None:
-        try:
-            async with asyncio.timeout(_REMOVE_SECONDS):
-                await self.delete(directory.name)
-        except (TimeoutError, ApiRefusal) as error:
-            log.warning("the Job of %s is removed later: %s", directory.name, error or "Kubernetes does not answer")
+        async with attempts.or_later(f"the Job of {directory.name}", ApiRefusal):
+            await self.delete(directory.name)
         self._watch.forget(directory.name)
 
     async def sweep(self, kept: Callable[[], Collection[Path]], /) -> None:
-        query = {"labelSelector": f"{INSTANCE}={self._owner.instance}"}
+        query = {"labelSelector": f"{INSTANCE}={self._owner.names_hash}"}
         listed = (await self._api.ask(BatchJobList, "GET", "jobs", query=query)).items
         staying = {directory.name for directory in kept()}
         for job in listed:
@@ -108,3 +108,55 @@ class Jobs:
         if uid:
             body["preconditions"] = {"uid": uid}
         await self._api.delete(f"jobs/{name}", body)
+
+
+_ANSWER_LOOK_SECONDS = 0.5
+
+
+class ImageEngines:
+    """Asks the image of executors, in a pod of its own, which engines it has."""
+
+    def __init__(self, settings: KubernetesSettings, api: KubernetesApi, owner: PodOwner) -> None:
+        self._settings, self._api, self._owner = settings, api, owner
+        self._found: Mapping[str, list[str]] | None = settings.engines or None
+        self._asking: asyncio.Task[None] | None = None
+
+    async def find(self) -> Mapping[str, list[str]] | None:
+        """Return the engines of the image; None if it does not answer. It is asked again the next time."""
+        if self._found is None:
+            if self._asking is None or self._asking.done():
+                self._asking = asyncio.get_running_loop().create_task(self._ask())
+            await asyncio.wait({self._asking})
+            if self._found is None:
+                log.warning(
+                    "the image %s has not said which engines it has, so those of this machine are announced; "
+                    "TERRACREW_JOB_DISPATCHER_DATA_ENGINES can name them",
+                    self._settings.image,
+                )
+        return self._found
+
+    async def close(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.wait({self._asking})
+
+    async def _ask(self) -> None:
+        name = f"terracrew-{self._owner.key}-engines-{secrets.token_hex(4)}"
+        body = manifests.asking_for_engines(self._settings, self._owner, name)
+        try:
+            async with asyncio.timeout(self._settings.start_seconds):
+                job = await self._api.ask(BatchJob, "POST", "jobs", body=body)
+                self._found = await self._answer(job)
+        except (ApiRefusal, TimeoutError, ValueError) as error:
+            log.warning("the image cannot be asked for its engines: %s", error or "its pod did not answer")
+        finally:
+            async with attempts.or_later(f"the Job {name}", ApiRefusal):
+                await self._api.delete(f"jobs/{name}", {"propagationPolicy": "Background"})
+
+    async def _answer(self, job: BatchJob) -> dict[str, list[str]]:
+        query = {"labelSelector": f"batch.kubernetes.io/job-name={job.metadata.name}"}
+        while True:
+            for pod in (await self._api.ask(PodList, "GET", "pods", query=query)).items:
+                if (end := pod_states.terminated(pod)) is not None:
+                    return msgspec.json.decode(end.message or "", type=dict[str, list[str]])
+            await asyncio.sleep(_ANSWER_LOOK_SECONDS)

@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from terracrew.errors import Invalid
-from terracrew.kubernetes_api.access import AccessError, TokenFile
+from terracrew.kubernetes_api import access
+from terracrew.kubernetes_api.access import AccessError, ClusterAccess, InCluster, TokenFile
+from terracrew.runner.dispatch.containers import values
+from terracrew.runner.dispatch.kubernetes.settings import KubernetesSettings
 
 _PLUGIN_SECONDS = 60.0
 _EARLY_SECONDS = 60.0
@@ -169,3 +172,29 @@ def _part(entry: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _seconds_of(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
+
+
+def open_access(chosen: KubernetesSettings, environment: Mapping[str, str]) -> ClusterAccess:
+    """Return the way to the API server. Raises Invalid with the name of the variable that is wrong."""
+    kind = chosen.auth_type or ("in_cluster" if access.is_in_cluster() else "kubeconfig")
+    try:
+        if kind == "in_cluster":
+            host, port = (environment.get(f"KUBERNETES_SERVICE_{name}", "") for name in ("HOST", "PORT"))
+            return InCluster(host, port or "443")
+        if kind == "eks_iam":
+            from terracrew.runner.dispatch.kubernetes.eks import Eks
+
+            return Eks(chosen.eks_cluster, chosen.region)
+        return Kubeconfig(_kubeconfig_path(chosen, environment), chosen.context, environment)
+    except Invalid as error:
+        name = {"in_cluster": "AUTH_TYPE", "eks_iam": "AUTH_TYPE", "kubeconfig": "KUBECONFIG"}[kind]
+        raise Invalid(f"{values.VARIABLE_PREFIX}{name}: {error.message}") from None
+
+
+def _kubeconfig_path(chosen: KubernetesSettings, environment: Mapping[str, str]) -> Path:
+    if chosen.kubeconfig:
+        return Path(chosen.kubeconfig)
+    listed = [each for each in environment.get("KUBECONFIG", "").split(os.pathsep) if each]
+    if len(listed) > 1:
+        raise Invalid("the variable KUBECONFIG names several files: name one in KUBECONFIG of the dispatcher")
+    return Path(listed[0]) if listed else Path(environment.get("HOME") or "/", ".kube", "config")

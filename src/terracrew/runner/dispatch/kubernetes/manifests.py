@@ -5,13 +5,13 @@ the pod asks for the key with its own. A second pod of the same Job, whoever mad
 """
 
 import base64
-import hashlib
 from typing import Any
 
 import msgspec
 
 from terracrew.executor.container import paths, user
 from terracrew.protocol.start import ExecutorStart
+from terracrew.runner.dispatch.containers.attempts import InstanceOwner, short_hash
 from terracrew.runner.dispatch.kubernetes import pod_template
 from terracrew.runner.dispatch.kubernetes.pod_template import EXECUTOR
 from terracrew.runner.dispatch.kubernetes.settings import KubernetesSettings
@@ -29,37 +29,27 @@ _TTL_SECONDS = 24 * 3600
 _TMP = "/tmp"  # noqa: S108  (an empty directory of the pod's own)
 
 
-class PodOwner(msgspec.Struct, frozen=True):
-    """The runner instance whose Jobs these are."""
+class PodOwner(InstanceOwner, frozen=True):
+    dispatcher = "kubernetes"
 
-    key: str
-    """A hash of the instance's secret key: only the process that has the key finds its Jobs."""
-    instance: str
-    """A hash of the runner's and the instance's name, which a label cannot hold."""
-    runner: str
-    name_of_instance: str
+    @property
+    def names_hash(self) -> str:
+        """A hash of the runner's and the instance's name, which a label cannot hold."""
+        return short_hash(f"{self.runner}\0{self.instance}")
 
     @property
     def selector(self) -> str:
         return f"{KEY}={self.key}"
 
     def labels(self, attempt: str) -> dict[str, str]:
-        return {KEY: self.key, INSTANCE: self.instance, **({ATTEMPT: attempt} if attempt else {})}
+        return {KEY: self.key, INSTANCE: self.names_hash, **({ATTEMPT: attempt} if attempt else {})}
 
     def annotations(self) -> dict[str, str]:
-        return {f"{LABEL}/runner": self.runner, f"{LABEL}/instance": self.name_of_instance}
+        return {f"{LABEL}/runner": self.runner, f"{LABEL}/instance": self.instance}
 
     def name(self, attempt: str) -> str:
         """Return the name of the Job and of the Secret of an attempt, whose own name may have other characters."""
-        return f"terracrew-{self.key}-{_hash(attempt)}"
-
-
-def owner(key: str, runner: str, instance: str) -> PodOwner:
-    return PodOwner(_hash(f"kubernetes:{key}"), _hash(f"{runner}\0{instance}"), runner, instance)
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return f"terracrew-{self.key}-{short_hash(attempt)}"
 
 
 def job(settings: KubernetesSettings, owner: PodOwner, attempt: str, interrupt_seconds: tuple[float, float]) -> Any:

@@ -8,7 +8,8 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
-from terracrew.runner.dispatch import values
+from terracrew.runner.dispatch.containers import values
+from terracrew.runner.dispatch.containers.values import SettingsReader
 from terracrew.runner.dispatch.kubernetes import pod_template
 
 AuthType = Literal["in_cluster", "kubeconfig", "eks_iam"]
@@ -60,13 +61,6 @@ class KubernetesSettings(msgspec.Struct, frozen=True):
     """How long a pod may wait for a node, for its image or for room in a quota."""
 
 
-def parse(data: Mapping[str, str]) -> KubernetesSettings:
-    """Return the settings. Raises Invalid with everything that is wrong, each with the name of its variable."""
-    found, wrong = _read(data)
-    values.require_right(wrong)
-    return KubernetesSettings(**found)
-
-
 def with_choice(chosen: KubernetesSettings, choice: DispatcherChoice) -> KubernetesSettings:
     """Return the settings for a job that asks for more than a dispatcher. The allow-list has been checked."""
     changes: dict[str, str] = {}
@@ -81,20 +75,10 @@ def with_choice(chosen: KubernetesSettings, choice: DispatcherChoice) -> Kuberne
     return msgspec.structs.replace(chosen, **changes)
 
 
-def problems(data: Mapping[str, str]) -> dict[str, str]:
-    """Return what is wrong, by the name of the setting."""
-    return _read(data)[1]
-
-
-def _read(data: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    found, wrong = values.read("kubernetes", _PARSERS, data)
+def _check(data: Mapping[str, str], _found: Mapping[str, Any]) -> dict[str, str]:
+    wrong: dict[str, str] = {}
     if "image" not in data:
         wrong["image"] = "the dispatcher `kubernetes` needs the image of executors"
-    _check_access(data, wrong)
-    return found, wrong
-
-
-def _check_access(data: Mapping[str, str], wrong: dict[str, str]) -> None:
     kind = data.get("auth_type")
     if kind == "eks_iam":
         for name, what in (("region", "the region of the cluster"), ("eks_cluster", "the name of the cluster")):
@@ -107,6 +91,7 @@ def _check_access(data: Mapping[str, str], wrong: dict[str, str]) -> None:
     for name in unused:
         only = "kubeconfig" if name in ("kubeconfig", "context") else "eks_iam"
         wrong.setdefault(name, f"it is used only with AUTH_TYPE={only}")
+    return wrong
 
 
 def memory(text: str) -> str:
@@ -123,52 +108,29 @@ def _cpu(text: str) -> str:
     return text.strip()
 
 
-def _matching(what: str, pattern: re.Pattern[str]) -> Callable[[str], str]:
-    def parser(text: str) -> str:
-        if pattern.fullmatch(text.strip()) is None:
-            raise ValueError(f"{text!r} is not {what}")
-        return text.strip()
-
-    return parser
-
-
-def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
-    def parser(text: str) -> str:
-        if text.strip() not in choices:
-            raise ValueError(f"{text!r} is not one of {', '.join(choices)}")
-        return text.strip()
-
-    return parser
-
-
-def _text(text: str) -> str:
-    if not text.strip():
-        raise ValueError("it is empty")
-    return text.strip()
-
-
 def _template(text: str) -> Mapping[str, Any]:
-    return pod_template.read(Path(_text(text)))
+    return pod_template.read(Path(values.text(text)))
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
-    "auth_type": _one_of(get_args(AuthType)),
+    "auth_type": values.one_of(get_args(AuthType)),
     "image": values.image,
-    "namespace": _matching("the name of a namespace", _NAME),
-    "kubeconfig": _text,
-    "context": _text,
-    "region": _matching("a region of AWS such as `eu-central-1`", _REGION),
-    "eks_cluster": _matching("the name of an EKS cluster", _EKS_CLUSTER),
+    "namespace": values.matching("the name of a namespace", _NAME),
+    "kubeconfig": values.text,
+    "context": values.text,
+    "region": values.matching("a region of AWS such as `eu-central-1`", _REGION),
+    "eks_cluster": values.matching("the name of an EKS cluster", _EKS_CLUSTER),
     "memory_request": memory,
     "memory_limit": memory,
     "cpu_request": _cpu,
     "cpu_limit": _cpu,
-    "service_account": _matching("the name of a service account", _SUBDOMAIN),
+    "service_account": values.matching("the name of a service account", _SUBDOMAIN),
     "image_pull_secrets": values.words("the name of a secret", _SUBDOMAIN),
-    "image_pull_policy": _one_of(get_args(PullPolicy)),
+    "image_pull_policy": values.one_of(get_args(PullPolicy)),
     "pod_template": _template,
     "environment": values.variables,
     "engines": values.engines,
     "start_seconds": values.seconds,
 }
-"""The name of each variable without its prefix, which is also the field that it sets, and what reads it."""
+_READER = SettingsReader("kubernetes", KubernetesSettings, _PARSERS, _check)
+parse, problems = _READER.parse, _READER.problems

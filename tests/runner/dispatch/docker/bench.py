@@ -29,7 +29,7 @@ class Bench(HeldAttempts):
         )
         # A sweep removes what a predecessor of the same runner has delivered, and tests that run beside this one share the daemon.
         self._runner = f"rnr_{uuid.uuid4().hex}"
-        self.containers = Containers(address, containers.owner(str(folder), self._runner, "one"))
+        self.containers = Containers(address, containers.ContainerOwner.for_key(str(folder), self._runner, "one"))
         self._opened: list[Docker] = []
 
     async def __aexit__(self, *_: object) -> None:
@@ -40,7 +40,9 @@ class Bench(HeldAttempts):
 
     def open(self, key: str = "", **changes: Any) -> Docker:
         chosen = msgspec.structs.replace(self.settings, **changes)
-        dispatcher = Docker(chosen, Daemon(chosen.host, {}), {}, containers.owner("", self._runner, "one"))
+        dispatcher = Docker(
+            chosen, Daemon(chosen.host, {}), {}, containers.ContainerOwner.for_key("", self._runner, "one")
+        )
         dispatcher.use_instance(key or str(self.folder))
         self._opened.append(dispatcher)
         return dispatcher

@@ -8,7 +8,7 @@ import pytest
 
 from terracrew.attempt import directories, ownership, process_record
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.dispatch.local import Local
+from terracrew.runner.dispatch.local.dispatcher import Local
 from terracrew.runner.dispatch.protocol import NotStarted
 from terracrew.system import procfs
 from tests.runner.conftest import ROOT, SOURCES, TIMEOUT_SECONDS, granted

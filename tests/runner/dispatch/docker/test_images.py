@@ -14,7 +14,7 @@ from terracrew.runner.dispatch.protocol import NotStarted
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.machine import platforms
 from tests.machine.platforms import executor_image
-from tests.runner.dispatch.docker_bench import Bench
+from tests.runner.dispatch.docker.bench import Bench
 
 pytestmark = [pytest.mark.engine, pytest.mark.platform("docker"), pytest.mark.timeout(600)]
 

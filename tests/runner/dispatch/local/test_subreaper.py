@@ -8,7 +8,7 @@ import pytest
 
 _PROGRAM = """
 import os, signal, socket, sys
-from terracrew.runner.dispatch import subreaper
+from terracrew.runner.dispatch.local import zygote as program
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # it is ignored if the tests were started with `nohup`
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # as in a zygote whose runner was started with it blocked
@@ -17,7 +17,7 @@ if (executor := os.fork()) == 0:
     os.kill(os.getpid(), int(sys.argv[1]))
 zygote, other = socket.socketpair()
 other.close()
-subreaper.watch_over(executor, zygote)
+program.watch_over(executor, zygote)
 """
 
 

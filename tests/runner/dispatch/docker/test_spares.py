@@ -12,7 +12,7 @@ from terracrew.attempt import delivered, exit_codes, files
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.events import Stream
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.dispatch.docker import abandoned_spares, attempt_files, containers, spares
+from terracrew.runner.dispatch.docker import attempt_files, containers, spares, volumes
 from terracrew.runner.dispatch.docker.containers import SPARE_PREFIX
 from terracrew.runner.dispatch.docker.dispatcher import Docker
 from terracrew.runner.dispatch.docker.volumes import Volumes
@@ -21,7 +21,7 @@ from terracrew.system import durable
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.machine import platforms
 from tests.machine.platforms.cut_socket import CutSocket
-from tests.runner.dispatch.docker_bench import Bench
+from tests.runner.dispatch.docker.bench import Bench
 
 pytestmark = [pytest.mark.engine, pytest.mark.platform("docker"), pytest.mark.timeout(600)]
 
@@ -184,7 +184,7 @@ async def test_what_a_runner_that_never_comes_back_had_ready_is_removed_after_a_
             await made.kill()
     await other.place.sweep(list)
     assert all(bench.containers.show(name) for name in (unstarted, ended, used)), "their runner may be alive"
-    monkeypatch.setattr(abandoned_spares, "MIN_AGE_SECONDS", -60.0)
+    monkeypatch.setattr(volumes, "MIN_ABANDONED_SECONDS", -60.0)
     await other.place.sweep(list)
     assert [bool(bench.containers.show(name)) for name in (unstarted, ended, used)] == [False, False, True]
     assert spare_names(bench) == [running], "one that runs may be given to a job"

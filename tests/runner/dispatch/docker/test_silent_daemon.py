@@ -19,7 +19,9 @@ from tests.runner.conftest import TIMEOUT_SECONDS, granted
 async def test_a_start_that_waits_for_the_daemon_can_be_canceled(tmp_path: Path) -> None:
     """Symptom: the canceled job stayed as it was until the daemon answered, because its container was to be removed first."""
     address = f"unix://{tmp_path}/no-daemon"
-    docker = Docker(DockerSettings("image", host=address), Daemon(address, {}), {}, containers.owner("", "r", "i"))
+    docker = Docker(
+        DockerSettings("image", host=address), Daemon(address, {}), {}, containers.ContainerOwner.for_key("", "r", "i")
+    )
     directory = directories.create(tmp_path, granted(), "http://server")
     try:
         handle = await docker.start(ExecutorStart("http://server", str(directory), "", "", "", {}, granted()))

@@ -53,7 +53,7 @@ async def test_it_has_no_secret_of_the_runner(runners: Runners, tmp_path: Path) 
     assert not holds(zygote, TOKEN.encode())
     files = [os.readlink(each) for each in Path(f"/proc/{zygote}/fd").iterdir()]
     assert sorted(one.split(":")[0] for one in files) == ["/dev/null", "/dev/null", str(runner.log), "socket"]
-    assert "terracrew.runner.dispatch.zygote" in Path(f"/proc/{zygote}/cmdline").read_text()
+    assert "terracrew.runner.dispatch.local.zygote" in Path(f"/proc/{zygote}/cmdline").read_text()
 
 
 async def test_another_one_takes_its_place_when_it_is_killed(runners: Runners) -> None:

@@ -18,9 +18,8 @@ from terracrew.protocol.spec import JobLimits
 from terracrew.protocol.start import INTERRUPT_SECONDS, ExecutorStart
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.departure import Ending
-from terracrew.runner.dispatch.place import RunnerDisk
-from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted, of_another
-from terracrew.runner.dispatch.zygote_client import ZygoteClient, ZygoteError
+from terracrew.runner.dispatch.local.zygote_client import ZygoteClient, ZygoteError
+from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted, RunnerDisk, of_another
 from terracrew.runner.processes import cgroup_discovery, cgroups, controllers, members, search
 from terracrew.runner.processes.cgroup_discovery import NoCgroups
 from terracrew.runner.processes.cgroups import Cgroups

@@ -7,7 +7,7 @@ import pytest
 from terracrew.errors import Invalid
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.start import IsolationSettings
-from terracrew.runner.dispatch import container_start
+from terracrew.runner.dispatch.containers import container_start
 from terracrew.runner.dispatch.docker import containers, settings
 from terracrew.settings import layers
 
@@ -57,7 +57,7 @@ def test_paths_of_the_host_are_bound_into_every_container_that_runs_a_job() -> N
     text = "/srv/terracrew, /srv/aws:/home/aws/.aws:ro,/srv/shared:/mnt/shared"
     chosen = settings.parse({"image": "a", "bind_path": text})
     assert chosen.bind_path == "/srv/terracrew"
-    owner = containers.owner("key", "edge", "one")
+    owner = containers.ContainerOwner.for_key("key", "edge", "one")
     mounts = [
         {"Type": "bind", "Source": "/srv/aws", "Target": "/home/aws/.aws", "ReadOnly": True},
         {"Type": "bind", "Source": "/srv/shared", "Target": "/mnt/shared", "ReadOnly": False},

@@ -11,7 +11,7 @@ import pytest
 
 from terracrew.attempt import directories, exit_codes, ownership
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.dispatch.zygote_client import Forked, ZygoteClient
+from terracrew.runner.dispatch.local.zygote_client import Forked, ZygoteClient
 from tests.runner.conftest import ROOT, SOURCES, TIMEOUT_SECONDS, granted
 from tests.runner.scripted_executors import ScriptedExecutors
 

@@ -18,7 +18,7 @@ from terracrew.runner.dispatch.protocol import NotStarted
 from tests.machine import platforms
 from tests.machine.platforms.cut_socket import CutSocket
 from tests.machine.platforms.docker import Docker as DockerPlatform
-from tests.runner.dispatch.docker_bench import Bench
+from tests.runner.dispatch.docker.bench import Bench
 
 pytestmark = [pytest.mark.engine, pytest.mark.platform("docker"), pytest.mark.timeout(600)]
 

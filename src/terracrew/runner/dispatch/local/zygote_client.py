@@ -14,7 +14,7 @@ import msgspec
 
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.dispatch import zygote
+from terracrew.runner.dispatch.local import zygote
 from terracrew.runner.handover import in_memory
 from terracrew.system import own_program
 

@@ -1,9 +1,9 @@
 """The zygote: the process that executors are forked from. It has imported everything, has one thread and holds no secret.
 
 For each start it receives a descriptor with the specification, which only the child reads, so later children inherit nothing of
-earlier ones. It ends when the runner's end of the socket closes, and its children continue. An executor that is not in a cgroup is forked
-from a child of the zygote, its subreaper, which knows when the last process of the attempt has ended. The executor
-itself does everything that does not concern forking, such as taking the attempt's directory (`executor.startup`).
+earlier ones. It ends when the runner's end of the socket closes, and its children continue. An executor that is not in a cgroup is
+forked from a child of the zygote, its subreaper, which knows when the last process of the attempt has ended. The executor itself
+does everything that does not concern forking, such as taking the attempt's directory (`executor.startup`).
 """
 
 import argparse
@@ -11,11 +11,13 @@ import contextlib
 import gc
 import importlib
 import os
+import resource
 import select
 import signal
 import socket
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 import msgspec
 
@@ -23,7 +25,6 @@ from terracrew.attempt import exit_codes, process_record
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.executor import startup
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.dispatch import subreaper
 from terracrew.runner.processes import cgroups
 from terracrew.system import procfs
 
@@ -176,11 +177,41 @@ def _separate(specification: int, zygote: socket.socket, cgroup: str, is_inside:
         procfs.become_subreaper()
         if executor := os.fork():
             os.close(specification)
-            subreaper.watch_over(executor, zygote)
+            watch_over(executor, zygote)
         os.setsid()
         process = process_record.of(os.getpid(), subreaper=parent)
     zygote.send(_encode(process))
     return process
+
+
+def watch_over(executor: int, zygote: socket.socket) -> NoReturn:
+    """Be the subreaper: reap until no descendant is left, then end with the exit code or the signal of the executor.
+
+    Every descendant whose parent ends becomes a child of this process. It survives the runner and the zygote.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    # This returns when the zygote has opened the executor by its id. The id may be reused after the first wait.
+    zygote.recv(1)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    how = 0
+    while True:
+        try:
+            pid, status = os.wait()
+        except ChildProcessError:
+            break
+        if pid == executor:
+            how = os.waitstatus_to_exitcode(status)
+    if how < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError):  # SIGKILL has no handler
+            signal.signal(-how, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the runner may have been started with it blocked
+        os.kill(os.getpid(), -how)
+    os._exit(how if how >= 0 else 128 - how)
 
 
 def main() -> None:

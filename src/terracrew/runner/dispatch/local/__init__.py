@@ -1,0 +1,1 @@
+"""Executors that are processes of the runner's machine, forked from the zygote."""
