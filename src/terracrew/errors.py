@@ -47,6 +47,16 @@ class TerracrewError(Exception):
 class Invalid(TerracrewError):
     status, code, exit_code = 400, "invalid", 2
 
+    def __init__(self, message: str, *, field: str | None = None, **details: Any) -> None:
+        """`field` names what is wrong in the request, such as `limits.job_seconds`. The message begins with it, too."""
+        super().__init__(message, **{"field": field} if field else {}, **details)
+        self.field = field or None
+
+    @property
+    def reason(self) -> str:
+        """The message without the name of the field, for a form that shows it beside the field."""
+        return self.message.removeprefix(f"{self.field}: ")
+
 
 class TooLarge(Invalid):
     status, code = 413, "too_large"

@@ -32,7 +32,9 @@ def start(given: str | None) -> str:
             raise ValueError
         return after
     except ValueError:
-        raise Invalid(f"after: {given!r} is not a cursor: send the `next` of the previous page") from None
+        raise Invalid(
+            f"after: {given!r} is not a cursor: send the `next` of the previous page", field="after"
+        ) from None
 
 
 def page(found: Sequence[Item], limit: int) -> Page[Item]:

@@ -254,7 +254,10 @@ def _check(settings: DeploymentSettings, identity: IdentityRecord, account: str 
             f"min_instances: {settings.min_instances} is more than max_instances, which is {settings.max_instances}"
         )
     if settings.credential == "federated" and account is None:
-        raise Invalid("service_account: instances that are federated need the service account that trusts their role")
+        raise Invalid(
+            "service_account: instances that are federated need the service account that trusts their role",
+            field="service_account",
+        )
 
 
 def _changed(settings: DeploymentSettings, given: dict[str, Any]) -> DeploymentSettings:

@@ -96,7 +96,8 @@ def _invalid(request: Request[Any, Any, Any], error: ValidationException) -> Inv
     if any(each["field"] == "data" for each in errors):  # `Call.json` reports what is wrong with a body that exists
         return Invalid("a JSON body is expected here, and there is none")
     words = "; ".join(f"{each['field']}: {each['message']}" if each["field"] else each["message"] for each in errors)
-    return Invalid(words or error.detail, errors=errors)
+    field = errors[0]["field"] if len(errors) == 1 else None
+    return Invalid(words or error.detail, field=field, errors=errors)
 
 
 HANDLERS: dict[int | type[Exception], Any] = {

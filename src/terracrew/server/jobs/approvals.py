@@ -126,7 +126,9 @@ async def replan_with_imports(
     async def find(tx: Tx) -> Module:
         job = await service.find(tx, who, name, Verb.JOB_RUN)
         if job.type is not JobType.APPLY:
-            raise Invalid(f"import_lost: job {job.number} is {job.type}, and only an APPLY imports resources")
+            raise Invalid(
+                f"import_lost: job {job.number} is {job.type}, and only an APPLY imports resources", field="import_lost"
+            )
         return await modules.find(tx, who, job.module_id, Verb.JOB_RUN)
 
     found = await imports.choose(who, await db.read(find), asked)

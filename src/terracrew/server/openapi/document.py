@@ -21,6 +21,7 @@ _MEMBERS = {
     "status": {"type": "integer"},
     "detail": {"type": "string"},
     "code": {"type": "string"},
+    "field": {"type": "string", "description": "The field of the request that is wrong, if it is one."},
 }
 _PROBLEM = {
     "type": "object",

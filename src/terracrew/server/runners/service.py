@@ -297,10 +297,13 @@ async def _account(tx: Tx, who: Principal, reference: str | None, runner: Runner
         return account.id
     seen = await authorize.visible(tx, who, Verb.ACCESS_READ)
     if account is None or not seen.covers(authorize.group(organization_id, account.group)):
-        raise Invalid(f"service_account: there is no service account {reference}, or you may not see it")
+        raise Invalid(
+            f"service_account: there is no service account {reference}, or you may not see it", field="service_account"
+        )
     if not is_above:
         raise Invalid(
-            f"service_account: it belongs to `{account.group}`, which is neither `{runner.group}` nor above it"
+            f"service_account: it belongs to `{account.group}`, which is neither `{runner.group}` nor above it",
+            field="service_account",
         )
     return account.id
 

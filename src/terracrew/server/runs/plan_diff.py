@@ -50,7 +50,7 @@ async def listing(
     """Return a page of the diff of a job's plan for the API. It is empty if there is none."""
     place = paging.start(after)
     if place and not (place.isascii() and place.isdigit() and len(place) < 9):
-        raise Invalid(f"after: {after!r} is not a cursor: send the `next` of the previous page")
+        raise Invalid(f"after: {after!r} is not a cursor: send the `next` of the previous page", field="after")
     stored = await find(db, job)
     if stored is None:
         return PlanDiff()

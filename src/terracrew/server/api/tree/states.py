@@ -105,7 +105,7 @@ async def compare(
     context = request.context
     begin = start(after)
     if begin and not (begin.isascii() and begin.isdigit() and len(begin) < 9):
-        raise Invalid(f"after: {after!r} is not a cursor: send the `next` of the previous page")
+        raise Invalid(f"after: {after!r} is not a cursor: send the `next` of the previous page", field="after")
 
     query = DiffQuery(search=q, start=int(begin or 0), count=limit)
     found = await comparison.read(

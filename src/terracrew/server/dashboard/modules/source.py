@@ -85,7 +85,7 @@ def from_form(form: SourceFields) -> Source:
     """Return the source that a form describes. Raises Invalid if something of it is missing; the service checks the rest."""
     make = _KINDS.get(form.source)
     if make is None:
-        raise Invalid(f"source: {form.source[:50]!r} is not one of {', '.join(_KINDS)}")
+        raise Invalid(f"source: {form.source[:50]!r} is not one of {', '.join(_KINDS)}", field="source")
     return make(form)
 
 
@@ -102,7 +102,7 @@ def place(form: SourceFields, error: TerracrewError) -> tuple[SourceField, str]:
 
 def _archive(form: SourceFields) -> Source:
     if not form.archive:
-        raise Invalid("source: choose an archive, and wait until it is uploaded")
+        raise Invalid("source: choose an archive, and wait until it is uploaded", field="source")
     return ArchiveSource(form.archive, _below(form))
 
 
@@ -138,7 +138,7 @@ def _module_of_registry(form: SourceFields) -> Source:
 
 def _folder(form: SourceFields) -> Source:
     if not form.folder.strip():
-        raise Invalid("source: write the path of the folder on the runners")
+        raise Invalid("source: write the path of the folder on the runners", field="source")
     return LocalSource(form.folder.strip(), _below(form))
 
 

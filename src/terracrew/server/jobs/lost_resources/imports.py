@@ -39,7 +39,10 @@ class Imports:
         if module.engine == "pulumi":
             raise Invalid(_NOT_FOR_PULUMI)
         if module.engine not in import_blocks.ENGINES:
-            raise Invalid(f"import_lost: {module.engine} has no import blocks, so it cannot import what was lost")
+            raise Invalid(
+                f"import_lost: {module.engine} has no import blocks, so it cannot import what was lost",
+                field="import_lost",
+            )
         await search.search_now(self._db, self._objects, self.keys, module.id)
         changes, logs = await self._db.read(lambda tx: _changes(tx, who, module, asked.job))
         is_kept_here = module.backend == "terracrew"
@@ -47,7 +50,8 @@ class Imports:
         found = chosen(changes, state, module.engine)
         if unknown := sorted(set(asked.leave_out) - found.keys()):
             raise Invalid(
-                f"leave_out: {unknown[0]} is not among the resources to import: {', '.join(sorted(found)) or 'none'}"
+                f"leave_out: {unknown[0]} is not among the resources to import: {', '.join(sorted(found)) or 'none'}",
+                field="leave_out",
             )
         wanted = [each for address, each in found.items() if address not in asked.leave_out]
         if not wanted:

@@ -51,5 +51,5 @@ def _start(after: str | None) -> tuple[int, int]:
     """Return the attempt and the number that a cursor stands for."""
     attempt, _, number = (paging.start(after) or "0.0").partition(".")
     if not (attempt.isdigit() and number.isdigit() and len(attempt) < 16 and len(number) < 16):
-        raise Invalid(f"after: {after!r} is not a cursor: send the `next` of the previous page")
+        raise Invalid(f"after: {after!r} is not a cursor: send the `next` of the previous page", field="after")
     return int(attempt), int(number)

@@ -257,11 +257,15 @@ async def _checked_archive(
     if archive is None or not await archives.may_use(tx, who, archive):
         raise Invalid(
             f"source: there is no archive {source.archive_id} that you have uploaded, or that a module uses whose jobs you may "
-            "run: upload it first (POST /api/v1/archives)"
+            "run: upload it first (POST /api/v1/archives)",
+            field="source",
         )
     known = archive.configurations
     if known is not None and not configurations.has_configuration(known, source.subdirectory, engine):
-        raise Invalid(f"source: {configurations.missing(source.subdirectory, engine, configurations.PATTERNS[engine])}")
+        raise Invalid(
+            f"source: {configurations.missing(source.subdirectory, engine, configurations.PATTERNS[engine])}",
+            field="source",
+        )
     return ArchiveSource(archive.id, source.subdirectory, archive.sha256, archive.size)
 
 
