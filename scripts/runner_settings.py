@@ -6,7 +6,7 @@ from settings_reference import section_of, section_rows
 
 from terracrew.settings import layers
 from terracrew.settings.names import short_names
-from terracrew.settings.runner import RunnerSettings
+from terracrew.settings.runner import RunnerProcessSettings
 from terracrew.settings.trees import Path
 from terracrew.settings.variables import variable
 
@@ -79,12 +79,12 @@ def tables(schema: dict[str, Any]) -> list[str]:
 
 
 def _variables(path: Path) -> list[str]:
-    short = [name for name, other in short_names(RunnerSettings).items() if other == path]
+    short = [name for name, other in short_names(RunnerProcessSettings).items() if other == path]
     return [variable(layers.PREFIX, path), *short]
 
 
 def page() -> str:
-    return "\n".join([HEAD.rstrip("\n"), *tables(RunnerSettings.model_json_schema()), TAIL.rstrip("\n")])
+    return "\n".join([HEAD.rstrip("\n"), *tables(RunnerProcessSettings.model_json_schema()), TAIL.rstrip("\n")])
 
 
 if __name__ == "__main__":

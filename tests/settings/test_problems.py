@@ -124,7 +124,7 @@ def test_each_kind_of_wrong_value_has_words_of_ours(file: Path, name: str, value
 )
 def test_no_value_of_any_setting_gets_words_of_a_library(tmp_path: Path, value: Any) -> None:
     for settings, load in (
-        (layers.RunnerSettings, layers.merged),
+        (layers.RunnerProcessSettings, layers.merged),
         (server_layers.ServerSettings, server_layers.merged),
     ):
         given = dict.fromkeys(settings.model_fields, value)

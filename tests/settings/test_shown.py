@@ -9,7 +9,7 @@ from terracrew import plugins
 from terracrew.settings import layers
 from terracrew.settings.effective import effective
 from terracrew.settings.names import is_shown, kinds_of_field, settings_of
-from terracrew.settings.runner import RunnerSettings
+from terracrew.settings.runner import RunnerProcessSettings
 from terracrew.settings.server import ServerSettings
 from terracrew.settings.shared_runners import BuiltInRunner, RemoteRunner
 from tests.settings.runner_files import write
@@ -52,7 +52,7 @@ def test_a_value_of_a_lower_layer_that_is_no_number_is_not_repeated(
 @pytest.mark.feature("T2.shown")
 def test_every_setting_with_text_is_a_secret_or_listed_as_harmless() -> None:
     """A new setting is hidden until somebody decides that it is harmless."""
-    models = (RunnerSettings, ServerSettings, BuiltInRunner, RemoteRunner)
+    models = (RunnerProcessSettings, ServerSettings, BuiltInRunner, RemoteRunner)
     named = [(model, path, field) for model in models for path, field in settings_of(model)]
     texts = [
         (model, path) for model, path, field in named if any(_is_text(kind.type) for kind in kinds_of_field(field))

@@ -22,7 +22,7 @@ from msgspec import inspect as types
 
 from terracrew.protocol.field import Field
 
-__all__ = ["UNCHANGED", "Field", "StructField", "change", "changed", "created", "describe", "given", "new"]
+__all__ = ["UNCHANGED", "Field", "StructField", "change", "changed", "created", "describe", "given", "key_order", "new"]
 
 S = TypeVar("S", bound=msgspec.Struct)
 Shape = Literal["boolean", "integer", "number", "text", "choice", "list", "map", "struct", "other"]
@@ -264,11 +264,11 @@ def _changed_value(before: Any, value: Any, words: Field) -> Any:
         return changed(before, value)
     if words.is_merged:
         merged: dict[Any, Any] = {} if value is None else before | value
-        return {key: merged[key] for key in sorted(merged, key=_place) if merged[key] is not None}
+        return {key: merged[key] for key in sorted(merged, key=key_order) if merged[key] is not None}
     return value
 
 
-def _place(key: Any) -> Any:
+def key_order(key: Any) -> Any:
     """Return what sorts the keys of a map: texts by themselves, and the values of an enumeration in its order."""
     return list(type(key)).index(key) if isinstance(key, Enum) else key
 

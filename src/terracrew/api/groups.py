@@ -31,12 +31,12 @@ class OrganizationDetails(Organization, frozen=True):
 
 class GroupSettings(PlaceSettings, frozen=True, kw_only=True):
     self_approval: Annotated[
-        bool | None, Field(label="Approval of one's own jobs", null="inherit", section="approval")
+        bool | None, Field(label="Approval of one's own jobs", null="inherit", section="approval", merge="smallest")
     ] = None
     """Whether the person who queued a job may approve its plan. If one place from the organization down says no, they may not; if no
     place says anything, they may."""
     service_account_approval: Annotated[
-        bool | None, Field(label="Approval by service accounts", null="inherit", section="approval")
+        bool | None, Field(label="Approval by service accounts", null="inherit", section="approval", merge="smallest")
     ] = None
     """Whether service accounts may approve plans. If one place from the organization down says no, or no place says anything, they may
     not."""

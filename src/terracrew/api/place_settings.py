@@ -52,26 +52,38 @@ class PlaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     description: Annotated[Description, Field(section="general", is_long=True, is_searched=True)] = ""
     """What it is for, shown beside its name."""
     interrupted: Annotated[
-        Interrupted | None, Field(label="After a change that was cut short", null="inherit", section="approval")
+        Interrupted | None,
+        Field(label="After a change that was cut short", null="inherit", section="approval", merge="smallest"),
     ] = None
     """What follows a change that was cut short: `ask` a person before anything is changed again, or `retry`. If one place from the
     organization down says `ask`, that applies; without a rule anywhere, too. Null adds no rule."""
     max_destroy: Annotated[
         MaxDestroy | None,
-        Field(label="Resources destroyed without approval", null="inherit", section="approval", metavar="N"),
+        Field(
+            label="Resources destroyed without approval",
+            null="inherit",
+            section="approval",
+            metavar="N",
+            merge="smallest",
+        ),
     ] = None
     """How many resources an APPLY may destroy (or replace) without an approval. The smallest number of all places from the
     organization down applies; null adds no limit. Destroying everything always needs an approval."""
     max_destroy_percent: Annotated[
         MaxDestroyPercent | None,
         Field(
-            label="Share destroyed without approval", null="inherit", section="approval", metavar="N", unit="percent"
+            label="Share destroyed without approval",
+            null="inherit",
+            section="approval",
+            metavar="N",
+            unit="percent",
+            merge="smallest",
         ),
     ] = None
     """The same as a percentage of the resources that exist."""
-    min_approvals: Annotated[MinApprovals | None, Field(label="Approvals needed", section="approval", metavar="N")] = (
-        None
-    )
+    min_approvals: Annotated[
+        MinApprovals | None, Field(label="Approvals needed", section="approval", metavar="N", merge="largest")
+    ] = None
     """How many different people must approve each plan of an APPLY or DESTROY. The largest number of all places from the
     organization down applies; null adds no requirement."""
     limits: Annotated[JobLimits, Field(section="limits")] = msgspec.field(default_factory=JobLimits)

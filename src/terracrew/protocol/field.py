@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 Unit = Literal["", "seconds", "megabytes", "percent"]
+MergeRule = Literal["nearest", "smallest", "largest"]
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +27,9 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """The word that people write for null, such as `none` or `inherit`."""
     section: str = ""
     """The section of the settings page that the field is in."""
+    merge: MergeRule = "nearest"
+    """Which value applies if several places of the tree have one: that of the nearest place, or the smallest or largest of all, so
+    that nobody weakens the rule of a place from below it. Of several choices, the one that is written first is the smallest."""
     is_long: bool = False
     """Whether a text may have several lines."""
     is_searched: bool = False

@@ -275,7 +275,7 @@ class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
 
     job_seconds: Annotated[
         LimitSeconds | None,
-        Field(label="Time limit of a job", option="--time-limit", metavar="30m", unit="seconds"),
+        Field(label="Time limit of a job", option="--time-limit", metavar="30m", unit="seconds", merge="smallest"),
     ] = None
     """How long one attempt of a job may run. Waiting in the queue and for an approval is not counted."""
     step_seconds: Annotated[
@@ -285,15 +285,19 @@ class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
             option="--step-time-limit",
             metavar="plan=10m",
             unit="seconds",
+            merge="smallest",
             is_merged=True,
         ),
     ] = {}
     """How long a step may run, with its hooks: `{"plan": 600}`."""
     memory_mb: Annotated[
-        LimitMegabytes | None, Field(label="Memory", option="--memory-limit", metavar="2GB", unit="megabytes")
+        LimitMegabytes | None,
+        Field(label="Memory", option="--memory-limit", metavar="2GB", unit="megabytes", merge="smallest"),
     ] = None
     """How much memory the processes of an attempt may use together, in units of 1,048,576 bytes."""
-    processes: Annotated[LimitProcesses | None, Field(label="Processes", option="--process-limit", metavar="N")] = None
+    processes: Annotated[
+        LimitProcesses | None, Field(label="Processes", option="--process-limit", metavar="N", merge="smallest")
+    ] = None
     """How many processes and threads an attempt may have at once. Without a limit of its own, it may have 5,000."""
     plan_retries: Annotated[PlanRetries | None, Field(label="Plan retries", metavar="N")] = None
     """How often a step before the change is repeated after an error that may go away by itself, such as a registry that does not

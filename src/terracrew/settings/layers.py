@@ -12,7 +12,7 @@ from terracrew.runner.config import RunnerConfig
 from terracrew.settings import combinations, files, merging, names, trees, variables
 from terracrew.settings.external import layer as external_layer
 from terracrew.settings.merging import Merged
-from terracrew.settings.runner import RunnerSettings
+from terracrew.settings.runner import RunnerProcessSettings
 from terracrew.settings.trees import Layer, Tree
 
 PREFIX = "TERRACREW_"
@@ -39,19 +39,21 @@ def load(
 
 def merged(
     file: Path | None = None, options: Mapping[str, Any] | None = None, flags: Mapping[str, str] | None = None
-) -> Merged[RunnerSettings]:
+) -> Merged[RunnerProcessSettings]:
     """Return the settings with the layer that each came from. `flags` has the command's options by the settings' names."""
     given = {name: value for name, value in (options or {}).items() if value is not None}
     layers = [
-        _without_secrets(merging.command_line(RunnerSettings, given, flags or {})),
-        merging.environment_layer(RunnerSettings, PREFIX),
+        _without_secrets(merging.command_line(RunnerProcessSettings, given, flags or {})),
+        merging.environment_layer(RunnerProcessSettings, PREFIX),
         _short_names(),
         files.layer(file) if file else Layer("file", {}),
     ]
     # Empty sections, so that each missing required setting is named, not only its section.
     sections = Layer("", {"server": {}, "runner": {"credentials": {}}})
-    found, external = external_layer.above(RunnerSettings, [*layers, sections])
-    return merging.merge(RunnerSettings, [_canonical(layer) for layer in found], PREFIX, combinations.check, external)
+    found, external = external_layer.above(RunnerProcessSettings, [*layers, sections])
+    return merging.merge(
+        RunnerProcessSettings, [_canonical(layer) for layer in found], PREFIX, combinations.check, external
+    )
 
 
 def _without_secrets(layer: Layer) -> Layer:
@@ -73,7 +75,7 @@ def _without_secrets(layer: Layer) -> Layer:
 def _secrets() -> list[trees.Path]:
     return [
         path
-        for path, field in names.settings_of(RunnerSettings)
+        for path, field in names.settings_of(RunnerProcessSettings)
         if any(kind.type is SecretStr for kind in names.kinds_of_field(field))
     ]
 
@@ -85,7 +87,7 @@ def _short_names() -> Layer:
         if name.startswith(_DISPATCHER_DATA) and name != _DISPATCHER_DATA
     }
     further = {name: path for name in sorted(os.environ) if (path := variables.of_dispatcher(name))}
-    found = variables.read_short(names.short_names(RunnerSettings) | data | further, os.environ)
+    found = variables.read_short(names.short_names(RunnerProcessSettings) | data | further, os.environ)
     return Layer("environment", found.values, found.places)
 
 

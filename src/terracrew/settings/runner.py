@@ -311,7 +311,7 @@ class Logging(SettingsSection):
     )
 
 
-class RunnerSettings(SettingsSection):
+class RunnerProcessSettings(SettingsSection):
     """What `terracrew runner start` reads: a file, TERRACREW_… variables (`__` between levels), options."""
 
     server: ServerSection
@@ -383,7 +383,7 @@ class RunnerSettings(SettingsSection):
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of a settings file. It requires nothing, because other layers may have what the file lacks."""
-    made = RunnerSettings.model_json_schema()
+    made = RunnerProcessSettings.model_json_schema()
     for section in (made, *made["$defs"].values()):
         section.pop("required", None)
     made["properties"]["$schema"] = {"type": "string", "description": "Where this schema is."}

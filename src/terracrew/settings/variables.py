@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from terracrew.settings.external.section import External
 from terracrew.settings.names import folded, is_mapping, is_model, is_section, kinds_of_field, short_names
-from terracrew.settings.runner import RunnerSettings
+from terracrew.settings.runner import RunnerProcessSettings
 from terracrew.settings.server import FILE_ONLY, ServerSettings
 from terracrew.settings.server import PREFIX as SERVER_PREFIX
 from terracrew.settings.trees import Path, Tree, put
@@ -104,14 +104,14 @@ def service_links(environment: Mapping[str, str]) -> set[str]:
 @cache
 def _known() -> tuple[frozenset[str], tuple[str, ...]]:
     """Return the known names, and the beginnings of names whose rest is free."""
-    names: list[str] = [*COMMAND_LINE, *short_names(RunnerSettings), *JOBS, *ENGINES, *CONTAINERS]
+    names: list[str] = [*COMMAND_LINE, *short_names(RunnerProcessSettings), *JOBS, *ENGINES, *CONTAINERS]
     beginnings: list[str] = [*OPEN]
     names += [SERVER_PREFIX + field.upper() for field in ServerSettings.model_fields if field not in FILE_ONLY]
     names += [f"{SERVER_PREFIX}CONFIG"]
     names += [name for name, _ in _of_model(External, f"{SERVER_PREFIX}EXTERNAL__")]
     beginnings.append(f"{SERVER_PREFIX}EXTERNAL__SETTINGS__")
     names += [f"{PREFIX}{engine.upper()}_{what}" for engine in specs.ENGINES for what in ("RELEASES", "SHA256")]
-    for name, is_open in _of_model(RunnerSettings, PREFIX):
+    for name, is_open in _of_model(RunnerProcessSettings, PREFIX):
         names.append(name)
         if is_open:
             beginnings.append(f"{name}__")

@@ -25,8 +25,8 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.tree.groups import limits as group_limits
 from terracrew.server.tree.groups import store as groups
+from terracrew.server.tree.groups.inheritance import effective
 from terracrew.server.tree.groups.quotas import Quotas
 from terracrew.server.tree.inputs import checks as input_checks
 from terracrew.server.tree.inputs.effective import JobContent
@@ -293,7 +293,7 @@ async def _repeated(tx: Tx, wanted: JobRequest, module: Module, source: Source) 
     priority = job.priority if asked.priority is None else asked.priority
     wanted_job = (module.id, asked.type, priority, asked.is_destroy_plan)
     is_other = (job.module_id, job.type, job.priority, job.is_destroy_plan) != wanted_job
-    is_stricter = group_limits.applying([job.limits, _own_limits(asked)]) != job.limits
+    is_stricter = effective(JobLimits, [_own_limits(asked), job.limits]) != job.limits
     if is_other or is_other_source or is_unasked or is_stricter:
         raise _other_job(job)
     return job
@@ -304,10 +304,10 @@ def _other_job(job: Job) -> Conflict:
 
 
 async def _insert(tx: Tx, keys: Keyring, checked: Sequence[_Checked], ahead: ClaimAhead | None) -> list[Job]:
-    applying = await job_settings.applying(tx, [one.module for one in checked])
+    settings = await job_settings.effective_settings(tx, [one.module for one in checked])
     numbers = await _numbers(tx, Counter(one.module.organization_id for one in checked))
     now = store.moment(tx)
-    jobs = [_job(one, next(numbers[one.module.organization_id]), applying[one.module.id], now) for one in checked]
+    jobs = [_job(one, next(numbers[one.module.organization_id]), settings[one.module.id], now) for one in checked]
     changes = [
         audit.Change(one.wanted.principal, "job.run", "job", job.id, _details(job, one), job.organization_id)
         for job, one in zip(jobs, checked, strict=True)
@@ -347,7 +347,7 @@ def _own_limits(asked: NewJob) -> JobLimits:
     return JobLimits() if asked.limits is None else fields.changed(JobLimits(), asked.limits)
 
 
-def _job(one: _Checked, number: int, applying: JobSettings, now: datetime) -> Job:
+def _job(one: _Checked, number: int, settings: JobSettings, now: datetime) -> Job:
     asked = one.wanted.asked
     return Job(
         id=ids.new("job"),
@@ -364,7 +364,7 @@ def _job(one: _Checked, number: int, applying: JobSettings, now: datetime) -> Jo
         queued_at=now,
         needs_approval=one.module.needs_approval or asked.needs_approval,
         approval_seconds=one.module.approval_seconds,
-        interrupted=applying.interrupted,
+        interrupted=settings.interrupted,
         is_destroy_plan=asked.is_destroy_plan,
         is_fresh=one.module.is_fresh or asked.is_fresh,
         has_own_source=asked.source is not None,
@@ -372,7 +372,7 @@ def _job(one: _Checked, number: int, applying: JobSettings, now: datetime) -> Jo
         plan_job_id=None if one.wanted.plan_of is None else one.wanted.plan_of.id,
         plan_queued_by="" if one.wanted.plan_of is None else one.wanted.plan_of.created_by,
         cause_job_id=None if one.wanted.cause is None else one.wanted.cause.id,
-        limits=group_limits.applying([applying.limits, one.content.limits]),
-        cloud=applying.cloud,
-        dispatcher=applying.dispatcher,
+        limits=effective(JobLimits, [one.content.limits, settings.limits]),
+        cloud=settings.cloud,
+        dispatcher=settings.dispatcher,
     )

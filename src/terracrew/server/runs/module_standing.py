@@ -6,13 +6,15 @@ import msgspec
 
 from terracrew.api.module_views import ModuleListed, ModuleView, NewestJob, Quarantined
 from terracrew.api.modules import Module
+from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report, held_lock, holds, placement, reads
-from terracrew.server.tree.groups import dispatchers, level_reads
+from terracrew.server.tree.groups import level_reads
+from terracrew.server.tree.groups.inheritance import effective, origins
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.modules import policy
 from terracrew.server.tree.modules import reads as module_reads
@@ -49,6 +51,8 @@ async def is_in_doubt(tx: Tx, module_id: str) -> bool:
 async def view(tx: Tx, module: Module, reader: Principal | None) -> ModuleView:
     rows = await reads.quarantined_states(tx, module.id, MAX_QUARANTINED)
     above = [(each.path, each.dispatcher) for each in await level_reads.lineage(tx, module.group_id)]
+    choices = [(module.path, module.dispatcher), *above]
+    decided = origins(DispatcherChoice, choices)
     return ModuleView(
         **msgspec.structs.asdict(module),
         doubts=await attempt_report.doubts(tx, module.id),
@@ -56,8 +60,8 @@ async def view(tx: Tx, module: Module, reader: Principal | None) -> ModuleView:
         quarantined=rows_to(Quarantined, rows),
         lock=await jobs.lock(tx, module.id),
         held_lock=await held_lock.of_module(tx, module.id, module.backend),
-        applying_dispatcher=dispatchers.applying([*(each for _, each in reversed(above)), module.dispatcher]),
-        dispatcher_from=dispatchers.inherited(module.dispatcher, above),
+        applying_dispatcher=effective(DispatcherChoice, [each for _, each in choices]),
+        dispatcher_from={field: path for field, path in decided.items() if path != module.path},
         approval_rules=list((await policy.of_module(tx, module.id)).rules),
         placement=await placement.of_module(tx, module.id),
         used_by=await dependencies.users(tx, reader, module.id),

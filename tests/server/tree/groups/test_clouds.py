@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from terracrew.protocol.cloud import AwsIdentity, CloudIdentities, VaultIdentity
-from terracrew.server.tree.groups import clouds
+from terracrew.server.tree.groups.inheritance import effective
 from tests.server.application import Application
 
 pytestmark = pytest.mark.feature("X4.identity")
@@ -22,9 +22,9 @@ def aws(name: str) -> dict[str, Any]:
 
 def test_the_nearest_place_decides_for_each_cloud() -> None:
     group, module = AwsIdentity(**aws("group")), AwsIdentity(**aws("module"))
-    places = [CloudIdentities(aws=group, vault=VAULT), CloudIdentities(), CloudIdentities(aws=module)]
-    assert clouds.applying(places) == CloudIdentities(aws=module, vault=VAULT)
-    assert clouds.applying([]) == CloudIdentities()
+    places = [CloudIdentities(aws=module), CloudIdentities(), CloudIdentities(aws=group, vault=VAULT)]
+    assert effective(CloudIdentities, places) == CloudIdentities(aws=module, vault=VAULT)
+    assert effective(CloudIdentities, []) == CloudIdentities()
 
 
 async def test_identities_are_set_changed_inherited_and_removed(application: Application) -> None:

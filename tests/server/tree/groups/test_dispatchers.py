@@ -6,24 +6,24 @@ import pytest
 
 from terracrew.api.place_settings import NOTHING_CHOSEN, PlaceChoice
 from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
-from terracrew.server.tree.groups import dispatchers
+from terracrew.server.tree.groups.inheritance import effective, origins
 from tests.server.application import Application
 
 pytestmark = pytest.mark.feature("D1.asked")
 
 
 def test_the_nearest_place_decides_about_each_field() -> None:
-    places = [PlaceChoice("docker", "team/a", 512), NOTHING_CHOSEN, PlaceChoice("kubernetes", cpu=1.0)]
-    assert dispatchers.applying(places) == DispatcherChoice("kubernetes", "team/a", 512, 1.0)
-    assert dispatchers.applying([]) == NO_CHOICE
+    places = [PlaceChoice("kubernetes", cpu=1.0), NOTHING_CHOSEN, PlaceChoice("docker", "team/a", 512)]
+    assert effective(DispatcherChoice, places) == DispatcherChoice("kubernetes", "team/a", 512, 1.0)
+    assert effective(DispatcherChoice, []) == NO_CHOICE
 
 
 def test_a_place_can_leave_to_the_dispatcher_what_the_places_above_say() -> None:
-    places = [PlaceChoice("docker", "team/a", 512), PlaceChoice(memory_mb=256, inherits=False), PlaceChoice(cpu=1.0)]
-    assert dispatchers.applying(places) == DispatcherChoice(memory_mb=256, cpu=1.0)
-    above = [("net/eu", places[1]), ("net", places[0])]
-    assert dispatchers.inherited(places[2], above) == {"memory_mb": "net/eu"}
-    assert dispatchers.inherited(PlaceChoice(inherits=False), above) == {}
+    places = [PlaceChoice(cpu=1.0), PlaceChoice(memory_mb=256, inherits=False), PlaceChoice("docker", "team/a", 512)]
+    assert effective(DispatcherChoice, places) == DispatcherChoice(memory_mb=256, cpu=1.0)
+    named = list(zip(("net/eu/vpc", "net/eu", "net"), places, strict=True))
+    assert origins(DispatcherChoice, named) == {"cpu": "net/eu/vpc", "memory_mb": "net/eu"}
+    assert origins(DispatcherChoice, [("net/eu/vpc", PlaceChoice(inherits=False)), *named[1:]]) == {}
 
 
 async def test_a_module_below_a_group_with_an_image_uses_that_of_the_dispatcher(application: Application) -> None:

@@ -7,7 +7,7 @@ import pytest
 from terracrew.api import fields
 from terracrew.api.place_settings import LimitsChange
 from terracrew.protocol.spec import JobLimits, Step
-from terracrew.server.tree.groups import limits
+from terracrew.server.tree.groups.inheritance import effective
 from tests.server.application import Application, on_one
 
 MODULE = "/api/v1/modules/a%2Fm"
@@ -123,4 +123,4 @@ def test_a_change_keeps_what_it_does_not_name() -> None:
     before = JobLimits(job_seconds=10, step_seconds={Step.PLAN: 5, Step.APPLY: 6}, memory_mb=100)
     after = fields.changed(before, LimitsChange(step_seconds={Step.PLAN: None, Step.INIT: 7}, memory_mb=None))
     assert after == JobLimits(job_seconds=10, step_seconds={Step.APPLY: 6, Step.INIT: 7})
-    assert limits.applying([]) == JobLimits()
+    assert effective(JobLimits, []) == JobLimits()

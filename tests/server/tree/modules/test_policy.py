@@ -79,7 +79,7 @@ async def test_a_job_asks_after_an_interrupted_change_if_any_place_says_so(
     module = await make(application, {"interrupted": above}, {"interrupted": below}, {"interrupted": own})
 
     async def settings(tx: Tx) -> JobSettings:
-        return (await job_settings.applying(tx, await store.hold_many(tx, [module])))[module]
+        return (await job_settings.effective_settings(tx, await store.hold_many(tx, [module])))[module]
 
     assert (await application.server.db.write(settings)).interrupted == applies
 

@@ -119,7 +119,7 @@ def _modules(place: AccessPlace) -> str:
 def approval_limit(lineage: Sequence[Group], name: str, kind: str) -> str:
     """Return what somebody with the right to approve may not approve in the first group of a lineage; empty if nothing."""
     setting = "service_account_approval" if kind == "service_account" else "self_approval"
-    found = inheritance.in_force(lineage, setting)
+    found = inheritance.effective_rule(lineage, setting)
     if found.value:
         return ""
     where = f"{found.origin.path or 'the organization'} does" if found.origin else "the default settings do"

@@ -24,7 +24,7 @@ from terracrew.server.runners import reads as runner_reads
 from terracrew.server.runners import views
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.groups import inheritance, level_reads, organization_store, service
-from terracrew.server.tree.groups.inheritance import InForce
+from terracrew.server.tree.groups.inheritance import EffectiveRule
 from terracrew.server.tree.modules import level_reads as module_reads
 from terracrew.server.tree.modules import places
 
@@ -110,7 +110,7 @@ class GroupPage(msgspec.Struct, frozen=True):
     groups: list[GroupRow]
     modules: list[ModuleRow]
     runners: list[RunnerLine]
-    settings: dict[str, InForce]
+    settings: dict[str, EffectiveRule]
     modules_below: int | None
     """How many modules are in the group and below it; None if the reader may not see all of them."""
     inputs: InputsPanel | None
@@ -167,7 +167,7 @@ async def read(
         await _rows(tx, seen, children[:PAGE_ROWS]),
         shown,
         [RunnerLine(each) for each in await views.views_of(tx, runner_ids[:MAX_RUNNERS])],
-        {name: inheritance.in_force(head.lineage, name) for name in inheritance.DEFAULTS},
+        {name: inheritance.effective_rule(head.lineage, name) for name in inheritance.DEFAULTS},
         await module_reads.count_below(tx, group, nav.MAX_COUNTED + 1) if is_whole else None,
         await inputs.panel(tx, who, keys, places.of_group(group)) if is_whole else None,
         await steps.panel(tx, who, places.of_group(group)) if is_whole else None,

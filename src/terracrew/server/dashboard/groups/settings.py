@@ -17,16 +17,16 @@ from terracrew.server.dashboard.tree.limits import LimitsFields
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import service
-from terracrew.server.tree.groups.inheritance import DEFAULTS, InForce, in_force
+from terracrew.server.tree.groups.inheritance import DEFAULTS, EffectiveRule, effective_rule
 
 _CHOICES = {"": None, "yes": True, "no": False}
 
 
 class GroupSettingsPage(msgspec.Struct, frozen=True):
     head: GroupHead
-    above: Mapping[str, InForce]
+    above: Mapping[str, EffectiveRule]
     """The approval rules that would apply if the group had none itself."""
-    rules: Mapping[str, InForce]
+    rules: Mapping[str, EffectiveRule]
     """The approval rules that apply."""
     contents: dict[str, int]
     """What is in the group, by kind; known to those who may change it."""
@@ -63,8 +63,8 @@ async def read(tx: Tx, who: Principal, reference: str) -> GroupSettingsPage:
     await service.show(tx, who, head.group.id)
     return GroupSettingsPage(
         head,
-        {name: in_force(head.lineage[1:], name) for name in DEFAULTS},
-        {name: in_force(head.lineage, name) for name in DEFAULTS},
+        {name: effective_rule(head.lineage[1:], name) for name in DEFAULTS},
+        {name: effective_rule(head.lineage, name) for name in DEFAULTS},
         await service.contents(tx, head.group) if head.may_change else {},
     )
 

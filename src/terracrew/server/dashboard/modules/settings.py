@@ -29,7 +29,7 @@ from terracrew.server.runs import placement
 from terracrew.server.state import importing
 from terracrew.server.state import service as states
 from terracrew.server.tree.groups import level_reads
-from terracrew.server.tree.groups.inheritance import InForce, in_force
+from terracrew.server.tree.groups.inheritance import EffectiveRule, effective_rule
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.modules import policy, removal, service
 from terracrew.wording import backend_words, durations
@@ -47,7 +47,7 @@ class ModuleSettingsPage(msgspec.Struct, frozen=True):
     placement: Placement
     rules: list[dict[str, Any]]
     """The approval rules that apply to it, as the API shows them."""
-    above: dict[str, InForce]
+    above: dict[str, EffectiveRule]
     """The approval rules that would apply if it had none itself."""
     engines: list[str]
     runners: RunnerChoices
@@ -84,7 +84,7 @@ async def read(tx: Tx, who: Principal, reference: str) -> ModuleSettingsPage:
         groups=lineage[::-1],
         placement=await placement.of_module(tx, module.id),
         rules=msgspec.to_builtins((await policy.of_module(tx, module.id)).rules),
-        above={name: in_force(lineage, name) for name in _RULES},
+        above={name: effective_rule(lineage, name) for name in _RULES},
         engines=sorted({*await service.known_engines(tx, module.organization_id), module.engine}),
         runners=await forms.offer_runners(tx, who),
         unfinished_jobs=remains.unfinished_jobs,

@@ -9,14 +9,15 @@ from terracrew.api import fields
 from terracrew.api.groups import Group, GroupChange, NewGroup, Organization
 from terracrew.api.pages import Page
 from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.protocol.cloud import CloudIdentities
 from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.principals.model import Principal
-from terracrew.server.tree.groups import clouds, store
+from terracrew.server.principals.model import AUDIENCE, Principal
+from terracrew.server.tree.groups import store
 from terracrew.server.tree.groups import tree_path as paths
 from terracrew.server.tree.inputs import store as inputs
 from terracrew.server.tree.step_settings import store as step_settings
@@ -98,7 +99,7 @@ async def create(tx: Tx, who: Principal, new: NewGroup, make_parents: bool) -> G
         parent = await create(tx, who, NewGroup(path=parent_path), make_parents)
     await hold(tx, parent, name)
     group = await store.insert(tx, organization_id, parent, name, path, new)
-    clouds.check(group.cloud)
+    check_cloud(group.cloud)
     await audit.record(tx, who, "group.create", "group", group.id, {"path": path})
     tx.wake("tree", group.id)
     return group
@@ -112,7 +113,7 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: GroupChange) ->
     if group is None:
         raise unseen(reference)
     after = fields.changed(group, wanted)
-    clouds.check(after.cloud)
+    check_cloud(after.cloud)
     if after != group:
         await store.update(tx, after)
         given = {name: getattr(after, name) for name in fields.given(wanted)}
@@ -181,3 +182,13 @@ def _is_seen(seen: authorize.Visible, group: Group) -> bool:
     if seen.covers(place(group)):
         return True
     return group.organization_id == seen.organization_id and seen.leads_to(group.path)
+
+
+def check_cloud(cloud: CloudIdentities) -> None:
+    """Refuse identities whose token would be for this server itself."""
+    for name, audience in cloud.audiences().items():
+        if audience.strip().lower() == AUDIENCE:
+            field = f"cloud.{name}.audience"
+            raise Invalid(
+                f"{field}: {audience!r} is this server itself: name the cloud that is to trust it", field=field
+            )

@@ -1,7 +1,7 @@
 """What a module and the groups above it set for new jobs. One statement reads the groups of all modules that jobs are created for."""
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -12,7 +12,7 @@ from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.spec import JobLimits
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements import mapping
-from terracrew.server.tree.groups import clouds, dispatchers, inheritance, limits
+from terracrew.server.tree.groups.inheritance import effective, effective_value
 from terracrew.server.tree.modules import reads
 
 T = TypeVar("T")
@@ -26,22 +26,21 @@ class JobSettings(msgspec.Struct, frozen=True):
     dispatcher: DispatcherChoice
 
 
-async def applying(tx: Tx, modules: Sequence[Module]) -> dict[str, JobSettings]:
+async def effective_settings(tx: Tx, modules: Sequence[Module]) -> dict[str, JobSettings]:
     """Return by module id what applies to its jobs, from the module itself and all groups above it."""
     above: dict[str, list[Row]] = {}
     for row in await reads.job_settings_of_groups(tx, sorted({module.id for module in modules})):
-        above.setdefault(row["id"], []).append(row)  # the nearest group comes last
+        above.setdefault(row["id"], []).insert(0, row)  # the nearest group comes last
     return {module.id: _settings(module, above.get(module.id, [])) for module in modules}
 
 
 def _settings(module: Module, above: Sequence[Row]) -> JobSettings:
-    interrupted: list[Any] = [module.interrupted, *(row["interrupted"] for row in reversed(above))]
-    at = inheritance.deciding(interrupted, "interrupted")
+    dispatchers = [module.dispatcher, *_of_groups(above, "dispatcher", "The dispatcher", PlaceChoice)]
     return JobSettings(
-        inheritance.DEFAULTS["interrupted"] if at is None else interrupted[at],
-        limits.applying([*_of_groups(above, "limits", "Limits", JobLimits), module.limits]),
-        clouds.applying([*_of_groups(above, "cloud", "Cloud logins", CloudIdentities), module.cloud]),
-        dispatchers.applying([*_of_groups(above, "dispatcher", "The dispatcher", PlaceChoice), module.dispatcher]),
+        effective_value([module.interrupted, *(row["interrupted"] for row in above)], "interrupted"),
+        effective(JobLimits, [module.limits, *_of_groups(above, "limits", "Limits", JobLimits)]),
+        effective(CloudIdentities, [module.cloud, *_of_groups(above, "cloud", "Cloud logins", CloudIdentities)]),
+        effective(DispatcherChoice, dispatchers),
     )
 
 

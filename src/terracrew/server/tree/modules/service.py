@@ -34,7 +34,6 @@ from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service as runners
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.tree.groups import clouds
 from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.groups import tree_path as paths
 from terracrew.server.tree.inputs import checks as input_checks
@@ -134,7 +133,7 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
         inputs=UNSET,
         environment=UNSET,
     )
-    clouds.check(module.cloud)
+    groups.check_cloud(module.cloud)
     await store.insert(tx, module)
     given = hidden_values.restored(Content(), variables, environment)
     await contents.save(tx, keys, module.id, given, who)
@@ -162,7 +161,7 @@ async def change(
     input_checks.check_inputs(asked.get("inputs", {}))
     input_checks.check_environment(asked.get("environment", {}))
     checks.check_audiences(after.oidc_audiences)
-    clouds.check(after.cloud)
+    groups.check_cloud(after.cloud)
     had = await contents.load(tx, keys, before.id)
     has = hidden_values.restored(had, asked.get("inputs", had.inputs), asked.get("environment", had.environment))
     checks.check_workspace(after.engine, after.backend, has.environment)
