@@ -21,7 +21,7 @@ import version as versions
 from steps import step
 
 from terracrew.errors import TerracrewError
-from terracrew.releases import changelog, minisign
+from terracrew.releases import minisign, release_files
 from terracrew.releases.minisign import SecretKey
 
 SUMS = "SHA256SUMS"
@@ -167,7 +167,7 @@ def _check(root: Path, version: str, made: Path) -> str:
         sys.exit(f"the checkout has changes that are not committed:\n{changed}")
     if wrong := sorted(versions.different(root, version)):
         sys.exit("\n".join([*wrong, f"the version is {version}: run scripts/version.py {version}, and commit"]))
-    if not changelog.section_of((root / "CHANGELOG.md").read_text(), version):
+    if not release_files.section_of((root / "CHANGELOG.md").read_text(), version):
         sys.exit(f"CHANGELOG.md has no notes of this version: write a section with the heading `## {version}`")
     if made.exists():
         sys.exit(f"{made.relative_to(root)} exists: this version was made before. Remove it, or make another version")

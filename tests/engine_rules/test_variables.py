@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from terracrew.engine_rules import variables
+from terracrew.engine_rules import flags
 from terracrew.errors import Invalid
 from tests.thoroughness import examples
 
@@ -76,7 +76,7 @@ def test_the_parsers_read_some_lines_in_different_ways() -> None:
 def test_what_is_accepted_is_what_the_engine_reads(text: str) -> None:
     """A plan that should only plan planned to destroy everything: `shlex` saw no `-destroy` in it."""
     try:
-        variables.check({"TF_CLI_ARGS_version": text})
+        flags.check_environment({"TF_CLI_ARGS_version": text})
     except Invalid:
         return
     assert shlex.split(text) == read_by_engines(text)
@@ -84,13 +84,13 @@ def test_what_is_accepted_is_what_the_engine_reads(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["-var='price=$5; \\d+ (a|b) `x`'", '-var="a;b&c|d<e>(f)$g`"', "-var=a=b -target=x.y"])
 def test_between_quotes_everything_may_be_used(text: str) -> None:
-    variables.check({"TF_CLI_ARGS_plan": text})
+    flags.check_environment({"TF_CLI_ARGS_plan": text})
     assert shlex.split(text) == read_by_engines(text)
 
 
 @pytest.mark.parametrize("character", list("\\`$;&|<>()"))
 def test_a_character_that_engines_read_as_part_of_a_command_is_named(character: str) -> None:
     with pytest.raises(Invalid, match=r"has the character .* outside of quotes") as refused:
-        variables.check({"TF_CLI_ARGS_plan": f"-var=a={character}"})
+        flags.check_environment({"TF_CLI_ARGS_plan": f"-var=a={character}"})
     assert f" {character} " in refused.value.message
     assert refused.value.details == {"field": "TF_CLI_ARGS_plan"}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from terracrew import __version__
-from terracrew.releases.changelog import section_of
+from terracrew.releases.release_files import section_of
 
 TEXT = """# Changelog
 

@@ -5,24 +5,24 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.system import process_lock
-from terracrew.system.process_lock import AlreadyLockedError
+from terracrew.system import durable
+from terracrew.system.durable import AlreadyLockedError
 
 
 def test_a_second_holder_is_refused_by_name_until_the_first_lets_go(tmp_path: Path) -> None:
-    first = process_lock.acquire(tmp_path / "lock")
+    first = durable.acquire_lock(tmp_path / "lock")
     with pytest.raises(AlreadyLockedError) as refused:
-        process_lock.acquire(tmp_path / "lock")
+        durable.acquire_lock(tmp_path / "lock")
     assert (refused.value.holder, refused.value.doing) == (str(os.getpid()), "")
-    process_lock.say(first, "sleeps well")
+    durable.say(first, "sleeps well")
     with pytest.raises(AlreadyLockedError) as refused:
-        process_lock.acquire(tmp_path / "lock")
+        durable.acquire_lock(tmp_path / "lock")
     assert (refused.value.holder, refused.value.doing) == (str(os.getpid()), "sleeps well")
     os.close(first)
-    os.close(process_lock.acquire(tmp_path / "lock"))
+    os.close(durable.acquire_lock(tmp_path / "lock"))
 
 
 def test_what_a_killed_process_left_in_the_file_does_not_matter(tmp_path: Path) -> None:
     (tmp_path / "lock").write_text("4194304999999999999999\n")
-    os.close(process_lock.acquire(tmp_path / "lock"))
+    os.close(durable.acquire_lock(tmp_path / "lock"))
     assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"

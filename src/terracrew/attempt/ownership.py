@@ -12,8 +12,8 @@ import msgspec
 
 from terracrew.attempt import files, process_record
 from terracrew.attempt.process_record import ProcessRecord
-from terracrew.system import durable, process_lock
-from terracrew.system.process_lock import AlreadyLockedError
+from terracrew.system import durable
+from terracrew.system.durable import AlreadyLockedError
 
 UNKNOWN_PROCESS = ProcessRecord(pid=0, start_time=0, boot_id="")
 """Stands for a `pid` file that cannot be read: a process may have run, and the file does not say which."""
@@ -38,7 +38,7 @@ def take(directory: Path, process: ProcessRecord) -> int | None:
     Returns the descriptor of the lock. The kernel releases the lock when the process ends.
     """
     try:
-        lock = process_lock.acquire(directory / files.LOCK)
+        lock = durable.acquire_lock(directory / files.LOCK)
     except FileNotFoundError:  # the process started so late that the attempt was handed back and its directory removed
         return None
     except AlreadyLockedError:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from terracrew.attempt.remembered_points import RememberedPoints
 from terracrew.errors import Conflict, Invalid
-from terracrew.system import durable, process_lock
-from terracrew.system.process_lock import AlreadyLockedError
+from terracrew.system import durable
+from terracrew.system.durable import AlreadyLockedError
 from terracrew.wording import durations
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class LocalInstance:
     def say_draining(self) -> None:
         """Let a process that finds the directory in use know that this one ends by itself."""
         with contextlib.suppress(OSError):  # a full disk must not keep it from draining
-            process_lock.say(self._lock, _DRAINING)
+            durable.say(self._lock, _DRAINING)
 
     def release(self) -> None:
         os.close(self._lock)
@@ -89,7 +89,7 @@ def lock(working_directory: str) -> int:
     path = Path(working_directory) / _LOCK
     try:
         durable.make_directory(path.parent)
-        return process_lock.acquire(path)
+        return durable.acquire_lock(path)
     except OSError as error:
         raise Invalid(f"the working directory {path.parent} cannot be used: {error}") from error
     except AlreadyLockedError as error:
@@ -104,7 +104,7 @@ def lock(working_directory: str) -> int:
 
 def _inherited(descriptor: int) -> int:
     os.set_inheritable(descriptor, False)
-    process_lock.say(descriptor, "")  # the version before may have said that it drains
+    durable.say(descriptor, "")  # the version before may have said that it drains
     return descriptor
 
 

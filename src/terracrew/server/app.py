@@ -19,11 +19,11 @@ from terracrew.logging import get_logger
 from terracrew.server import membership
 from terracrew.server.api import routes as api
 from terracrew.server.cloud_hosted import images
-from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
 from terracrew.server.cloud_hosted.connection_tests import ConnectionTestHandler
 from terracrew.server.cloud_hosted.deploy_jobs import DeployHandler
 from terracrew.server.cloud_hosted.describing import ServerFacts
 from terracrew.server.cloud_hosted.destroy_jobs import DestroyHandler
+from terracrew.server.cloud_hosted.model import CloudCalls
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.context import Server

@@ -12,7 +12,7 @@ from terracrew.server.api.operations.metrics.gauges import Gauges
 from terracrew.server.api.operations.releases.publishing import PublishingContext
 from terracrew.server.api.runs.context import RunsContext
 from terracrew.server.api.tree.context import TreeContext
-from terracrew.server.cloud_hosted.waking_ahead import WakingAhead
+from terracrew.server.cloud_hosted.starting import WakingAhead
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.dashboard.context import DashboardContext

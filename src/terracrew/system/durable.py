@@ -1,10 +1,11 @@
-"""File operations that survive a power cut: when a function returns, data, name and directory are on the disk.
+"""File operations that survive a power cut: when a function returns, data, name and directory are on the disk. Also lock files.
 
 A file that was written but not synced may come back empty, and a name whose directory was not synced may come back
 missing or with its old content. Everything that another process or a later start relies on is written through here.
 Each function says how many syncs it costs, because a sync takes from 0.1 ms to several milliseconds.
 """
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -108,3 +109,37 @@ def _write_all(descriptor: int, content: bytes, *, is_synced: bool) -> None:
             view = view[file.write(view) :]
         if is_synced:
             os.fsync(file.fileno())
+
+
+_MAX_HOLDER_BYTES = 80
+
+
+class AlreadyLockedError(Exception):
+    def __init__(self, holder: str, doing: str = "") -> None:
+        super().__init__(f"process {holder} holds the lock")
+        self.holder = holder
+        """The id of the process that holds the lock, or "unknown"."""
+        self.doing = doing
+        """What that process has said that it is doing (`say`)."""
+
+
+def acquire_lock(path: Path) -> int:
+    """Lock the file and write our process id into it. The lock is held until the returned descriptor is closed."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        say(descriptor, "")
+    except BlockingIOError:
+        holder, _, doing = os.pread(descriptor, _MAX_HOLDER_BYTES, 0).decode(errors="replace").strip().partition(" ")
+        os.close(descriptor)
+        raise AlreadyLockedError(holder or "unknown", doing) from None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def say(descriptor: int, doing: str) -> None:
+    """Write our process id, and what this process is doing, into the file that it has locked."""
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()} {doing}".strip().encode() + b"\n", 0)

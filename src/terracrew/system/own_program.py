@@ -11,7 +11,7 @@ import sys
 SITE = "site"
 RECORD = "installed.json"
 """A file beside `site` that is there when the overlay is complete."""
-_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), os.pardir, os.pardir))
 
 
 def command(module: str, *arguments: str) -> list[str]:
@@ -23,7 +23,13 @@ def command_in(folder: str | None, module: str, *arguments: str) -> list[str]:
     """Return the command line that runs a module of the overlay in this folder, or of the environment."""
     if folder is None:
         return [sys.executable, "-P", "-m", module, *arguments]
-    return [sys.executable, "-P", os.path.join(folder, SITE, "terracrew", "system/own_program.py"), module, *arguments]
+    return [
+        sys.executable,
+        "-P",
+        os.path.join(folder, SITE, "terracrew", "system", "system/own_program.py"),
+        module,
+        *arguments,
+    ]
 
 
 def overlay() -> str | None:

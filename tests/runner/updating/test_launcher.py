@@ -16,8 +16,8 @@ from terracrew.runner import handover
 from terracrew.runner.handover import Launch
 from terracrew.runner.updating import installing, start, versions
 from terracrew.runner.updating.launcher import SWITCH_EXIT_CODE
-from terracrew.system import own_program, process_lock, procfs
-from terracrew.system.process_lock import AlreadyLockedError
+from terracrew.system import durable, own_program, procfs
+from terracrew.system.durable import AlreadyLockedError
 
 pytestmark = pytest.mark.feature("V3.update")
 
@@ -59,9 +59,9 @@ class Site:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def put(self, version: str, script: str) -> None:
-        package = self.folder / version / own_program.SITE / "terracrew"
+        package = self.folder / version / own_program.SITE / "terracrew" / "system"
         package.mkdir(parents=True, exist_ok=True)
-        sources = str(Path(own_program.__file__).parents[1])
+        sources = str(Path(own_program.__file__).parents[2])
         begin = BEGIN.format(sources=sources, events=str(self.events), version=version, folder=str(self.folder))
         (package / "system/own_program.py").write_text(begin + script.replace("{version!r}", repr(version)))
         record = {"version": version, "python": versions.python_tag()}
@@ -73,7 +73,7 @@ class Site:
         assert versions.confirm(self.folder, version, "")
 
     def start(self, trial_seconds: float = 60.0) -> subprocess.Popen[bytes]:
-        lock = process_lock.acquire(self.directory / "lock")
+        lock = durable.acquire_lock(self.directory / "lock")
         launch = handover.offer_launch(Launch(str(self.directory), lock, environment={"TERRACREW_X": "hush-hush"}))
         os.set_inheritable(lock, True)
         command = [sys.executable, "-c", START, str(launch), str(trial_seconds)]
@@ -97,7 +97,7 @@ class Site:
     @property
     def is_locked(self) -> bool:
         try:
-            os.close(process_lock.acquire(self.directory / "lock"))
+            os.close(durable.acquire_lock(self.directory / "lock"))
         except AlreadyLockedError:
             return True
         return False

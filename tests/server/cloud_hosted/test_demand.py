@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terracrew.server.cloud_hosted.demand import Waker, allot
-from terracrew.server.deployments.scale import ScaleLimits, Supplied
+from terracrew.server.deployments.model import ScaleLimits, Supplied
 from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.runners.seat_reads import Announced, FreeSeat
 from terracrew.server.scheduling.assignment_view import Route

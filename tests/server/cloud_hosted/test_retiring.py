@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from terracrew.server.cloud_hosted import leaving, retiring, starting, watching
+from terracrew.server.cloud_hosted import leaving, starting, watching
 from terracrew.server.cloud_hosted.leaving import Idle
 from terracrew.server.connections import store as connections
 from terracrew.server.db.seam import Tx
@@ -36,7 +36,7 @@ async def update(rows: JobRows, runner_id: str) -> None:
         before = await held(tx, runner_id)
         after = msgspec.structs.replace(before, revision=before.revision + 1, version="0.1.0-rc.2")
         await store.save(tx, before, after)
-        await retiring.retire_older(tx, after)
+        await leaving.retire_older(tx, after)
 
     await rows.db.write(work)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from terracrew import __version__
-from terracrew.releases import changelog
+from terracrew.releases import release_files
 from terracrew.server.dashboard import markdown
 
 pytestmark = pytest.mark.feature("V4.notes")
@@ -67,6 +67,6 @@ def test_no_text_takes_long(piece: str) -> None:
 
 
 def test_our_own_notes_are_drawn() -> None:
-    notes = changelog.section_of((ROOT / "CHANGELOG.md").read_text(), __version__)
+    notes = release_files.section_of((ROOT / "CHANGELOG.md").read_text(), __version__)
     assert notes is not None
     assert "<ul>" in markdown.to_html(notes)

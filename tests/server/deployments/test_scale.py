@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terracrew.server.deployments.scale import ScaleLimits, Supplied, free_slots, instances_to_start
+from terracrew.server.deployments.model import ScaleLimits, Supplied, free_slots, instances_to_start
 
 pytestmark = pytest.mark.feature("W3.scale")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

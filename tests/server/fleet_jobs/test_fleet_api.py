@@ -6,9 +6,9 @@ import json
 import pytest
 
 from terracrew import ids
-from terracrew.server.fleet_jobs import decide, following, service, store
-from terracrew.server.fleet_jobs.following import LogPlace
+from terracrew.server.fleet_jobs import decide, service, store
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, FleetLine, FleetStep, NewFleetJob
+from terracrew.server.fleet_jobs.service import LogPlace
 from tests.server.application import Application, Person
 
 pytestmark = pytest.mark.feature("W4.fleet", "J1.fleet")
@@ -109,7 +109,7 @@ async def test_a_job_is_followed_to_its_end(application: Application) -> None:
     db = application.server.db
     seen: list[object] = []
     async with asyncio.timeout(30):
-        async for place, news in following.follow(db, application.server.closing, job.id, LogPlace()):
+        async for place, news in service.follow(db, application.server.closing, job.id, LogPlace()):
             seen.append([line.text for line in news] if isinstance(news, list) else news)
             if news == "changed" and place == LogPlace(1, 1):
                 continue

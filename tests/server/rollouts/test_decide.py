@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobType
-from terracrew.server.rollouts import decide, waves
+from terracrew.server.rollouts import decide, planning
 from terracrew.server.rollouts.decide import End, Queue, ReleaseFacts, RolloutStep, RunnerFacts, Save
 from terracrew.server.rollouts.model import SETTLED, Rollout, RolloutRunner, RolloutRunnerStatus, RolloutStatus
-from terracrew.server.rollouts.waves import WaveCandidate
+from terracrew.server.rollouts.planning import WaveCandidate
 
 pytestmark = pytest.mark.feature("V2.rollouts")
 NOW = datetime(2026, 11, 16, 14, 40, tzinfo=UTC)
@@ -34,7 +34,7 @@ class World:
             started_by_name="marta",
             started_at=NOW,
         )
-        divided = waves.divide([WaveCandidate(path, path) for path in paths])
+        divided = planning.divide([WaveCandidate(path, path) for path in paths])
         wave_of = {path: number for number, wave in enumerate(divided) for path in wave}
         self.runners = {path: self._row(path, wave_of[path]) for path in paths}
         hand = [f"hand{number}" for number in range(by_hand)]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terracrew.server.rollouts.waves import WaveCandidate, divide
+from terracrew.server.rollouts.planning import WaveCandidate, divide
 
 pytestmark = pytest.mark.feature("V2.rollouts")
 GROUPS = st.lists(st.sampled_from(["", "net", "pay", "pay/prod", "data"]), max_size=60)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from terracrew.engine_rules import variables as engine_variables
+from terracrew.engine_rules import flags as engine_variables
 from terracrew.executor.steps import api_tokens, cloud_variables, definitions
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.messages import Granted
@@ -15,7 +15,7 @@ def of_job(start: ExecutorStart, granted: Granted, source: SourceResolved) -> di
     spec = granted.spec
     given = _given(spec, source, spec.environment, spec.definitions)
     # The server has checked literals only: it does not know a secret's or an output's value in time.
-    engine_variables.check(given, has_our_backend=spec.backend == "terracrew")
+    engine_variables.check_environment(given, has_our_backend=spec.backend == "terracrew")
     cloud_variables.check(given, spec.cloud)
     return _of_runner(start, spec) | given | _ours(start, granted, source)
 

@@ -19,10 +19,10 @@ from terracrew.clouds.model import (
 )
 from terracrew.errors import Conflict, Superseded, TerracrewError
 from terracrew.fleet.messages import DeployWork, DestroyWork
-from terracrew.server.cloud_hosted import retiring
-from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
+from terracrew.server.cloud_hosted import leaving
 from terracrew.server.cloud_hosted.deploying import FORMER, IMAGE, NEW_TOKEN, VERSION
 from terracrew.server.cloud_hosted.describing import Described, ServerFacts, describe
+from terracrew.server.cloud_hosted.model import CloudCalls
 from terracrew.server.connections import store as instances
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads, store
@@ -214,7 +214,7 @@ class DeployHandler:
             if former.capacity != before.settings.capacity:
                 await runners.change(tx, SYSTEM, job.target_id, RunnerChange(max_jobs=former.capacity))
         await store.save(tx, before, after)
-        await retiring.retire_older(tx, after)
+        await leaving.retire_older(tx, after)
 
 
 class Proof:

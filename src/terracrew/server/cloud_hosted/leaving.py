@@ -13,8 +13,9 @@ import msgspec
 from terracrew.server.connections import reads as connections
 from terracrew.server.connections import store as instances
 from terracrew.server.db.seam import Tx
-from terracrew.server.deployments import store
+from terracrew.server.deployments import reads, store
 from terracrew.server.deployments.model import CloudDeployment, CloudInstance
+from terracrew.server.deployments.reads import InstancePresence
 from terracrew.server.runners import cloud_reads, seat_reads
 from terracrew.wording.durations import duration
 
@@ -76,3 +77,25 @@ async def _has_other_free(tx: Tx, live: Sequence[CloudInstance], idle: Idle) -> 
     """Return whether another instance that stays has a free slot."""
     staying = {each.name for each in live if each.name != idle.name and each.status != "leaving"}
     return any(seat.name in staying and seat.free > 0 for seat in await seat_reads.seats(tx, [idle.runner_id]))
+
+
+def is_due(revision: int, row: CloudInstance, found: InstancePresence) -> bool:
+    """Return whether an instance of a runner with this revision is to be retired, and does not know it."""
+    return row.is_live and row.revision < revision and not found.is_retired
+
+
+async def retire_older(tx: Tx, deployment: CloudDeployment) -> None:
+    """Retire the instances of a deployment, which the transaction holds, that have said hello and are of an earlier revision."""
+    live = [
+        each for each in await store.live_instances(tx, deployment.runner_id) if each.revision < deployment.revision
+    ]
+    if not live:
+        return
+    present = (await reads.presence(tx, [deployment.runner_id]))[deployment.runner_id]
+    due = [
+        found.instance_id
+        for each in live
+        if (found := present.get(each.name)) is not None and is_due(deployment.revision, each, found)
+    ]
+    version = f": {deployment.version} was deployed" if deployment.version else ""
+    await instances.retire(tx, deployment.runner_id, due, f"replaced by a newer deployment{version}")

@@ -1,6 +1,8 @@
-"""A cloud-hosted runner as people ask for it and see it."""
+"""A cloud-hosted runner as people ask for it and see it, and what the server asks of clouds."""
 
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -8,7 +10,17 @@ from msgspec import UNSET, UnsetType
 from terracrew.api.place_settings import Description
 from terracrew.api.runners import RunnerView
 from terracrew.api.tags import Tags
-from terracrew.clouds.model import Architecture, CloudKind, DeploymentSettings
+from terracrew.clouds.model import (
+    Architecture,
+    CloudIdentity,
+    CloudKind,
+    Deployment,
+    DeploymentSettings,
+    FoundResource,
+    InstanceState,
+    StartAnswer,
+    StartRequest,
+)
 from terracrew.server.deployments.model import CloudInstance, DeploymentStatus
 from terracrew.server.fleet_jobs.model import FleetJob
 
@@ -96,3 +108,27 @@ class DeploymentView(msgspec.Struct, frozen=True, kw_only=True):
     """The last fleet job of this runner."""
     instances: list[CloudInstance]
     """Those that live and the last ones that ended, the newest first."""
+
+
+class CloudCalls(Protocol):
+    """Each call raises Unavailable if the fleet process has no answer, and may have been made nevertheless."""
+
+    async def start(
+        self, identity: CloudIdentity, deployment: Deployment, wanted: Sequence[StartRequest]
+    ) -> list[StartAnswer]:
+        """Start instances by name. One that was started before is not started again."""
+        ...
+
+    async def watch(
+        self, identity: CloudIdentity, deployment: Deployment, references: Sequence[str]
+    ) -> list[InstanceState]:
+        """Return the instances that exist, and what became of those with these references."""
+        ...
+
+    async def stop(self, identity: CloudIdentity, deployment: Deployment, reference: str, reason: str) -> None:
+        """Stop an instance that nobody owns."""
+        ...
+
+    async def found(self, identity: CloudIdentity) -> list[FoundResource]:
+        """Return everything of ours in the account."""
+        ...

@@ -8,7 +8,7 @@ import msgspec
 
 from terracrew.clouds.model import FoundResource
 from terracrew.server.cloud_hosted import reporting_reads
-from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
+from terracrew.server.cloud_hosted.model import CloudCalls
 from terracrew.server.cloud_identities import service
 from terracrew.server.cloud_identities import store as identities
 from terracrew.server.cloud_identities.model import IdentityRecord, as_cloud_identity

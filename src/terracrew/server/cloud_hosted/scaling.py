@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, NamedTuple
 
-from terracrew.server.cloud_hosted import starting, supply, watching
-from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
-from terracrew.server.cloud_hosted.demand import Waker, allot
+from terracrew.server.cloud_hosted import starting, watching
+from terracrew.server.cloud_hosted.demand import Waker, allot, read_wakers
 from terracrew.server.cloud_hosted.describing import ServerFacts
+from terracrew.server.cloud_hosted.model import CloudCalls
 from terracrew.server.cloud_hosted.sweeping import HELLO_SECONDS
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.deployments import reads, scale, store
+from terracrew.server.deployments import model, reads, store
 from terracrew.server.deployments.model import CloudInstance
 from terracrew.server.deployments.reads import Activity
 from terracrew.server.runners import seat_reads
@@ -173,7 +173,7 @@ class Scaling:
         """Return the runners that lack instances, with the number of jobs that wait for each. The transaction counts again."""
         wakeable = {each for demand in demands for each in demand.wakeable} | self._minimums
         seats = await seat_reads.seats(tx, wakeable | {each for demand in demands for each in demand.runners})
-        wakers = await supply.wakers(tx, wakeable, seats)
+        wakers = await read_wakers(tx, wakeable, seats)
         jobs = allot(demands, seats, wakers)
         return {each: jobs.get(each, 0) for each, waker in wakers.items() if _lacks(waker, jobs.get(each, 0))}
 
@@ -250,6 +250,6 @@ async def _due(tx: Tx, runner_ids: Collection[str]) -> dict[str, _Due]:
 
 
 def _lacks(waker: Waker, queued: int) -> bool:
-    free = scale.free_slots(waker.instances, waker.limits.capacity)
+    free = model.free_slots(waker.instances, waker.limits.capacity)
     staying = sum(each.status not in ("leaving", "ended") for each in waker.instances)
     return free < queued or staying < waker.limits.min_instances

@@ -4,25 +4,30 @@ The transaction holds the row of the deployment, so two servers that see the sam
 repeated with the same names, by any server.
 """
 
+from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
 from terracrew import backoff, ids
+from terracrew.api.jobs import JobStatus
 from terracrew.clouds.contract import CloudRefused
 from terracrew.clouds.model import InstanceRefused, InstanceStarted, StartAnswer, StartRequest
-from terracrew.errors import Unavailable
+from terracrew.errors import TerracrewError, Unavailable
 from terracrew.logging import get_logger
-from terracrew.server.cloud_hosted import supply
-from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
+from terracrew.server.cloud_hosted import demand
 from terracrew.server.cloud_hosted.describing import Described, ServerFacts, describe
+from terracrew.server.cloud_hosted.model import CloudCalls
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.deployments import store
-from terracrew.server.deployments.model import CloudDeployment, CloudInstance, instance_name
-from terracrew.server.deployments.scale import instances_to_start
+from terracrew.server.deployments import reads, store
+from terracrew.server.deployments.model import CloudDeployment, CloudInstance, instance_name, instances_to_start
 from terracrew.server.jobs import queue_reads
+from terracrew.server.jobs import service as jobs
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 from terracrew.server.runners import cloud_reads, seat_reads
+from terracrew.server.supervise import Tasks
 
 REPEAT_SECONDS = 20.0
 """After this long without an answer, the cloud is asked again for an instance."""
@@ -62,8 +67,8 @@ async def decide(
     seats = {seat.name: seat for seat in await seat_reads.seats(tx, [runner_id])}
     if queued and job_ids:  # read after the slots: a job that is claimed in between wakes nobody
         queued = max(0, queued - len(job_ids) + await queue_reads.still_queued(tx, job_ids))
-    limits, now = supply.limits(deployment, runner), store.moment(tx)
-    count = instances_to_start(queued, supply.supplied(deployment, live, seats), limits, deployment.retry_at, now)
+    limits, now = demand.limits(deployment, runner), store.moment(tx)
+    count = instances_to_start(queued, demand.supplied(deployment, live, seats), limits, deployment.retry_at, now)
     return await want(tx, deployment, count, is_asked=is_asked) if count else []
 
 
@@ -200,3 +205,48 @@ async def end_back_off(tx: Tx, runner_id: str) -> None:
 async def _end(tx: Tx, instances: Sequence[CloudInstance], reason: str) -> None:
     for each in instances:
         await store.save_instance(tx, each, each.to("ended", store.moment(tx), reason))
+
+
+PAUSE_SECONDS = 300.0
+"""A runner is woken ahead at most this often, whatever is opened."""
+MAX_KNOWN_PLANS = 10_000
+
+
+class WakingAhead:
+    def __init__(self, db: Database, tasks: Tasks) -> None:
+        self._db, self._tasks = db, tasks
+        self._known: OrderedDict[tuple[str, int], None] = OrderedDict()
+        """The plans (job and attempt) that were opened on this server."""
+
+    def open(self, who: Principal, job_id: str, attempt: int, status: JobStatus) -> None:
+        """Note that somebody looks at a job. Nothing waits for what follows."""
+        if status is not JobStatus.AWAITING_APPROVAL or (job_id, attempt) in self._known:
+            return
+        self._tasks.start(self.wake(who, job_id, attempt))
+
+    async def wake(self, who: Principal, job_id: str, attempt: int) -> None:
+        """Wake the runner that made the plan of a job, if its deployment says so and the person may approve the plan."""
+
+        async def read(tx: Tx) -> str | None:
+            await jobs.find(tx, who, job_id, Verb.JOB_APPROVE)
+            return await reads.maker_of_open_plan(tx, job_id)
+
+        try:
+            runner_id = await self._db.read(read)
+        except TerracrewError:  # they may only read it
+            return
+        self._known[job_id, attempt] = None
+        if len(self._known) > MAX_KNOWN_PLANS:
+            self._known.popitem(last=False)
+        if runner_id is not None and await self._db.write(lambda tx: _wake(tx, runner_id)):
+            log.info("waking a runner for a plan that waits for approval", runner_id=runner_id, job=job_id)
+
+
+async def _wake(tx: Tx, runner_id: str) -> bool:
+    held, now = await store.hold(tx, runner_id), store.moment(tx)
+    if held is None or not held.settings.wakes_ahead or not held.can_wake(now):
+        return False
+    if held.woken_ahead_at is not None and now - held.woken_ahead_at < timedelta(seconds=PAUSE_SECONDS):
+        return False
+    await store.save(tx, held, msgspec.structs.replace(held, woken_ahead_at=now))
+    return bool(await wake(tx, runner_id))

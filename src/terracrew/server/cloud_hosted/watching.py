@@ -9,9 +9,9 @@ from terracrew.clouds.model import InstanceState
 from terracrew.errors import TerracrewError
 from terracrew.logging import get_logger
 from terracrew.server.audit import service as audit
-from terracrew.server.cloud_hosted import retiring, starting, sweeping
-from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
+from terracrew.server.cloud_hosted import leaving, starting, sweeping
 from terracrew.server.cloud_hosted.describing import Described, ServerFacts, describe
+from terracrew.server.cloud_hosted.model import CloudCalls
 from terracrew.server.cloud_hosted.sweeping import Ownerless
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.deployments import reads, store
@@ -58,7 +58,7 @@ def is_presence_new(
     """Return whether an instance has said hello or left, and its row does not say so yet, or is to be retired."""
     return any(
         (found := present.get(each.name)) is not None
-        and (_status(each, found, now) != each.status or retiring.is_due(revision, each, found))
+        and (_status(each, found, now) != each.status or leaving.is_due(revision, each, found))
         for each in live
     )
 
@@ -89,7 +89,7 @@ async def note_presence(tx: Tx, runner_id: str) -> None:
         elif status == "ended":
             await store.save_instance(tx, each, each.to("ended", now, LEFT_WORDS))
     await store.save(tx, before, after)
-    await retiring.retire_older(tx, after)
+    await leaving.retire_older(tx, after)
 
 
 def _has_left(found: InstancePresence, now: datetime) -> bool:

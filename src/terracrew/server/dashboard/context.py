@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
-from terracrew.server.cloud_hosted.waking_ahead import WakingAhead
+from terracrew.server.cloud_hosted.model import CloudCalls
+from terracrew.server.cloud_hosted.starting import WakingAhead
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.fleet_jobs.handlers import FleetHandlers

@@ -1,6 +1,7 @@
 """A deployment: what a cloud-hosted runner is started with, what the cloud said last, and the instances that it was asked for."""
 
 import statistics
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 
@@ -150,3 +151,48 @@ def instance_name(runner_id: str, epoch: int, number: int, row_id: str) -> str:
     name = f"tc-{runner_id[-12:]}-{epoch}-{number}-{row_id[-4:]}"
     assert len(name) <= MAX_NAME_CHARACTERS, name
     return name
+
+
+class ScaleLimits(msgspec.Struct, frozen=True):
+    """What people chose."""
+
+    min_instances: int
+    max_instances: int
+    capacity: int
+    """How many jobs an instance runs at once."""
+
+
+class Supplied(msgspec.Struct, frozen=True):
+    """An instance that exists, or that the cloud was asked for."""
+
+    status: CloudInstanceStatus
+    free: int = 0
+    """The free slots of one that is running; 0 if it takes no jobs. What is coming has all of its slots free."""
+
+
+def free_slots(instances: Iterable[Supplied], capacity: int) -> int:
+    """Return how many further jobs these instances can take, now or as soon as they have started."""
+    return sum(
+        capacity if each.status in ("wanted", "starting") else each.free
+        for each in instances
+        if each.status not in ("leaving", "ended")
+    )
+
+
+def instances_to_start(
+    queued: int, instances: Iterable[Supplied], limits: ScaleLimits, retry_at: datetime | None, now: datetime
+) -> int:
+    """Return how many instances to start now.
+
+    `queued` counts the jobs that wait for this runner. The jobs that it has are counted by the slots that they take. An
+    instance that leaves is no supply, but counts as one of the allowed ones until it has ended. Nothing is started while the
+    cloud's last refusal holds.
+    """
+    if retry_at is not None and now < retry_at:
+        return 0
+    live = [each for each in instances if each.status != "ended"]
+    missing_slots = queued - free_slots(live, limits.capacity)
+    for_jobs = -(-missing_slots // limits.capacity)
+    staying = sum(each.status != "leaving" for each in live)
+    wanted = max(for_jobs, limits.min_instances - staying)
+    return max(0, min(wanted, limits.max_instances - len(live)))

@@ -8,6 +8,9 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
 
 from terracrew.backoff import Backoff
 from terracrew.clouds.contract import CloudRefused
@@ -37,7 +40,30 @@ from terracrew.fleet.messages import (
 )
 from terracrew.logging import get_logger
 from terracrew.server.fleet_process import child
-from terracrew.server.fleet_process.plain import plain
+from terracrew.wording import escapes
+
+MAX_TEXT_CHARACTERS = 4_000
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def plain(message: T) -> T:
+    """Return a message whose texts have no control characters but tabs and line ends, and are not endless."""
+    return msgspec.convert(_plain(msgspec.to_builtins(message)), type(message))
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case str():
+            return escapes.plain(value[:MAX_TEXT_CHARACTERS])
+        case list():
+            listed: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
+            return [_plain(each) for each in listed]
+        case dict():
+            items: dict[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
+            return {_plain(name): _plain(each) for name, each in items.items()}
+        case _:
+            return value
+
 
 Sign = Callable[[CloudIdentity, bool], Awaitable[str]]
 """Signs a token for an identity; the second argument asks for one that a cloud must turn away."""

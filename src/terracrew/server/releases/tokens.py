@@ -12,7 +12,7 @@ from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import SERVER, Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.releases import token_store
+from terracrew.server.releases import store
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.credentials import Secret
 
@@ -30,13 +30,13 @@ async def create(db: Database, who: Principal, name: str, days: int | None = Non
 
     async def work(tx: Tx) -> ReleaseToken:
         await authorize.require(tx, who, Verb.SERVER_ADMIN, SERVER)
-        if await token_store.count(tx) >= MAX_TOKENS:
+        if await store.count(tx) >= MAX_TOKENS:
             raise Conflict(f"there are {MAX_TOKENS} release tokens: revoke those that are no longer used")
         ends_at = delegation.default_expiry(who, tx.now, DEFAULT_DAYS)
         if days is not None:
             ends_at = delegation.expiry(who, tx.now, days) or ends_at
         made = ReleaseToken(ids.new("rtk"), name, who.id, who.name, _moment(tx.now), _moment(ends_at))
-        await token_store.insert(tx, made, secret.sha256)
+        await store.insert_token(tx, made, secret.sha256)
         await audit.record(tx, who, "release_token.create", "release_token", made.id, {"name": name})
         return made
 
@@ -50,13 +50,13 @@ async def create(db: Database, who: Principal, name: str, days: int | None = Non
 
 async def listing(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[ReleaseToken]:
     await authorize.require(tx, who, Verb.SERVER_ADMIN, SERVER)
-    return page(await token_store.page(tx, start(after), limit + 1), limit)
+    return page(await store.page(tx, start(after), limit + 1), limit)
 
 
 async def revoke(tx: Tx, who: Principal, token_id: str) -> None:
     """Revoke a token. Requests with it are refused from now on."""
     await authorize.require(tx, who, Verb.SERVER_ADMIN, SERVER)
-    name = await token_store.delete(tx, token_id)
+    name = await store.delete(tx, token_id)
     await audit.record(tx, who, "release_token.revoke", "release_token", token_id, {"name": name})
 
 
@@ -65,13 +65,13 @@ async def principal(db: Database, token: str) -> Principal | None:
     sha256 = credentials.digest(token)
 
     async def read(tx: Tx) -> tuple[ReleaseToken | None, float]:
-        return await token_store.valid(tx, sha256), tx.now
+        return await store.valid(tx, sha256), tx.now
 
     found, now = await db.read(read)
     if found is None:
         return None
     if found.last_used_at is None or found.last_used_at.timestamp() < now - USED_AT_SECONDS:
-        await db.write(lambda tx: token_store.note_use(tx, found.id))
+        await db.write(lambda tx: store.note_use(tx, found.id))
     return Principal(
         "publisher",
         found.id,

@@ -1,5 +1,9 @@
-"""Plans a roll-out: which runners are outdated, who of them is updated in which wave, who by hand, and what breaks on the way."""
+"""Plans a roll-out: which runners are outdated, who of them is updated in which wave, who by hand, and what breaks.
 
+The waves begin with one runner, alone; then come two, four, eight and so on.
+"""
+
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
@@ -12,16 +16,62 @@ from terracrew.server.releases import rules
 from terracrew.server.releases import service as releases
 from terracrew.server.releases import store as release_store
 from terracrew.server.releases.model import Release
-from terracrew.server.rollouts import reads, waves
+from terracrew.server.rollouts import reads
 from terracrew.server.rollouts.model import BreakingChange, PlannedRunner
 from terracrew.server.rollouts.reads import RunnerState
-from terracrew.server.rollouts.updaters import Updaters
-from terracrew.server.rollouts.waves import WaveCandidate
+from terracrew.server.rollouts.updating import Updaters
 from terracrew.server.runners import outdated
 from terracrew.server.runners import service as runners
 from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.groups import tree_path
 from terracrew.source_rules.version_ranges import parse_version
+
+
+class WaveCandidate(msgspec.Struct, frozen=True):
+    """A runner that the server can update."""
+
+    runner_id: str
+    path: str
+
+    @property
+    def group(self) -> str:
+        return self.path.rpartition("/")[0]
+
+
+def divide(candidates: Sequence[WaveCandidate]) -> list[list[str]]:
+    """Return the ids of the runners of each wave; the first wave has one runner.
+
+    Half of the runners of a group are in one wave at most, so that a group with several runners is never updated all at once. A wave
+    has twice as many places as the one before. It stays smaller if its groups allow no more.
+    """
+    left = sorted(candidates, key=lambda each: (each.path, each.runner_id))
+    sizes = Counter(each.group for each in left)
+    # A group with many runners does without the first one most easily, if the update goes wrong.
+    left.sort(key=lambda each: -sizes[each.group])
+    waves: list[list[str]] = []
+    while left:
+        wave = _next_wave(left, sizes, places=2 ** len(waves))
+        taken = {each.runner_id for each in wave}
+        left = [each for each in left if each.runner_id not in taken]
+        waves.append([each.runner_id for each in wave])
+    return waves
+
+
+def most_at_once(size: int) -> int:
+    """Return how many runners of a group with this many are updated at once at most."""
+    return max(1, size // 2)
+
+
+def _next_wave(left: Sequence[WaveCandidate], sizes: Counter[str], places: int) -> list[WaveCandidate]:
+    """Take runners of as many groups as possible: one of each, then a second one of each, and so on."""
+    in_wave: Counter[str] = Counter()
+    ranked: list[tuple[int, int, WaveCandidate]] = []
+    for position, each in enumerate(left):
+        if in_wave[each.group] < most_at_once(sizes[each.group]):
+            ranked.append((in_wave[each.group], position, each))
+            in_wave[each.group] += 1
+    ranked.sort(key=lambda entry: entry[:2])
+    return [each for _, _, each in ranked[:places]]
 
 
 class RolloutRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +135,7 @@ async def plan(tx: Tx, states: Iterable[RunnerState], release: Release, updaters
         for each in wanted.values()
         if each.runner.id not in by_hand and not each.runner.is_shared
     ]
-    wave_of = {each: number for number, wave in enumerate(waves.divide(candidates)) for each in wave}
+    wave_of = {each: number for number, wave in enumerate(divide(candidates)) for each in wave}
     planned = [_planned(wanted[each], number) for each, number in wave_of.items()]
     planned += [_planned(wanted[each], None, words.reason, words.command) for each, words in by_hand.items()]
     planned.sort(key=lambda each: (each.wave is None, each.wave or 0, each.path))

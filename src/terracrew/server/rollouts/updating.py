@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from terracrew.api.runners import Runner
 from terracrew.server.cloud_hosted import deploying, images
@@ -13,6 +14,16 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.releases.model import Release
 from terracrew.server.runner_updates import service
 from terracrew.wording.update_words import ByHand
+
+
+class Updaters(Protocol):
+    async def by_hand(self, tx: Tx, runners: Sequence[Runner], release: Release) -> Mapping[str, ByHand]:
+        """Return those of the runners that a person has to update to this release, by their ids."""
+        ...
+
+    async def update(self, tx: Tx, who: Principal, runner: Runner, version: str) -> FleetJob:
+        """Queue the update of a runner. Raises Conflict if that is not possible now."""
+        ...
 
 
 class RunnerUpdaters:

@@ -10,8 +10,7 @@ from datetime import datetime, timedelta
 from terracrew.api.runners import Runner
 from terracrew.server.connections.update_reads import UpdatableInstance
 from terracrew.server.releases import rules
-from terracrew.server.releases.model import Release
-from terracrew.server.runner_updates.asking import wheels
+from terracrew.server.releases.model import Release, ReleaseArtifact
 from terracrew.server.runner_updates.model import STEPS, InstanceUpdate
 from terracrew.source_rules.version_ranges import parse_version
 from terracrew.wording import durations, update_words
@@ -140,3 +139,8 @@ def step_index(step: str) -> int:
     """Return the place of a step in the order of steps; that of the first one if it is not known."""
     names = list(STEPS)
     return names.index(step) if step in STEPS else 0
+
+
+def wheels(release: Release) -> list[ReleaseArtifact]:
+    """Return the files that runners install."""
+    return [each for each in release.artifacts if each.kind == "wheel"]

@@ -1,10 +1,12 @@
-"""Starts the update of a self-hosted runner, and checks that the caller may and that the runner can."""
+"""Starts the update of a self-hosted runner, asks its instances for it, and stores what they report."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
-from terracrew import __version__
+from terracrew import __version__, ids
 from terracrew.api.runners import Runner
-from terracrew.errors import Conflict
+from terracrew.errors import Conflict, Invalid
+from terracrew.protocol.messages import ArtifactRef, Update, UpdateReport
 from terracrew.server.connections import update_reads as reads
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import service as fleet_jobs
@@ -13,7 +15,8 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases import store as releases
 from terracrew.server.releases.model import Release
-from terracrew.server.runner_updates import decide
+from terracrew.server.runner_updates import decide, model, store
+from terracrew.server.runner_updates.decide import wheels
 from terracrew.server.runner_updates.update_jobs import VERSION
 from terracrew.server.runners import service as runners
 from terracrew.wording.update_words import ByHand
@@ -47,3 +50,28 @@ async def by_hand(tx: Tx, wanted: Sequence[Runner], release: Release) -> dict[st
     instances = await reads.newest(tx, [each.id for each in wanted])
     found = {each.id: decide.by_hand(each, instances[each.id], release) for each in wanted}
     return {runner_id: words for runner_id, words in found.items() if words is not None}
+
+
+async def update_message(tx: Tx, update_id: str) -> Update | None:
+    """Return what to send; None if the update has ended. The files of a release that was withdrawn since are refused later."""
+    update = await store.get(tx, update_id)
+    if update is None or not update.is_open:
+        return None
+    release = await releases.find(tx, update.version)
+    if release is None:
+        return None
+    refs = [ArtifactRef(each.name, each.size_bytes, each.sha256, each.signature) for each in wheels(release)]
+    return Update(update.id, update.version, refs)
+
+
+async def store_report(tx: Tx, instance_id: str, report: UpdateReport) -> None:
+    """Store a report. One about an update that has ended, was withdrawn or is not known any more changes nothing: runners repeat
+    their last report on every new connection."""
+    before = await store.hold(tx, ids.parse("upd", report.update_id))
+    if before is None:
+        return
+    if before.instance_id != instance_id:
+        raise Invalid("an instance reports only about its own updates")
+    after = model.reported(before, report, datetime.fromtimestamp(tx.now, UTC))
+    if after is not None:
+        await store.save(tx, before, after)

@@ -97,7 +97,7 @@ def publish(
 
 def _notes(file: Path | None, version: str, *, is_whole: bool) -> str:
     """Return the notes of a version from a file."""
-    from terracrew.releases import changelog
+    from terracrew.releases import release_files
 
     if file is None:
         return ""
@@ -105,7 +105,7 @@ def _notes(file: Path | None, version: str, *, is_whole: bool) -> str:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Invalid(f"{file} cannot be read: {error}") from None
-    found = text.strip() if is_whole else changelog.section_of(text, version)
+    found = text.strip() if is_whole else release_files.section_of(text, version)
     if not found:
         raise Invalid(
             f"{file} has no notes of {version}",

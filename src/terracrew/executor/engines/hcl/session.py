@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew.engine_rules import variables
+from terracrew.engine_rules import flags as engine_flags
 from terracrew.errors import Conflict, Invalid
 from terracrew.executor.engines import go_collector, plan_summary
 from terracrew.executor.engines.contract import (
@@ -108,7 +108,7 @@ class HclSession(EngineSession):
         addresses = {f"TF_HTTP_{name}ADDRESS": access.url for name in ("", "LOCK_", "UNLOCK_")}
         methods = {"TF_HTTP_UPDATE_METHOD": "POST", "TF_HTTP_LOCK_METHOD": "LOCK", "TF_HTTP_UNLOCK_METHOD": "UNLOCK"}
         credentials = {"TF_HTTP_USERNAME": access.user, "TF_HTTP_PASSWORD": access.secret}
-        variables.check_workspace(environment)
+        engine_flags.check_workspace(environment)
         return {**environment, **addresses, **methods, **credentials}
 
     def arguments(self, step: Step, *, is_destroying: bool, flags: Sequence[str] = ()) -> list[str]:

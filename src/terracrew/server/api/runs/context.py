@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from terracrew.server.cloud_hosted.waking_ahead import WakingAhead
+from terracrew.server.cloud_hosted.starting import WakingAhead
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.fleet_jobs.handlers import FleetHandlers

@@ -13,10 +13,10 @@ from terracrew.api.pages import Page
 from terracrew.errors import Invalid
 from terracrew.server.api.runs.context import RunsCall
 from terracrew.server.db.seam import Tx
-from terracrew.server.fleet_jobs import following, service
-from terracrew.server.fleet_jobs.following import FleetNews, LogPlace
+from terracrew.server.fleet_jobs import service
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobType, FleetJobView, FleetLine
 from terracrew.server.fleet_jobs.reads import FleetJobFilter
+from terracrew.server.fleet_jobs.service import FleetNews, LogPlace
 from terracrew.server.paging import After, Limit
 
 MAX_LOG_LINES = 10_000
@@ -83,7 +83,7 @@ async def stream_log(
     context, who = request.context, request.user
     place = _place(resumed or last_event_id or "")
     found = await context.db.read(lambda tx: service.find(tx, who, fleet_job))
-    news = following.follow(context.db, context.closing, found.id, place)
+    news = service.follow(context.db, context.closing, found.id, place)
     stream = context.streams.admit(who, _sent(request, found.id, news))
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
     return Stream(stream, media_type="text/event-stream", headers=headers)

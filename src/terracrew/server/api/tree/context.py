@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from terracrew.server.cloud_hosted.cloud_calls import CloudCalls
+from terracrew.server.cloud_hosted.model import CloudCalls
 from terracrew.server.db.seam import Database
 from terracrew.server.http import request
 from terracrew.server.objects import Objects

@@ -27,8 +27,8 @@ from terracrew.server.db.sqlite.grouped_reads import GroupedReads
 from terracrew.server.db.sqlite.transaction import SqliteTx, connect, drive
 from terracrew.server.db.topics import Topic
 from terracrew.server.db.wakeups import Listener, Wake, WakeupBus
-from terracrew.system import durable, process_lock
-from terracrew.system.process_lock import AlreadyLockedError
+from terracrew.system import durable
+from terracrew.system.durable import AlreadyLockedError
 
 MAX_UNITS_PER_COMMIT = 500
 MAX_GROUP_SECONDS = 0.005
@@ -303,7 +303,7 @@ def _claim(path: Path) -> tuple[Path, int]:
 
 def _lock(path: Path) -> int:
     try:
-        return process_lock.acquire(path.with_name(path.name + ".lock"))
+        return durable.acquire_lock(path.with_name(path.name + ".lock"))
     except AlreadyLockedError as error:
         raise Conflict(
             f"{path} is in use by another server (process {error.holder}). SQLite serves one server process: "

@@ -5,7 +5,7 @@ from terracrew.server.connections import store as instance_store
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub.runners.context import RunnerContext
-from terracrew.server.runner_updates import asking, reporting
+from terracrew.server.runner_updates import service
 from terracrew.server.runner_updates.model import MAX_WORDS_CHARACTERS, plain_line
 
 
@@ -13,14 +13,14 @@ async def send(hub: RunnerContext, session: RunnerSession, update_id: str | None
     """Ask for an open update, once on each connection."""
     if not update_id or not session.is_self_updating or session.sent_update == update_id:
         return
-    message = await hub.db.read(lambda tx: asking.message(tx, update_id))
+    message = await hub.db.read(lambda tx: service.update_message(tx, update_id))
     if message is not None and session.sent_update != update_id:
         session.sent_update = update_id
         session.socket.post(message)
 
 
 async def take_report(hub: RunnerContext, session: RunnerSession, report: messages.UpdateReport) -> None:
-    await hub.db.write(lambda tx: reporting.take(tx, session.instance_id, report))
+    await hub.db.write(lambda tx: service.store_report(tx, session.instance_id, report))
 
 
 async def take_trial(hub: RunnerContext, session: RunnerSession, report: messages.TrialReport) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from terracrew.engine_rules import variables
+from terracrew.engine_rules import flags
 from terracrew.errors import Invalid, TooLarge
 from terracrew.masking.names import MIN_SECRET_BYTES
 
@@ -49,7 +49,7 @@ def check_environment(environment: Mapping[str, str]) -> None:
             raise Invalid(f"environment: {name} is set by Terracrew itself and cannot be set here", field=name)
         if "\0" in value:
             raise Invalid(f"environment: the value of {name} has a NUL character in it", field=name)
-    variables.check(environment)
+    flags.check_environment(environment)
 
 
 def check_output(name: str) -> None:

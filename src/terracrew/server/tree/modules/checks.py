@@ -6,7 +6,7 @@ from pathlib import Path
 
 from terracrew import plugins
 from terracrew.api.modules import Backend
-from terracrew.engine_rules import variables
+from terracrew.engine_rules import flags
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import LocalSource, PluginSource, audience_slug
 from terracrew.server.principals.model import AUDIENCE
@@ -31,7 +31,7 @@ def check_engine(engine: str) -> None:
 def check_workspace(engine: str, backend: Backend, environment: Mapping[str, str]) -> None:
     """Refuse a workspace for a module whose state has none. The executor checks this again, with what groups and the job set."""
     if backend == "terracrew" and engine in ("tofu", "terraform"):
-        variables.check_workspace(environment)
+        flags.check_workspace(environment)
 
 
 def check_audiences(audiences: Sequence[str]) -> None:
