@@ -26,13 +26,16 @@ WORKERS ?= $(shell expr $$(nproc) + 2)
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo images release test test-user test-thorough test-engines test-platforms check lint format types imports settings picture features explore bench chaos day powercut
+.PHONY: demo images kept release test test-user test-thorough test-engines test-platforms check lint format types imports settings picture features explore bench chaos day powercut
 
 demo: .venv/.run
 	@$(PYTHON) -m terracrew.cli demo $(if $(EXIT),--exit) $(if $(PORT),--port $(PORT)) $(if $(FRESH),--fresh)
 
 images: .venv/.run
 	@$(PYTHON) scripts/images.py $(ARGS)
+
+kept: .venv/.dev
+	@$(PYTHON) -m tests.released.kept $(VERSION)
 
 release: .venv/.dev
 	@$(PYTHON) scripts/release.py $(ARGS)

@@ -28,6 +28,7 @@ OF_SEVERAL_PACKAGES = {
     "explore",
     "machine",
     "powercut",
+    "released",
     "stateful",
 }
 """Folders of tests that are named after how they test, because what they test is in more than one package."""

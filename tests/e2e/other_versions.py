@@ -25,13 +25,17 @@ NEXT_MIGRATION = known()[-1].number + 1
 def environment_of(version: str, changes: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment in which processes, and the executors that they start, are of this version."""
     wheel = wheels.build(version, changes)
-    unpacked = wheel.parent / "unpacked"
+    return environment_from(wheel, wheel.parent / "unpacked")
+
+
+def environment_from(wheel: Path, unpacked: Path) -> dict[str, str]:
+    """Return the environment in which processes are of the version of this wheel, which is unpacked to this directory once."""
     if not unpacked.exists():
-        with tempfile.TemporaryDirectory(dir=wheel.parent) as folder:
+        with tempfile.TemporaryDirectory(dir=unpacked.parent) as folder:
             with zipfile.ZipFile(wheel) as archive:
                 archive.extractall(folder)
             _take_bytecode(Path(folder) / "terracrew")
-            made = Path(folder).rename(wheel.parent / f"made-{os.getpid()}")
+            made = Path(folder).rename(unpacked.parent / f"made-{os.getpid()}")
             Path(folder).mkdir()
         made.rename(unpacked)
     return {"PYTHONPATH": str(unpacked)}
@@ -42,7 +46,7 @@ def _take_bytecode(package: Path) -> None:
     for file in package.rglob("*.py"):
         source = _SOURCES / file.relative_to(package)
         compiled = Path(cache_from_source(str(source)))
-        if compiled.exists() and source.read_bytes() == file.read_bytes():
+        if source.exists() and compiled.exists() and source.read_bytes() == file.read_bytes():
             os.utime(
                 file, ns=(source.stat().st_atime_ns, source.stat().st_mtime_ns)
             )  # the bytecode says which time it is of

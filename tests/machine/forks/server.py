@@ -24,7 +24,6 @@ IMPORTED = (
     "terracrew.cli.commands.job.job",
     "terracrew.cli.commands.runner.runner",
     "terracrew.cli.commands.server.server",
-    "terracrew.cli.commands.server.conversion",
     "terracrew.cli.commands.server.options",
     "terracrew.client.http",
     "terracrew.server.main",

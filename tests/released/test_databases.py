@@ -1,0 +1,73 @@
+"""This version starts on the databases of released versions, and keeps their data (ADR 0085)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.machine.postgres_server import PostgresServer
+from tests.released import answers, kept
+from tests.released.filling import MODULE
+
+KINDS = [kept.SQLITE, pytest.param(kept.POSTGRES, marks=pytest.mark.postgres)]
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def empty_url(kind: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a database without any tables; empty for a file of SQLite, which is restored with its folder."""
+    if kind == kept.SQLITE:
+        yield ""
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    with server.unmigrated_database() as url:
+        yield url
+
+
+async def check(folder: Path, kind: str, target: Path, database_url: str) -> None:
+    data, expected = kept.unpack(folder, kind, target, database_url)
+    assert expected["modules/shop%2Fprod%2Fnetwork/state"]["content"]["serial"] == 3
+    async with answers.open_again(database_url, data) as application:
+        assert answers.lost(expected, await answers.read(application)) == []
+        job = await application.admin.made(f"{MODULE}/jobs", {"type": "APPLY"})
+        assert job["status"] == "QUEUED"
+
+
+@pytest.mark.parametrize("version", kept.versions())
+async def test_this_version_keeps_the_data_of_a_released_one(
+    version: str, kind: str, empty_url: str, tmp_path: Path
+) -> None:
+    await check(kept.FOLDER / version, kind, tmp_path, empty_url)
+
+
+async def test_a_database_that_is_kept_now_can_be_checked_later(
+    kind: str, empty_url: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """It would be too late to find out with the next release that what was kept cannot be used."""
+    made = tmp_path / "made"
+    if kind == kept.SQLITE:
+        await kept.keep_database(made, kind)
+    else:
+        server: PostgresServer = request.getfixturevalue("postgres_server")
+        with server.unmigrated_database() as url:
+            await kept.keep_database(made, kind, url)
+    await check(made, kind, tmp_path, empty_url)
+
+
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        ({"a": 1, "b": [{"c": 2}]}, []),
+        ({"a": 1, "b": [{"d": 0}, {"c": 2, "e": 3}], "f": 4}, []),
+        ({"a": 2, "b": [{"c": 2}]}, ["/a: 1 has become 2"]),
+        ({"a": 1, "b": []}, ["/b[0] is missing or different: {'c': 2}"]),
+        ({"b": [{"c": 2}]}, ["/a is missing"]),
+    ],
+)
+def test_a_loss_is_found_and_an_addition_is_none(after: Any, found: list[str]) -> None:
+    assert answers.lost({"a": 1, "b": [{"c": 2}]}, after) == found
