@@ -44,15 +44,6 @@ _unset_environment = click.option(
     "--unset-env", "unset_environment", multiple=True, metavar="NAME", help="Remove this environment variable."
 )
 
-audience_option = click.option(
-    "--oidc-audience",
-    "audiences",
-    multiple=True,
-    metavar="NAME",
-    help="A cloud that its jobs get a token for. Can be repeated; replaces all audiences. '' removes all.",
-)
-"""Adds --oidc-audience, which can be repeated."""
-
 
 def source_options(command: F) -> F:
     """Add --from, --path, the options of a repository or a registry, and --subdirectory."""

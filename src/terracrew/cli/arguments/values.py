@@ -68,3 +68,7 @@ def _bounds(low: float | None, high: float | None, *, is_open: bool = False) -> 
     if high is None:
         return f"more than {low:.15g}" if is_open else f"at least {low:.15g}"
     return f"more than {low:.15g}, at most {high:.15g}" if is_open else f"{low:.15g} to {high:.15g}"
+
+
+PRIORITIES = WholeNumber(-100, 100)
+"""The same bounds as those of the server."""

@@ -1,18 +1,12 @@
 """`terracrew group`: the tree that modules and runners live in."""
 
-from typing import Any
-
 import click
 
-from terracrew.cli.arguments import (
-    approval_options,
-    cloud_options,
-    dispatcher_options,
-    limit_options,
-    name_completion,
-    placement_options,
-)
+from terracrew.api import fields
+from terracrew.api.groups import GroupChange, NewGroup
+from terracrew.cli.arguments import name_completion, settings
 from terracrew.cli.commands import group_runs
+from terracrew.cli.commands.job import render
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
@@ -21,6 +15,15 @@ from terracrew.wording import approval_words, dispatcher_words, limit_words
 
 _DESCRIBED = ("limits", "cloud", "dispatcher", "approval_rules")
 """The fields of a group that are shown in words."""
+_CHANGED_LATER = (
+    "interrupted",
+    "max_destroy",
+    "max_destroy_percent",
+    "self_approval",
+    "service_account_approval",
+)
+"""The fields for which `group create` has no option."""
+_REMOVALS = {"max_running_jobs": ("--no-max-running-jobs", "Do not limit how many jobs run at once.")}
 
 
 @click.group(cls=LazyGroup)
@@ -63,7 +66,7 @@ def show_group(target: Target, path: str) -> output.Result:
         ]
         rest.append(("limits", ", ".join(limit_words.described(found.get("limits") or {}))))
         rest.append(("dispatcher", ", ".join(dispatcher_words.described(found.get("dispatcher") or {}))))
-        rest.append(("cloud logins", cloud_options.described(found.get("cloud") or {})))
+        rest.append(("cloud logins", render.cloud_logins(found.get("cloud") or {})))
         found["path"] = found["path"] or "/ (the organization)"
         output.facts([*((name, found[name]) for name in known), *rest, ("created", output.age(found["created_at"]))])
 
@@ -78,21 +81,14 @@ def show_group(target: Target, path: str) -> output.Result:
     ),
 )
 @click.argument("path", shell_complete=name_completion.groups)
-@click.option("--description", default="", help="A description.")
-@approval_options.min_approvals
-@placement_options.for_new_group
-@limit_options.limits
-@cloud_options.cloud
-@dispatcher_options.dispatcher
+@settings.request_options(GroupChange, defaults=NewGroup, without=_CHANGED_LATER)
 @click.option("--parents", "-p", is_flag=True, help="Also create missing parent groups.")
 @output.json_option
 @pass_target
-def create(target: Target, path: str, description: str, parents: bool) -> output.Result:
+def create(target: Target, path: str, parents: bool, change: GroupChange) -> output.Result:
     """Create the group PATH (`a/b/c`)."""
     query = "?parents=true" if parents else ""
-    body = {"path": path, "description": description} | approval_options.given() | placement_options.given()
-    body |= limit_options.given() | cloud_options.given() | dispatcher_options.given()
-    made = target.api().post(f"/groups{query}", body)
+    made = target.api().post(f"/groups{query}", fields.given(change) | {"path": path})
     return output.message(made, f"created group {made['path']}")
 
 
@@ -104,34 +100,17 @@ def create(target: Target, path: str, description: str, parents: bool) -> output
     ),
 )
 @click.argument("path", shell_complete=name_completion.groups)
-@click.option("--description", help="A description.")
-@click.option(
-    "--interrupted",
-    type=click.Choice(["ask", "retry", "inherit"]),
-    help="After a change in a module below this group was cut short: ask a person first, or retry if no place above or below says ask.",
-)
-@approval_options.destroy_limits
-@approval_options.approvers
-@approval_options.min_approvals
-@placement_options.for_group
-@limit_options.limits
-@cloud_options.cloud
-@dispatcher_options.dispatcher
+@settings.request_options(GroupChange, removals=_REMOVALS)
 @output.json_option
 @pass_target
-def update(target: Target, path: str, description: str | None, interrupted: str | None) -> output.Result:
+def update(target: Target, path: str, change: GroupChange) -> output.Result:
     """Change the group PATH, or the organization, which is `/`. Options that are not given change nothing."""
     from terracrew.client.http import segment
 
-    changes: dict[str, Any] = approval_options.given() | placement_options.given() | limit_options.given()
-    changes |= cloud_options.given() | dispatcher_options.given()
-    if description is not None:
-        changes["description"] = description
-    if interrupted is not None:
-        changes["interrupted"] = None if interrupted == "inherit" else interrupted
+    changes = fields.given(change)
     if not changes:
         raise Invalid("no option was given that changes the group: see `terracrew group update --help`")
-    made = target.api().patch(f"/groups/{segment(path)}", changes)
+    made = target.api().patch(f"/groups/{segment(path)}", change)
     what = f"group {made['path']}" if made["path"] else "the organization"
     return output.message(made, f"updated {what}: {', '.join(changes)}")
 

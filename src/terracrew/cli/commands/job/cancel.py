@@ -12,7 +12,7 @@ from terracrew.errors import Invalid
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
-from terracrew.cli.arguments import placement_options
+from terracrew.cli.arguments import values
 
 
 @click.command("cancel")
@@ -102,7 +102,7 @@ def _words(count: int, filters: dict[str, str | None]) -> str:
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option(
     "--priority",
-    type=placement_options.PRIORITIES,
+    type=values.PRIORITIES,
     required=True,
     help="A job with a higher priority runs first: -100 to 100. Above 10, you must be an owner of the module.",
 )

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from terracrew.client.http import Api
 
 
+_LOGIN_NAMES = ("role", "client_id", "service_account")
+"""What the clouds call somebody who logs in."""
 _MAX_ATTEMPTS_SHOWN = 10
 """Only this many of the newest attempts are listed with their runners."""
 
@@ -255,3 +257,13 @@ def _show_made(known: dict[str, Any]) -> None:
         click.echo(f"  {plan_words.LOGGED_CHANGES[each['action']]:20} {output.text(each['address'])}{name}", err=True)
     if len(made) > _MAX_RESOURCES_SHOWN or known["is_made_cut"]:
         click.echo("  … and more before that: see its log", err=True)
+
+
+def cloud_logins(clouds: dict[str, dict[str, str]]) -> str:
+    """Return in one line who jobs are in each cloud. `clouds` is as the API shows it."""
+    return "; ".join(f"{name}: {', '.join(_phases(each))}" for name, each in clouds.items())
+
+
+def _phases(identity: dict[str, str]) -> list[str]:
+    names = [(phase, f"{phase}_{kind}") for phase in ("plan", "apply") for kind in _LOGIN_NAMES]
+    return [f"{phase} as {identity[name]}" for phase, name in names if name in identity]

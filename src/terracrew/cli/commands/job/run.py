@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terracrew.cli.arguments import limit_options, name_completion, placement_options, remote_sources, values
+from terracrew.api import fields
+from terracrew.api.place_settings import LimitsChange
+from terracrew.cli.arguments import name_completion, remote_sources, settings, values
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.commands.job import follow, lost_resources, status_line
 from terracrew.cli.connection.deadline import deadline
@@ -56,14 +58,14 @@ color_option = click.option(
 @click.option("--wait", "waiting", is_flag=True, help="Wait until it ends, without the log.")
 @click.option(
     "--priority",
-    type=placement_options.PRIORITIES,
+    type=values.PRIORITIES,
     help="A job with a higher priority runs first: -100 to 100. By default, the module's own priority.",
 )
 @lost_resources.import_lost
 @click.option("--idempotency-key", metavar="KEY", help="Repeated calls with the same key return the same job.")
 @sources.source_options
 @sources.input_options
-@limit_options.limits
+@settings.request_options(LimitsChange, "limits")
 @stop_option
 @timeout_option
 @color_option
@@ -92,6 +94,7 @@ def run(
     stop_at_approval: bool,
     timeout: float | None,
     color: bool | None,
+    limits: LimitsChange,
 ) -> output.Result:
     """Queue a job for MODULE. With --from or --git, the job uses that source; the module keeps its own one.
 
@@ -109,7 +112,8 @@ def run(
         confirm(api, module, yes)
     if priority is not None:
         body["priority"] = priority
-    body |= limit_options.given()
+    if fields.given(limits):
+        body["limits"] = limits
     if approval:
         body["needs_approval"] = True
     if fresh:

@@ -5,52 +5,26 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from terracrew.cli.arguments import (
-    approval_options,
-    cloud_options,
-    dispatcher_options,
-    limit_options,
-    name_completion,
-    placement_options,
-)
+from terracrew.api import fields
+from terracrew.api.modules import ModuleChange, NewModule
+from terracrew.cli.arguments import name_completion, settings
 from terracrew.cli.arguments import source as sources
-from terracrew.cli.arguments.values import Duration
 from terracrew.cli.commands import state
+from terracrew.cli.commands.job.approval import give_up
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
-from terracrew.errors import Invalid
+from terracrew.errors import Conflict, Invalid
 from terracrew.wording import backend_words, dependency_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
-from typing import TYPE_CHECKING
 
-from terracrew.cli.commands.job.approval import give_up
-from terracrew.errors import Conflict
-
-_needs_approval = click.option(
-    "--needs-approval/--no-needs-approval", default=None, help="Whether a person must approve each plan first."
-)
-_approval_timeout = click.option(
-    "--approval-timeout",
-    type=Duration(),
-    metavar="24h",
-    help="How long a plan waits for approval before it is declined: 60s or more.",
-)
-_interrupted = click.option(
-    "--interrupted",
-    type=click.Choice(["ask", "retry", "inherit"]),
-    help="After a change that was cut short: ask a person first (the default), or retry if no group above says ask.",
-)
-
-_triggers = click.option(
-    "--triggers",
-    type=click.Choice(["auto", "manual"]),
-    help="auto: an apply of another module that changes an output which this one uses queues an apply of this one.",
-)
-_fresh = click.option(
-    "--fresh/--no-fresh", default=None, help="Whether each job runs init, even if nothing that it reads has changed."
-)
+_COMPLETIONS = {"runner": name_completion.runners}
+_REMOVALS = {
+    "runner": ("--no-runner", "Run on any runner that the module may use."),
+    "runner_instance_name": ("--no-instance", "Run on any instance."),
+    "tags": ("--no-tags", "Remove all tags."),
+}
 
 
 @click.command(
@@ -66,34 +40,10 @@ _fresh = click.option(
 @click.argument("path", shell_complete=name_completion.groups)
 @sources.source_options
 @sources.input_options
-@sources.audience_option
-@click.option(
-    "--engine",
-    metavar="NAME",
-    default="tofu",
-    show_default=True,
-    help="The engine that runs it: tofu, terraform, pulumi, or one that a package on the runners provides.",
-)
-@click.option(
-    "--engine-version",
-    metavar="RANGE",
-    help='The versions of the engine that may run it: 1.12.6, "~> 1.12" or ">= 1.5, < 2". By default any.',
-)
 @click.option(
     "--own-backend", is_flag=True, help="Keep the state in the backend that the source configures, not in Terracrew."
 )
-@placement_options.for_new_module
-@limit_options.limits
-@cloud_options.cloud
-@dispatcher_options.dispatcher
-@click.option("--description", default="", help="A description.")
-@_needs_approval
-@_approval_timeout
-@_interrupted
-@_triggers
-@_fresh
-@approval_options.min_approvals
-@approval_options.destroy_limits
+@settings.request_options(ModuleChange, defaults=NewModule, completions=_COMPLETIONS)
 @click.option("--parents", "-p", is_flag=True, help="Also create missing parent groups.")
 @output.json_option
 @pass_target
@@ -105,47 +55,28 @@ def create(
     subdirectory: str,
     variables: tuple[str, ...],
     environment: tuple[str, ...],
-    audiences: tuple[str, ...],
-    engine: str,
-    engine_version: str | None,
     own_backend: bool,
-    description: str,
-    needs_approval: bool | None,
-    approval_timeout: int | None,
-    interrupted: str | None,
-    triggers: str | None,
-    fresh: bool | None,
     parents: bool,
+    change: ModuleChange,
 ) -> output.Result:
     """Create the module PATH, for example `platform/network/vpc`, from a git repository or a folder."""
     api = target.api()
-    body: dict[str, Any] = {
-        "path": path,
-        "engine": engine,
-        "inputs": sources.inputs(variables),
-        "environment": sources.environment(environment),
-        "backend": "own" if own_backend else "terracrew",
-        "description": description,
-    }
-    if engine_version is not None:
-        body["engine_version"] = engine_version
-    if triggers is not None:
-        body["triggers"] = triggers
-    if fresh is not None:
-        body["is_fresh"] = fresh
-    if audiences:
-        body["oidc_audiences"] = [each for each in audiences if each]
-    body |= _approval(needs_approval, approval_timeout, interrupted) | placement_options.given() | cloud_options.given()
-    body |= dispatcher_options.given()
     group = path.rpartition("/")[0]
     if parents and group:
         sources.ensure_group(api, group)
-    body["source"] = sources.source(api, folder, local_path, subdirectory)
-    if body["source"] is None:
+    found = sources.source(api, folder, local_path, subdirectory)
+    if found is None:
         raise Invalid(
             "a module needs a source",
             hint="--from ./folder uploads one, --git URL names a repository, --path a folder on the runner",
         )
+    body = fields.given(change) | {
+        "path": path,
+        "source": found,
+        "inputs": sources.inputs(variables),
+        "environment": sources.environment(environment),
+        "backend": "own" if own_backend else "terracrew",
+    }
     made = api.post("/modules", body)
     return output.message(made, f"created module {made['path']}", f"run it: terracrew job run {made['path']} --follow")
 
@@ -162,11 +93,6 @@ def create(
 @sources.source_options
 @sources.input_options
 @sources.removal_options
-@sources.audience_option
-@click.option("--engine", metavar="NAME", help="The engine that runs it.")
-@click.option(
-    "--engine-version", metavar="RANGE", help='The versions of the engine that may run it; "" accepts any again.'
-)
 @click.option(
     "--own-backend/--no-own-backend",
     default=None,
@@ -176,18 +102,7 @@ def create(
     "--state", "state_file", type=click.File("rb"), help="With --no-own-backend: import the state in this file, too."
 )
 @click.option("--yes", is_flag=True, help="Do not ask before the backend changes.")
-@placement_options.for_module
-@limit_options.limits
-@cloud_options.cloud
-@dispatcher_options.dispatcher
-@click.option("--description", help="A description.")
-@_needs_approval
-@_approval_timeout
-@_interrupted
-@_triggers
-@_fresh
-@approval_options.min_approvals
-@approval_options.destroy_limits
+@settings.request_options(ModuleChange, removals=_REMOVALS, completions=_COMPLETIONS)
 @output.json_option
 @pass_target
 def update(
@@ -200,28 +115,17 @@ def update(
     environment: tuple[str, ...],
     unset_variables: tuple[str, ...],
     unset_environment: tuple[str, ...],
-    audiences: tuple[str, ...],
-    engine: str | None,
-    engine_version: str | None,
     own_backend: bool | None,
     state_file: BinaryIO | None,
     yes: bool,
-    description: str | None,
-    needs_approval: bool | None,
-    approval_timeout: int | None,
-    interrupted: str | None,
-    triggers: str | None,
-    fresh: bool | None,
+    change: ModuleChange,
 ) -> output.Result:
     """Change the module PATH. Options that are not given change nothing; --var and --env add to the existing values."""
     from terracrew.client.http import segment
 
     api = target.api()
     before = api.get(f"/modules/{segment(path)}")
-    changes = (
-        _approval(needs_approval, approval_timeout, interrupted) | placement_options.given() | cloud_options.given()
-    )
-    changes |= dispatcher_options.given()
+    changes = fields.given(change)
     if found := sources.source(api, folder, local_path, subdirectory, before["source"]):
         changes["source"] = found
     if variables or unset_variables:
@@ -230,20 +134,8 @@ def update(
     if environment or unset_environment:
         kept = sources.without(before["environment"], unset_environment, f"{path} has no environment variable")
         changes["environment"] = kept | sources.environment(environment)
-    if engine is not None:
-        changes["engine"] = engine
-    if engine_version is not None:
-        changes["engine_version"] = engine_version
-    if triggers is not None:
-        changes["triggers"] = triggers
-    if fresh is not None:
-        changes["is_fresh"] = fresh
     if own_backend is not None:
         changes["backend"] = "own" if own_backend else "terracrew"
-    if audiences:
-        changes["oidc_audiences"] = [each for each in audiences if each]
-    if description is not None:
-        changes["description"] = description
     if not changes:
         raise Invalid("no option was given that changes the module: see `terracrew module update --help`")
     confirm(before, changes, state_file, is_confirmed=yes)
@@ -291,14 +183,6 @@ def delete(target: Target, path: str, force: bool, yes: bool) -> output.Result:
         output.ask(f"Delete {path}{' with its jobs, logs and states' if force else ''}?", "Not deleted.")
     target.api().delete(f"/modules/{segment(path)}{'?force=true' if force else ''}")
     return output.message({"deleted": path}, f"deleted module {path}")
-
-
-def _approval(needs_approval: bool | None, approval_timeout: int | None, interrupted: str | None) -> dict[str, Any]:
-    given: dict[str, Any] = {"needs_approval": needs_approval, "approval_seconds": approval_timeout}
-    found = {name: value for name, value in given.items() if value is not None}
-    if interrupted is not None:
-        found["interrupted"] = None if interrupted == "inherit" else interrupted
-    return found | approval_options.given() | limit_options.given()
 
 
 def confirm(before: dict[str, Any], changes: dict[str, Any], file: BinaryIO | None, *, is_confirmed: bool) -> None:

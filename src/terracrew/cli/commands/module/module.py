@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import cloud_options, name_completion
+from terracrew.cli.arguments import name_completion
 from terracrew.cli.commands.job import render
 from terracrew.cli.commands.module import contents, edit
 from terracrew.cli.connection.target import Target, pass_target
@@ -69,7 +69,7 @@ def show_module(target: Target, path: str) -> output.Result:
             ("limits", ", ".join(limit_words.described(found.get("limits") or {}))),
             ("oidc audiences", found.get("oidc_audiences")),
             ("dispatcher", _dispatcher(found)),
-            ("cloud logins", cloud_options.described(found.get("cloud") or {})),
+            ("cloud logins", render.cloud_logins(found.get("cloud") or {})),
             ("state", f"version {found['state_version']}" if found.get("state_version") else "none yet"),
             ("lock", render.lock(found.get("lock"))),
             ("backend lock", render.held_lock(found.get("held_lock"))),
