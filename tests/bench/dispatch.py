@@ -29,6 +29,6 @@ def _dispatch(env: Env, kind: str, name: str, runners: int, queued: int = 0) -> 
     found = {f"{name}.p50": median(milliseconds), f"{name}.p99": percentile(milliseconds, 0.99)}
     env.say(
         f"{name}: p50 {found[f'{name}.p50']:.2f}, p99 {found[f'{name}.p99']:.2f}, longest {max(milliseconds):.1f} "
-        f"({runners} runners connected in {figures.connect_seconds:.1f} s; {figures.missed} claims missed)"
+        f"({runners} runners connected in {figures.connect_seconds:.1f} s)"
     )
     return found

@@ -204,6 +204,7 @@ class Runner(Client):
                 self.came_at = time.monotonic()
                 self.is_back.set()
                 self._beating = asyncio.get_running_loop().call_later(self._heartbeat, self._beat)
+                self._send(messages.Credits(max(0, self.fleet.capacity - len(self._held)), 0))
             case messages.Refused(code, text):
                 raise tree().get(code, Unavailable)(text)
             case other:
@@ -252,8 +253,6 @@ class Runner(Client):
 
     def _heed(self, frame: bytes) -> None:
         match messages.decode_to_runner(frame):
-            case messages.Offer(job_id, attempt):
-                self._send(messages.Claim(job_id, attempt))
             case messages.ConfigureRunner(heartbeat_seconds):
                 self._heartbeat = heartbeat_seconds
                 if self._beating is not None:  # it answers with a heartbeat

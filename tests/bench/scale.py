@@ -112,7 +112,6 @@ class Cost(msgspec.Struct):
     postgres_ms: float
     load_ms: float
     kb: float
-    missed: int
 
 
 def _cost(several: Several, jobs: int, log_kb: int = 0) -> Cost:
@@ -138,7 +137,6 @@ def _cost(several: Several, jobs: int, log_kb: int = 0) -> Cost:
         1000 * (cpu.of_postgres(several.url) - postgres) / jobs,
         1000 * figures.cpu_seconds / jobs,
         (_size(several.url) - size) / jobs / 1024,
-        figures.missed,
     )
 
 
@@ -151,10 +149,7 @@ def _jobs(env: Env, several: Several) -> dict[str, float]:
     }
     if count == 1:
         found["scale_kb_per_job"] = cost.kb
-    env.say(
-        f"{', '.join(f'{name} {value:.2f}' for name, value in found.items())} "
-        f"(load {cost.load_ms:.2f} ms a job; {cost.missed} claims missed)"
-    )
+    env.say(f"{', '.join(f'{name} {value:.2f}' for name, value in found.items())} (load {cost.load_ms:.2f} ms a job)")
     return found
 
 

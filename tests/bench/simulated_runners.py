@@ -1,4 +1,4 @@
-"""Simulates runners that claim every offer, and executors that report a job as done without starting a process.
+"""Simulates runners that take every job, and executors that report a job as done without starting a process.
 
 They send the same messages as a real runner and a real executor: one connection for each runner,
 and one for each attempt, opened with the credential of the grant.
@@ -15,7 +15,7 @@ import msgspec
 from terracrew.protocol import events, frames, messages, version
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import STEPS_OF
-from terracrew.runner.attempts.claims import Claims
+from terracrew.runner.attempts.slots import Slots
 from tests.bench.wire import BINARY, TEXT, HttpClient, WebSocket
 
 _TOKENS_AT_ONCE = 8
@@ -41,7 +41,6 @@ class SimulatedRunners:
         """A job is this crew's; called as the grant arrives."""
         self.on_done: Callable[[str], None] = lambda _: None
         """The job's result is stored: the acknowledgement has arrived."""
-        self.missed = 0
 
     async def gather(self, members: Sequence[Access]) -> None:
         """Connect all of them, and return when each has been welcomed."""
@@ -84,7 +83,7 @@ class SimulatedRunner:
     def __init__(self, crew: SimulatedRunners, access: Access, token: str) -> None:
         self._crew, self._access = crew, access
         self._held: set[AttemptRef] = set()
-        self._claims = Claims(crew.capacity)
+        self._slots = Slots(crew.capacity)
         self._executors: set[asyncio.Task[None]] = set()
         self._heartbeat_seconds = 0.0
         self.is_welcome = asyncio.Event()
@@ -109,25 +108,19 @@ class SimulatedRunner:
 
     def _heed(self, frame: bytes) -> None:
         match messages.decode_to_runner(frame):
-            case messages.Offer(job_id, attempt):
-                self._claims.offered(AttemptRef(job_id, attempt), time.monotonic())
-                self._claim()
             case messages.Granted() as granted:
                 self._crew.on_granted(granted.spec.job_id)
                 ref = AttemptRef(granted.spec.job_id, granted.spec.attempt)
                 self._held.add(ref)
-                self._claims.granted(ref, time.monotonic(), is_ahead=granted.is_ahead)
+                self._slots.use_credit()
+                self._slots.take(ref)
+                self._send_credits()
                 executor = SimulatedExecutor(self._crew, granted, lambda: self._ended(ref))
                 task = asyncio.get_running_loop().create_task(self._crew.connect(executor.socket))
                 self._executors.add(task)
                 task.add_done_callback(self._executors.discard)
-            case messages.Missed(job_id, attempt):
-                self._crew.missed += 1
-                self._claims.missed(AttemptRef(job_id, attempt))
-                self._claim()
             case messages.RunnerWelcome() as welcome:
-                self._claims.is_ahead = welcome.reads_standing_claims
-                self._claim()
+                self._send_credits()
                 self.is_welcome.set()
                 self._heartbeat_seconds = welcome.heartbeat_seconds
                 first = random.uniform(0, self._heartbeat_seconds)
@@ -139,15 +132,13 @@ class SimulatedRunner:
 
     def _ended(self, ref: AttemptRef) -> None:
         self._held.discard(ref)
-        self._claims.freed(ref)
-        self._claim()
+        self._slots.freed(ref)
+        self._send_credits()
         self._crew.on_done(ref.job_id)
 
-    def _claim(self) -> None:
-        while (claim := self._claims.next(time.monotonic())) is not None:
-            self._send(claim)
-        if (standing := self._claims.stand(time.monotonic())) is not None:
-            self._send(standing)
+    def _send_credits(self) -> None:
+        if (message := self._slots.credits_to_send()) is not None:
+            self._send(message)
 
     def _beat(self) -> None:
         self._send(messages.Heartbeat("0.1.0", is_draining=False, attempts=sorted(self._held)))

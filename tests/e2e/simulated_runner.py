@@ -22,12 +22,19 @@ class Client:
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
+        self._grants = 0
 
     def send(self, message: msgspec.Struct) -> None:
         self.socket.send(messages.encode(message).decode())
 
     def get(self, timeout: float = 30) -> dict[str, Any]:
-        return msgspec.json.decode(self.socket.recv(timeout))
+        found: dict[str, Any] = msgspec.json.decode(self.socket.recv(timeout))
+        self._grants += found["type"] == "granted"
+        return found
+
+    def send_credits(self, slots: int = 1) -> None:
+        """Say that this many jobs may be granted to this runner."""
+        self.send(messages.Credits(slots, self._grants))
 
     def ask(self, message: msgspec.Struct, timeout: float = 30) -> dict[str, Any]:
         self.send(message)
@@ -91,13 +98,11 @@ def executor_hello(ref: AttemptRef, **changes: Any) -> messages.ExecutorHello:
 
 
 def claim(runner: Client, job_id: str) -> Granted:
-    """Wait for the offer of a job and take it."""
-    while True:
-        offer = runner.wait_for("offer")
-        if offer["job_id"] == job_id:
-            break
-    runner.send(messages.Claim(job_id, offer["attempt"]))
-    return msgspec.convert(runner.wait_for("granted"), Granted, strict=False)
+    """Send a credit, and wait for the grant of a job."""
+    runner.send_credits()
+    granted = msgspec.convert(runner.wait_for("granted"), Granted, strict=False)
+    assert granted.spec.job_id == job_id
+    return granted
 
 
 def batch(first: int, *facts: events.Fact | str) -> bytes:

@@ -14,7 +14,7 @@ from terracrew.protocol.events import Result, StepStatus
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import Step
 from tests.e2e import modules
-from tests.e2e.simulated_runner import Client, batch, claim, executor_hello, hub, runner_hello, runner_token
+from tests.e2e.simulated_runner import Client, batch, executor_hello, hub, runner_hello, runner_token
 from tests.e2e.system import System, running
 
 
@@ -40,11 +40,13 @@ class SchedulingTree:
         self.system.module(f"{self.root}/{path}", modules.quick())
         return f"{self.root}/{path}"
 
-    def runner(self, name: str, group: str = "", **hello: Any) -> Client:
+    def runner(self, name: str, group: str = "", *, slots: int = 1, **hello: Any) -> Client:
+        """Connect a runner that has this many credits."""
         path = f"{self.root}/{group}".rstrip("/")
         credentials = dict(self.system.api.post("/runners/register", {"name": name, "group": path})["environment"])
         client = self._stack.enter_context(hub(self.system, runner_token(self.system, credentials)))
         assert client.ask(runner_hello(credentials, **hello))["type"] == "welcome"
+        client.send_credits(slots)
         return client
 
     def run(self, module: str, **fields: Any) -> str:
@@ -68,12 +70,17 @@ def tree(server: System) -> Iterator[SchedulingTree]:
 
 
 def is_silent(client: Client, seconds: float = 0.4) -> bool:
-    """Nothing is offered: the absence of an event can only be waited out."""
+    """Nothing is granted: the absence of an event can only be waited out."""
     try:
-        client.wait_for("offer", seconds)
+        client.wait_for("granted", seconds)
     except TimeoutError:
         return True
     return False
+
+
+def granted_job(client: Client) -> str:
+    """Return the job that a runner is granted next."""
+    return client.wait_for("granted")["spec"]["job_id"]
 
 
 @pytest.mark.feature("S1.assigned", "S2.online", "S2.order")
@@ -81,12 +88,11 @@ def test_the_nearest_tier_that_is_online_gets_the_job_and_no_other(tree: Schedul
     module = tree.module("net/vpc")
     far, near = tree.runner("far"), tree.runner("near", "net")
     job = tree.run(module)
-    assert near.wait_for("offer")["job_id"] == job
+    assert granted_job(near) == job
     assert is_silent(far)
-    far.send(messages.Claim(job, 1))
-    assert far.wait_for("missed")["job_id"] == job, "what it was not offered, it cannot claim either"
     near.send(messages.Heartbeat("1", is_draining=True, attempts=[]))
-    assert far.wait_for("offer")["job_id"] == job
+    near.send(messages.HandBack(job, 1, "it drains"))
+    assert granted_job(far) == job
 
 
 @pytest.mark.feature("S2.waits", "S5.full", "S6.ahead")
@@ -94,23 +100,25 @@ def test_a_full_tier_waits_and_does_not_spill_over(tree: SchedulingTree) -> None
     first, second = tree.module("net/one"), tree.module("net/two")
     far, near = tree.runner("far"), tree.runner("near", "net", capacity=1)
     running_job = tree.run(first)
-    claim(near, running_job)
+    assert granted_job(near) == running_job
     waiting = tree.run(second)
     assert is_silent(far)
     assert tree.reason(waiting) == "all_full"
     near.send(messages.HandBack(running_job, 1, "make room"))
-    offers = {near.wait_for("offer")["job_id"]}
-    assert offers <= {waiting, running_job}
+    near.send_credits()
+    assert granted_job(near) in {waiting, running_job}
 
 
 @pytest.mark.feature("S3.first")
-def test_a_runner_that_does_not_answer_costs_the_job_no_more_than_a_moment(tree: SchedulingTree) -> None:
+def test_runners_that_say_nothing_do_not_hold_up_a_job_that_another_one_can_take(tree: SchedulingTree) -> None:
     module = tree.module("app")
-    crew = [tree.runner(f"crew-{n}") for n in range(4)]
+    silent, ready = [tree.runner(f"silent-{n}", slots=0) for n in range(3)], tree.runner("ready")
     job = tree.run(module)
-    # The first ring may be silent; the rest of the tier is asked after a moment, and so everybody has an offer.
-    for client in crew:
-        assert client.wait_for("offer")["job_id"] == job
+    assert granted_job(ready) == job
+    second = tree.run(tree.module("other"))
+    assert all(map(is_silent, silent))
+    silent[1].send_credits()
+    assert granted_job(silent[1]) == second
 
 
 @pytest.mark.feature("S3.offers")
@@ -120,17 +128,17 @@ def test_groups_take_turns_and_priority_goes_first(tree: SchedulingTree) -> None
     urgent = tree.module("a/urgent")
     blocker = tree.module("blocker")
     runner = tree.runner("crew", capacity=1)
-    first = tree.run(blocker)
-    granted = claim(runner, first)
+    tree.run(blocker)
+    granted = msgspec.convert(runner.wait_for("granted"), Granted, strict=False)
     jobs = {tree.run(path): name for path, name in zip(paths, names, strict=True)}
     jobs[tree.run(urgent, priority=5)] = "a/urgent"
     tree.finish(granted)
     order: list[str] = []
     for _ in jobs:
-        offer = runner.wait_for("offer")
-        order.append(jobs[offer["job_id"]])
-        runner.send(messages.Claim(offer["job_id"], offer["attempt"]))
-        tree.finish(msgspec.convert(runner.wait_for("granted"), Granted, strict=False))
+        runner.send_credits()
+        granted = msgspec.convert(runner.wait_for("granted"), Granted, strict=False)
+        order.append(jobs[granted.spec.job_id])
+        tree.finish(granted)
     assert order[0] == "a/urgent"
     assert order.index("b/one") in (1, 2), order
     assert [name for name in order if name.startswith("a/") and name != "a/urgent"] == names[:3]
@@ -146,11 +154,11 @@ def test_a_draining_runner_gets_nothing_new_until_it_is_undrained(tree: Scheduli
     assert is_silent(runner)
     assert tree.reason(job) == "none_online"
     tree.system.api.post(f"/runners/{path}/drain", {"on": False})
-    assert runner.wait_for("offer")["job_id"] == job
+    assert granted_job(runner) == job
 
 
 @pytest.mark.feature("S5.engine")
-def test_a_runner_without_the_engine_gets_no_offer_and_the_job_says_so(tree: SchedulingTree) -> None:
+def test_a_runner_without_the_engine_gets_no_job_and_the_job_says_so(tree: SchedulingTree) -> None:
     module = tree.module("app")
     runner = tree.runner("crew", engines={"pulumi": "3"})
     job = tree.run(module)
@@ -169,4 +177,4 @@ def test_a_pinned_module_waits_for_its_instance(tree: SchedulingTree) -> None:
     assert is_silent(runner)
     assert tree.reason(job) == "instance_absent"
     tree.system.api.patch(f"/modules/{segment(module)}", {"runner_instance_name": "left"})
-    assert runner.wait_for("offer")["job_id"] == job
+    assert granted_job(runner) == job

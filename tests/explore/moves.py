@@ -321,18 +321,17 @@ class Moves:
         for j, job in enumerate(world.jobs):
             if job.status not in (NEW, "QUEUED"):
                 continue
-            queued, ahead = world, ""
-            if job.status == NEW:
-                # A standing claim gets a job in the transaction that creates it, and nobody ever sees it queued.
-                queued, ahead = with_job(world, j, job._replace(status="QUEUED")), " ahead"
+            queued = world
+            if job.status == NEW:  # it may be claimed in the transaction that creates it: nobody ever sees it queued
+                queued = with_job(world, j, job._replace(status="QUEUED"))
                 found.append(Move(STEP, "create", (j,), queued))
             for r, runner in enumerate(world.runners):
                 if not runner.link or (after := self.server.claim(queued, j, r)) is None:
                     continue
                 i = next(i for i, it in enumerate(after.tries) if (it.job, it.number) == (j, job.attempt))
                 what = (j, job.attempt, r)
-                found.append(Move(STEP, f"claim{ahead}", what, with_try(after, i, known=1)))
-                found.append(Move(FAULT, f"lose the grant{ahead}", what, with_runner(after, r, link=False)))
+                found.append(Move(STEP, "claim", what, with_try(after, i, known=1)))
+                found.append(Move(FAULT, "lose the grant", what, with_runner(after, r, link=False)))
 
     def _people(self, world: World, found: list[Move], is_calm: bool) -> None:
         for j, job in enumerate(world.jobs):

@@ -21,7 +21,7 @@ from tests.explore.world import (
     name_of,
 )
 
-CLAIMS = frozenset({"claim", "lose the grant", "claim ahead", "lose the grant ahead"})
+CLAIMS = frozenset({"claim", "lose the grant"})
 """The moves that make a runner the owner of a job."""
 
 Rule = Callable[[World, Move], bool]

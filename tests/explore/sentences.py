@@ -16,8 +16,8 @@ from tests.explore.server import Server
 from tests.explore.world import NEW, NO, NOW, Job, Plan, Runner, Try, World, with_try
 
 ALONE = World(jobs=(Job("QUEUED"),))
-AHEAD = World(jobs=(Job("QUEUED"), Job(NEW)))
-"""A job, and a later one of the same module that a standing claim may get when it is created."""
+WITH_NEW_JOB = World(jobs=(Job("QUEUED"), Job(NEW)))
+"""A job, and a later one of the same module that may be claimed when it is created."""
 APPROVED = World(jobs=(Job("QUEUED", needs_approval=True),))
 _APPROVED_AND_PLAIN = World(jobs=(Job("QUEUED", needs_approval=True), Job("QUEUED")))
 RETRIED = World(jobs=(Job("QUEUED", is_retried=True),))

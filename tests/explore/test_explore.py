@@ -11,7 +11,6 @@ from tests.explore import rules
 from tests.explore.moves import Bounds
 from tests.explore.search import START, Found, Walk
 from tests.explore.sentences import (
-    AHEAD,
     ALONE,
     APPROVED,
     CHOSEN,
@@ -20,6 +19,7 @@ from tests.explore.sentences import (
     SENTENCES,
     TWO,
     TWO_ON_ONE_RUNNER,
+    WITH_NEW_JOB,
     QueuedAgainGoesBehind,
     Sentence,
 )
@@ -63,9 +63,9 @@ def test_no_order_of_events_breaks_a_rule_for_one_job(start: World) -> None:
 
 @pytest.mark.feature("S3.offers", "O3.doubt")
 @pytest.mark.parametrize("bounds", [Bounds(2, 1), Bounds(1, 2)], ids=["two attempts", "two faults"])
-def test_no_order_of_events_breaks_a_rule_with_standing_claims(bounds: Bounds) -> None:
+def test_no_order_of_events_breaks_a_rule_where_a_job_is_claimed_when_it_is_created(bounds: Bounds) -> None:
     """A job is created and claimed at once, for a runner that is there, or that has just disconnected."""
-    found = walk_whole(bounds, AHEAD)
+    found = walk_whole(bounds, WITH_NEW_JOB)
     assert not found.broken, str(found)
 
 
@@ -96,8 +96,8 @@ def test_no_order_of_events_breaks_a_rule_if_the_database_is_set_back(bounds: Bo
     assert not found.broken, str(found)
 
 
-class ClaimsAheadUnchecked(Server):
-    """A server that trusts a standing claim, and does not let `decide.claim` decide."""
+class TrustsCredits(Server):
+    """A server that trusts a credit, and does not let `decide.claim` decide."""
 
     def claim(self, world: World, j: int, r: int) -> World | None:
         alone = world._replace(jobs=tuple(each if i == j else Job("SUCCEEDED") for i, each in enumerate(world.jobs)))
@@ -105,8 +105,8 @@ class ClaimsAheadUnchecked(Server):
         return None if after is None else with_job(world._replace(tries=after.tries), j, after.jobs[j])
 
 
-def test_a_standing_claim_that_is_not_decided_breaks_a_rule() -> None:
-    found = Walk(ClaimsAheadUnchecked(), Bounds(2, 0), AHEAD).run()
+def test_a_claim_that_is_not_decided_breaks_a_rule() -> None:
+    found = Walk(TrustsCredits(), Bounds(2, 0), WITH_NEW_JOB).run()
     assert found.broken, str(found)
 
 
@@ -146,6 +146,6 @@ def test_an_earlier_job_that_applies_after_a_later_one_breaks_a_rule() -> None:
 def test_a_trace_is_told_in_words() -> None:
     sentence = next(sentence for sentence in SENTENCES if sentence.text == "a permit expires")
     trace = Walk(sentence.without(), sentence.bounds, sentence.start).run().trace
-    assert trace[0] == "runner 1 claims job 1 (attempt 1)"
+    assert trace[0] == "the server claims job 1 (attempt 1) for runner 1"
     assert trace[-2] == "the answer reaches the executor of attempt 1 of job 1, whose engine makes a first thing"
     assert trace[-1] == "now job 1 is QUEUED (attempt 2)"

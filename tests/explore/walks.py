@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tests.explore.moves import Bounds
 from tests.explore.search import START, Found, Walk
-from tests.explore.sentences import AHEAD, ALONE, APPROVED, CHOSEN, RETRIED, SENTENCES, TWO
+from tests.explore.sentences import ALONE, APPROVED, CHOSEN, RETRIED, SENTENCES, TWO, WITH_NEW_JOB
 from tests.explore.server import Server
 from tests.explore.world import World
 
@@ -16,14 +16,14 @@ LARGER_WALKS = (
     (Bounds(3, 2), START),
     (Bounds(2, 2, states=2, has_objects=True, has_pauses=True), START),
     (Bounds(1, 5, states=2, has_objects=True, has_pauses=True), START),
-    (Bounds(2, 2), AHEAD),
+    (Bounds(2, 2), WITH_NEW_JOB),
     (Bounds(3, 2), CHOSEN),
     (Bounds(2, 0, has_set_back=True), CHOSEN),
     (Bounds(2, 1, has_set_back=True), ALONE),
     (Bounds(2, 1, has_set_back=True), APPROVED),
     (Bounds(3, 0, has_set_back=True), ALONE),
     (Bounds(2, 0, has_set_back=True), START),
-    (Bounds(2, 0, has_set_back=True), AHEAD),
+    (Bounds(2, 0, has_set_back=True), WITH_NEW_JOB),
     (Bounds(2, 0, has_set_back=True), TWO),
 )
 """The longest first, so that no processor is left with it at the end."""
@@ -31,12 +31,12 @@ LONGEST_WALKS = (
     (Bounds(2, 3, states=2, has_objects=True, has_pauses=True), START),
     (Bounds(4, 2), START),
     (Bounds(3, 2, has_objects=True, has_pauses=True), START),
-    (Bounds(3, 2), AHEAD),
+    (Bounds(3, 2), WITH_NEW_JOB),
 )
 """Each of them takes longer than all of the others together, and gigabytes of memory."""
 JOBS = {
     START: "two jobs, one of which needs an approval",
-    AHEAD: "two jobs, one of which is created later",
+    WITH_NEW_JOB: "two jobs, one of which is created later",
     CHOSEN: "two jobs, one of which applies the plan of a PLAN job",
     TWO: "two jobs",
     ALONE: "one job",

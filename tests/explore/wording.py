@@ -2,10 +2,8 @@
 
 WORDS = {
     "create": "a person creates job {j}",
-    "claim": "runner {r} claims job {j} (attempt {n})",
-    "claim ahead": "a person creates job {j}, and a standing claim of runner {r} gets it at once",
-    "lose the grant ahead": "a person creates job {j}, and a standing claim of runner {r}, which has just disconnected, gets it",
-    "lose the grant": "runner {r} claims job {j} (attempt {n}), and its connection breaks before the grant arrives",
+    "claim": "the server claims job {j} (attempt {n}) for runner {r}",
+    "lose the grant": "the server claims job {j} (attempt {n}) for runner {r}, whose connection breaks before the grant arrives",
     "crash": "runner {r} crashes",
     "lose the host": "the host of runner {r} is lost, with all its processes and its disk",
     "reboot": "the host of runner {r} reboots: its processes are killed, its disk remains",

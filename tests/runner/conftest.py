@@ -12,7 +12,7 @@ import pytest
 
 import terracrew
 from terracrew.attempt import directories
-from terracrew.protocol.messages import AttemptRef, Claim, Granted, Heartbeat, Offer, Settled
+from terracrew.protocol.messages import AttemptRef, Granted, Heartbeat, Settled
 from terracrew.protocol.spec import Credentials, JobSpec, JobType, LocalSource, StateSeed
 from terracrew.runner import environment, handover
 from terracrew.runner.config import RunnerConfig
@@ -62,7 +62,7 @@ class RunnerProcess:
 
 
 class Runners:
-    """Starts runners on one working directory, and plays the server's part in a claim."""
+    """Starts runners on one working directory, and plays the server's part."""
 
     def __init__(self, hub: FakeRunnerHub, executors: ScriptedExecutors, directory: Path) -> None:
         self.hub, self.executors, self.directory = hub, executors, directory
@@ -130,10 +130,7 @@ class Runners:
         await until_gone(self.attempts / f"job_1.{attempt}")
 
     async def grant(self, peer: Peer, job: str = "job_1", attempt: int = 1) -> ScriptedExecutor:
-        """Offer, hear the claim, grant; the executor that appears."""
-        await peer.send(Offer(job, attempt))
-        claim = await peer.receive(Claim)
-        assert (claim.job_id, claim.attempt) == (job, attempt)
+        """Grant a job; the executor that appears."""
         await peer.send(granted(job, attempt))
         return await self.executors.next()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.protocol.messages import Claim, Heartbeat, Offer
+from terracrew.protocol.messages import Heartbeat
 from tests.machine import cgroup
 from tests.runner.conftest import Runners, granted, until_gone
 
@@ -40,8 +40,6 @@ async def test_an_executor_runs_a_moment_after_its_grant(runners: Runners) -> No
     await (await runners.grant(peer, "job_0")).tell("finish")  # the helper has imported everything by then
     taken: list[float] = []
     for number in range(1, 11):
-        await peer.send(Offer(f"job_{number}", 1))
-        await peer.receive(Claim)
         sent = time.clock_gettime(time.CLOCK_MONOTONIC)
         await peer.send(granted(f"job_{number}"))
         executor = await runners.executors.next()

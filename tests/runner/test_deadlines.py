@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Generator
 from datetime import UTC, datetime, timedelta
 
-import msgspec
 import pytest
 
-from terracrew.protocol.messages import Claim, Gone, HandBack, Heartbeat, Offer, Settled
+from terracrew.protocol.messages import Credits, Gone, HandBack, Heartbeat, Settled
 from terracrew.runner.notices import ec2_metadata
 from tests.runner.conftest import TERM, Runners, granted
 from tests.runner.notices import metadata_server
@@ -74,8 +73,6 @@ async def test_a_second_signal_interrupts_at_once_where_the_executors_end_with_t
 async def test_a_grant_that_comes_after_the_signal_is_handed_back(runners: Runners) -> None:
     runner, peer = await runners.connected(stop_seconds=3600.0)
     await runners.grant(peer)
-    await peer.send(Offer("job_2", 1))
-    await peer.receive(Claim)
     runner.signal(TERM)
     while not (await peer.receive(Heartbeat)).is_draining:
         pass
@@ -110,10 +107,9 @@ async def test_a_spot_notice_drains_and_interrupts_early_enough_and_the_runner_s
     await executor.tell("finish")
     assert "its machine was taken away: spot notice at" in (await peer.receive(Gone)).reason
     await runners.settle(peer)
-    await peer.send(Offer("job_2", 1))
     await peer.receive(Heartbeat)
     await peer.receive(Heartbeat)
-    assert len(peer.received(Claim)) == 1
+    assert peer.received(Credits)[-1].slots == 0
     runner.signal(TERM)
     assert await runner.ended() == 0
 
@@ -123,10 +119,8 @@ async def test_a_runner_that_is_started_again_before_its_machine_ends_takes_no_j
     runners: Runners, metadata: MetadataServer
 ) -> None:
     metadata.pages["events/recommendations/rebalance"] = '{"noticeTime": "2026-11-18T12:00:00Z"}'
-    runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, reads_standing_claims=True)
     _, peer = await runners.connected()
     assert (peer.hello.is_draining, peer.hello.drain_reason) == (True, "rebalance recommendation")
-    await peer.send(Offer("job_1", 1))
     await peer.receive(Heartbeat)
     await peer.receive(Heartbeat)
-    assert not peer.received(Claim)
+    assert not peer.received(Credits)

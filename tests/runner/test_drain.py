@@ -9,34 +9,32 @@ import pytest
 
 from terracrew import __version__, errors
 from terracrew.protocol.messages import (
-    Claim,
+    Credits,
     Drain,
+    HandBack,
     Heartbeat,
-    Offer,
     Refused,
 )
 from terracrew.runner import instance
 from terracrew.runner.main import run
 from terracrew.runner.stop import Stop
 from tests.machine import small_disk
-from tests.runner.conftest import INT, TERM, TIMEOUT_SECONDS, Runners, refs
+from tests.runner.conftest import INT, TERM, TIMEOUT_SECONDS, Runners, granted, refs
 
 
 @pytest.mark.feature("O2.draining", "R7.drain")
-async def test_a_drained_runner_claims_nothing_until_it_is_told_otherwise(runners: Runners) -> None:
+async def test_a_drained_runner_has_no_credits_until_it_is_told_otherwise(runners: Runners) -> None:
     runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, is_draining=True)
     _, peer = await runners.connected()
-    await peer.send(Offer("job_1", 1))
     await peer.receive(Heartbeat)
     await peer.receive(Heartbeat)
-    assert not peer.received(Claim)
+    assert not peer.received(Credits)
     await peer.send(Drain(on=False))
-    assert await peer.receive(Claim) == Claim("job_1", 1)
+    assert (await peer.receive(Credits)).slots > 0
     await peer.send(Drain(on=True))
-    await peer.send(Offer("job_2", 1))
-    await peer.receive(Heartbeat)
-    await peer.receive(Heartbeat)
-    assert len(peer.received(Claim)) == 1
+    assert (await peer.receive(Credits)).slots == 0
+    await peer.send(granted())  # it was sent before the server heard of that
+    assert (await peer.receive(HandBack)).reason == "this runner takes no new jobs"
 
 
 @pytest.mark.feature("O2.draining")
@@ -49,16 +47,15 @@ async def test_a_runner_whose_disk_is_full_says_so_and_takes_no_more_jobs_until_
         assert not (await peer.receive(Heartbeat)).is_draining
         filler = disk / "filler"
         small_disk.fill(filler, but=128 << 10)
-        await peer.send(Offer("job_1", 1))
+        await peer.send(granted())
+        assert (await peer.receive(HandBack)).reason == "this runner takes no new jobs"
         while not (said := await peer.receive(Heartbeat)).is_draining:
             pass
         assert said.is_disk_full
-        assert not peer.received(Claim)
+        assert peer.received(Credits)[-1].slots == 0
         filler.unlink()
-        while (await peer.receive(Heartbeat)).is_draining:
-            pass
-        await peer.send(Offer("job_2", 1))
-        await peer.receive(Claim)
+        assert (await peer.receive(Credits)).slots > 0
+        assert not (await peer.receive(Heartbeat)).is_draining
 
 
 @pytest.mark.feature("O2.draining")
@@ -73,10 +70,9 @@ async def test_the_first_signal_drains_and_the_runner_ends_with_its_last_job(
     assert await peer.receive(Heartbeat) == Heartbeat(
         __version__, True, refs(("job_1", 1)), drain_reason=signal.Signals(number).name
     )
-    await peer.send(Offer("job_2", 1))
+    assert peer.received(Credits)[-1].slots == 0
     await executor.tell("finish")
     assert await runner.ended() == 0
-    assert peer.received(Claim) == [Claim("job_1", 1)]
     assert not (runners.attempts / "job_1.1").exists()
     async with asyncio.timeout(TIMEOUT_SECONDS):
         await peer.closed.wait()

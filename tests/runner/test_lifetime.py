@@ -7,15 +7,13 @@ import pytest
 
 from terracrew.protocol.messages import (
     AttemptRef,
-    Claim,
+    Credits,
     Heartbeat,
     Leave,
     LeaveAnswer,
-    Offer,
     Retire,
-    StandingClaims,
 )
-from terracrew.runner.attempts.claims import Claims
+from terracrew.runner.attempts.slots import Slots
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.lifetime import Lifetime
 from terracrew.runner.stop import Stop
@@ -47,9 +45,9 @@ class Idling:
     def __init__(self, **settings: float) -> None:
         config = RunnerConfig("http://localhost", "rnr", "one", "id", "secret", "/w", "/t")
         config = msgspec.structs.replace(config, **settings)
-        self.clock, self.connection, self.claims, self.stop = ManualClock(1000.0), Asked(), Claims(2), Stop(110.0)
+        self.clock, self.connection, self.slots, self.stop = ManualClock(1000.0), Asked(), Slots(2), Stop(110.0)
         self.is_idle = True
-        self.lifetime = Lifetime(config, self.stop, self.connection, self.claims, lambda: self.is_idle, self.clock)
+        self.lifetime = Lifetime(config, self.stop, self.connection, self.slots, lambda: self.is_idle, self.clock)
 
     def pass_seconds(self, seconds: int) -> None:
         for _ in range(seconds):
@@ -80,18 +78,13 @@ async def test_a_trial_a_job_a_claim_and_a_new_connection_begin_the_idle_time_an
     runner.connection.is_on_trial = False
     runner.pass_seconds(50)
     ref = AttemptRef("job_1", 1)
-    runner.claims.adopted(ref)
-    runner.claims.freed(ref)  # a job that was over before the next look counts, too
+    runner.slots.adopted(ref)
+    runner.slots.freed(ref)  # a job that was over before the next look counts, too
     runner.pass_seconds(60)
     assert runner.connection.requests == 0
     runner.is_idle = False
     runner.pass_seconds(300)
     runner.is_idle = True
-    runner.claims.offered(AttemptRef("job_2", 1), 0.0)
-    assert runner.claims.next(0.0) is not None
-    runner.pass_seconds(300)
-    assert runner.connection.requests == 0, "a claim is on its way"
-    runner.claims.missed(AttemptRef("job_2", 1))
     runner.pass_seconds(50)
     runner.connection.is_welcome = False
     runner.pass_seconds(300)
@@ -144,18 +137,16 @@ async def test_a_runner_that_is_retired_ends_after_its_last_job_as_soon_as_the_s
 
 @pytest.mark.feature("V3.update")
 async def test_a_retired_process_finishes_its_job_takes_no_other_and_exits_with_the_code_0(runners: Runners) -> None:
-    runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, reads_leave=True, reads_standing_claims=True)
+    runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, reads_leave=True)
     runner, peer = await runners.connected(idle_seconds=600)
     executor = await runners.grant(peer)
     await peer.send(Retire("replaced by a newer deployment"))
     while not (said := await peer.receive(Heartbeat)).is_draining:
         pass
     assert said.drain_reason == "replaced by a newer deployment"
-    assert peer.received(StandingClaims)[-1].slots == 0
-    claims = len(peer.received(Claim))
-    await peer.send(Offer("job_2", 1))
+    assert peer.received(Credits)[-1].slots == 0
     await peer.receive(Heartbeat)
-    assert (len(peer.received(Claim)), peer.received(Leave)) == (claims, [])
+    assert peer.received(Leave) == []
     await executor.tell("finish")
     await peer.receive(Leave)
     await peer.send(LeaveAnswer(True))

@@ -8,9 +8,8 @@ import pytest
 from terracrew.cli.commands.job import status_line
 from terracrew.errors import Conflict, Incompatible
 from terracrew.protocol.attempt_outcomes import AttemptOutcome
-from terracrew.protocol.messages import Claim, Gone, HandBack, Heartbeat, Offer, Refused, Settled
+from terracrew.protocol.messages import Credits, Gone, HandBack, Heartbeat, Refused, Settled
 from terracrew.runner import one_job
-from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.one_job import OneJobSettings
 from tests.runner.conftest import TERM, TIMEOUT_SECONDS, Runners, granted, refs
 
@@ -47,13 +46,11 @@ async def test_it_exits_with_the_code_of_its_job_and_claims_no_second_one(
     while not (said := await peer.receive(Heartbeat)).is_draining:
         pass
     assert said.attempts == refs(("job_1", 1))
-    await peer.send(Offer("job_2", 1))
-    await peer.receive(Heartbeat)
     await peer.send(granted("job_2"))  # a server that grants a second one gets it back
     assert (await peer.receive(HandBack)).job_id == "job_2"
     await executor.tell("finish")
     assert await runner.ended() == code
-    assert peer.received(Claim) == [Claim("job_1", 1)]
+    assert [each.slots for each in peer.received(Credits)] == [1]
     assert not any(runners.attempts.iterdir())
     assert runners.hub.asked_with == ["hub-credential"], "the token of the runner may have ended by then"
 
@@ -66,12 +63,11 @@ async def test_after_a_crash_it_adopts_its_job_and_claims_no_other(runners: Runn
     again = await runners.start(one_job=ONCE, client_secret=TOKEN)
     peer = await runners.hub.peer()
     assert (peer.hello.attempts, peer.hello.is_draining) == (refs(("job_1", 1)), True)
-    await peer.send(Offer("job_2", 1))
     await peer.receive(Heartbeat)
     await peer.receive(Heartbeat)
     await executor.tell("finish")
     assert await again.ended() == 10
-    assert peer.received(Claim) == []
+    assert peer.received(Credits) == []
 
 
 async def test_it_delivers_for_an_executor_that_was_killed_and_waits_for_the_answer(runners: Runners) -> None:
@@ -90,21 +86,6 @@ async def test_it_ends_if_no_job_comes_in_time(runners: Runners) -> None:
     runner = await runners.start(one_job=OneJobSettings(0.3))
     assert await runner.ended() == one_job.NO_JOB_EXIT_CODE
     assert "no job came within 0.3 s" in runner.output
-
-
-async def test_a_job_that_is_granted_while_it_stops_is_run(runners: Runners) -> None:
-    """It stops in the same way when no job came in time."""
-    runners.hub.outcome = AttemptOutcome("succeeded", 1)
-    runner = await runners.start(one_job=ONCE)
-    peer = await runners.hub.peer()
-    await peer.send(Offer("job_1", 1))
-    await peer.receive(Claim)
-    runner.signal(TERM)
-    while not (await peer.receive(Heartbeat)).is_draining:
-        pass
-    await peer.send(granted())
-    await (await runners.executors.next()).tell("finish")
-    assert await runner.ended() == 0
 
 
 async def test_it_ends_at_once_if_its_token_is_not_valid(runners: Runners) -> None:
@@ -175,20 +156,3 @@ async def test_an_outcome_that_the_server_does_not_tell_is_undecided(
     job.take(refs(("job_1", 1))[0], "hub-credential")
     assert await job.exit_code() == one_job.UNDECIDED_EXIT_CODE
     assert runners.hub.asked_with
-
-
-def test_an_unanswered_claim_is_the_only_one_until_it_is_given_up() -> None:
-    claims = Claims(9, is_for_one_job=True)
-    claims.is_ahead = True
-    assert claims.stand(0.0) is None, "it claims nothing ahead"
-    first, second = refs(("job_1", 1), ("job_2", 1))
-    claims.offered(first, 0.0)
-    claims.offered(second, 0.0)
-    assert claims.next(0.0) == Claim("job_1", 1)
-    assert claims.next(0.0) is None
-    claims.missed(first)
-    assert claims.next(0.1) == Claim("job_2", 1)
-    assert claims.granted(second, 0.2)
-    claims.freed(second)
-    claims.offered(first, 0.3)
-    assert (claims.next(0.3), claims.is_used_up) == (None, True)

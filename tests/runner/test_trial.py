@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from terracrew.errors import EngineMissing
-from terracrew.protocol.messages import Claim, Granted, HandBack, Heartbeat, Offer, StandingClaims, TrialReport
+from terracrew.protocol.messages import Credits, Granted, HandBack, Heartbeat, TrialReport
 from terracrew.runner import trial
-from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Reports
+from terracrew.runner.attempts.slots import Slots
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.dispatch.dispatchers import Dispatchers
@@ -27,7 +27,7 @@ from tests.runner.conftest import Runners, granted, until_gone
 pytestmark = pytest.mark.feature("V3.trial")
 
 REAL = RunnerConfig("", "", "", "", "", "", "").executor_entry
-READS = {"reads_updates": True, "reads_standing_claims": True}
+READS = {"reads_updates": True}
 
 
 def _engine(folder: Path, does: str) -> str:
@@ -61,18 +61,17 @@ async def test_it_takes_jobs_after_a_real_engine_has_applied_a_configuration_tha
     runner = await runners.start(executor_entry=REAL, is_on_trial=True, cgroup="off")
     peer = await runners.hub.peer()
     assert (peer.hello.is_on_trial, peer.hello.is_draining, peer.hello.drain_reason) == (True, True, "on trial")
-    await peer.send(Offer("job_2", 1))
     await peer.send(granted())
     handed_back = await peer.receive(HandBack)
     assert (handed_back.job_id, handed_back.reason) == ("job_1", "this runner takes no new jobs: it is on trial")
     said = await _two_heartbeats(peer)
     assert (said.is_draining, said.drain_reason, said.attempts) == (True, "on trial", [])
-    assert peer.received(Claim) == peer.received(StandingClaims) == []
+    assert peer.received(Credits) == []
     report = await peer.receive(TrialReport)
     assert report.is_passed, report.words
     assert f"OpenTofu {version} ran init, plan and apply" in report.words
     assert 0 < report.seconds < trial.MAX_SECONDS
-    assert (await peer.receive(StandingClaims)).slots >= 3
+    assert (await peer.receive(Credits)).slots >= 3
     assert not (await _two_heartbeats(peer)).is_draining
     for name in ("trials", "attempts", "workspaces", "engine-files", "outputs"):
         assert not any((runners.directory / name).iterdir()), name
@@ -95,7 +94,7 @@ async def test_it_exits_with_the_reason_if_its_engine_fails(runners: Runners) ->
     assert "nothing works" in report.words
     assert await runner.ended() == 1
     assert "this runner cannot run jobs: OpenTofu 1.12.9" in runner.output
-    assert peer.received(Claim) == peer.received(StandingClaims) == []
+    assert peer.received(Credits) == []
 
 
 async def test_a_server_that_reads_no_report_gets_none_and_the_runner_takes_jobs(runners: Runners) -> None:
@@ -144,7 +143,7 @@ async def _supervising(directory: Path, engine_paths: list[str]) -> AsyncGenerat
     try:
         async with asyncio.TaskGroup() as tasks:
             yield AttemptSupervisor(
-                config, instance, Dispatchers.only(dispatcher), Claims(1), Reports(), dict(os.environ), tasks
+                config, instance, Dispatchers.only(dispatcher), Slots(1), Reports(), dict(os.environ), tasks
             )
     finally:
         await dispatcher.close()

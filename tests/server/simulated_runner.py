@@ -125,7 +125,7 @@ class SimulatedRunner:
     @classmethod
     async def make(cls, app: App) -> "SimulatedRunner":
         rows = await JobRows.of_organization(app.server.db, app.server.organization_id)
-        rows.claim, rows.take = app.server.claim, app.server.ingest
+        rows.claim, rows.take = app.server.claiming.claim, app.server.ingest
         return cls(app, rows, await rows.runner(slots=100))
 
     @property

@@ -4,7 +4,6 @@ from typing import LiteralString
 
 import pytest
 
-from terracrew.protocol import messages
 from terracrew.protocol.events import Output
 from terracrew.server.db.seam import Database
 from terracrew.server.group_runs.loop import GroupRuns
@@ -79,7 +78,7 @@ async def test_an_overdue_plan_of_a_damaged_job_holds_up_no_other(database: Data
     assert [job.id for job in await approvals.expire(database)] == [other.id]
 
 
-async def test_a_queued_job_of_a_damaged_module_says_so_and_the_others_are_offered(hub: Hub) -> None:
+async def test_a_queued_job_of_a_damaged_module_says_so_and_the_others_run(hub: Hub) -> None:
     db, scheduler = hub.server.db, hub.server.scheduler
     damaged, limited, other = [await hub.crew.rows.module() for _ in range(3)]
     jobs = [await hub.job(module_id=each) for each in (damaged, limited, other)]
@@ -89,15 +88,12 @@ async def test_a_queued_job_of_a_damaged_module_says_so_and_the_others_are_offer
         away = "UPDATE instances SET is_connected = false WHERE runner_id <> :id"  # no other runner is nearer
         await db.write(lambda tx: tx.run(away, id=hub.runner_id))
         await hub.until(lambda: hub.session().takes_jobs)
+        await runner.send_credits(3)
         await scheduler.sweep()
-        offered = {(await runner.get("offer"))["job_id"] for _ in range(2)}
-        assert offered == set(jobs[1:])
-        await runner.send(messages.Claim(jobs[1], 1))
-        assert (await runner.get("missed"))["job_id"] == jobs[1]
-        await runner.send(messages.Claim(jobs[2], 1))
         assert (await runner.get("granted"))["spec"]["job_id"] == jobs[2]
+        await hub.until(lambda: hub.server.registry.withheld.is_withheld(jobs[1]))
         await scheduler.sweep()
-        assert not hub.session().offered & set(jobs), "neither is offered again and again"
+        assert not hub.session().reserved, "neither is claimed again and again"
     for job_id in jobs[:2]:
         found = hub.server.registry.withheld.reason(job_id)
         assert found is not None

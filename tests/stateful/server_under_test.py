@@ -21,6 +21,7 @@ from terracrew.server.history.points import History
 from terracrew.server.http.streams import Streams
 from terracrew.server.hub.notify import TOPICS, HubNotifier
 from terracrew.server.hub.presence import Presence
+from terracrew.server.hub.runners.claiming import Claiming
 from terracrew.server.hub.runners.grants import Archives, Grants
 from terracrew.server.identity.context import Identity, open_identity
 from terracrew.server.identity.people import store as people
@@ -36,8 +37,8 @@ from terracrew.server.rollouts.updating import RunnerUpdaters
 from terracrew.server.runners import service as runners
 from terracrew.server.runners.removal.loop import Removals
 from terracrew.server.runs.follow import Watchers
+from terracrew.server.scheduling.new_job_claims import NewJobClaims
 from terracrew.server.scheduling.scheduler import Scheduler
-from terracrew.server.scheduling.standing_claims import NewJobClaims
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.supervise import Tasks
 from terracrew.server.tree.groups.quotas import Quotas
@@ -92,8 +93,10 @@ class ServerUnderTest:
         self.identity = await patient(lambda: open_identity(db, KEYS, "http://127.0.0.1"))
         server_id, registry, tasks = ids.new("srv"), Registry(self.clock), Tasks()
         history = History(KEYS)
-        scheduler, grants = Scheduler(db, registry), Grants(db, registry, Archives(self.objects), tasks)
-        ahead = NewJobClaims(StaleChoice(registry), ClaimGroup(KEYS, "online"), grants.send_ahead, grants.take_back)
+        grants, self.choice = Grants(db, registry, Archives(self.objects), tasks), StaleChoice(registry)
+        self.claiming = Claiming(db, registry, self.identity.tokens, claims(db, KEYS), grants, tasks)
+        scheduler = Scheduler(db, registry, self.claiming.start)
+        ahead = NewJobClaims(self.choice, ClaimGroup(KEYS, "online"), grants.send, grants.take_back)
         self.server = Server(
             id=server_id,
             settings=ServerSettings(),
@@ -104,13 +107,13 @@ class ServerUnderTest:
             identity=self.identity,
             registry=registry,
             scheduler=scheduler,
-            claim=claims(db, KEYS),
             ingest=ingest(db, KEYS, history),
             history=history,
             create_job=creator(db, self.objects, KEYS, ROOTS, ahead),
             apply_plan=applier(db, registry, KEYS, ROOTS),
             quotas=Quotas(db, ServerSettings()),
             heartbeats=Heartbeats(db, registry, server_id),
+            claiming=self.claiming,
             grants=grants,
             watchers=Watchers(registry, self.objects),
             streams=Streams(db),

@@ -6,6 +6,7 @@ from terracrew import ids
 from terracrew.api.jobs import Attempt
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef, Granted
+from terracrew.server.scheduling.queue import Waiting
 from terracrew.server.state import content
 from terracrew.server.state import service as states
 from tests.stateful.faulty_database import patient
@@ -14,6 +15,7 @@ from tests.stateful.server_under_test import KEYS, ServerUnderTest
 from tests.stateful.simulated_connection import SimulatedConnection
 from tests.stateful.simulated_executor import Executor
 from tests.stateful.snapshot import Snapshot
+from tests.stateful.stale_choice import ChosenInstance
 
 
 class Host:
@@ -27,7 +29,7 @@ class Host:
         self.link: Link | None = None
         self.instance_id = ""
         self.received = 0
-        """The grants of this connection that answered a standing claim."""
+        """The grants of this connection."""
         self.journal: dict[AttemptRef, Executor] = {}
 
     @property
@@ -62,45 +64,44 @@ class Host:
         return "connected"
 
     async def claim(self, job_id: str, attempt: int, *, is_answer_received: bool = True) -> str:
-        assert self.link is not None
-        self.link.say(messages.Claim(job_id, attempt))
+        """Let the server claim a job for this runner, whatever it knows of both."""
+        site = self.crew.site
+        session = site.server.registry.runners.get(self.instance_id)
+        if self.link is None or session is None:
+            return "is not there"
+        chosen = ChosenInstance(session, job_id)
+        site.claiming.start(chosen, Waiting(job_id, 1, attempt, "", "", "", "", "tofu", 0, 0.0), session)
         if not is_answer_received:
             await self.hang_up()
-            return "claimed without an answer"
+            return "has a claim that it does not hear of"
+        if not await chosen.is_claimed:
+            return "has a claim that was refused"
+        answer = await self.link.reply(
+            lambda told: isinstance(told, Granted) and (told.spec.job_id, told.spec.attempt) == (job_id, attempt)
+        )
+        return "has gone before the grant" if answer is None else self._take(answer)
 
-        def is_answer(told: object) -> bool:
-            if isinstance(told, Granted):
-                return (told.spec.job_id, told.spec.attempt) == (job_id, attempt)
-            return isinstance(told, messages.Missed) and (told.job_id, told.attempt) == (job_id, attempt)
-
-        answer = await self.link.reply(is_answer)
-        if isinstance(answer, Granted):
-            executor = Executor(self.crew, self, answer)
-            assert executor.ref not in self.crew.executors, "one attempt was granted twice"
-            self.crew.executors[executor.ref] = self.journal[executor.ref] = executor
-            return f"was granted {executor.name}"
-        return "missed"
-
-    async def stand(self, slots: int) -> str:
-        """Claim ahead, perhaps for more slots than are free."""
+    async def send_credits(self, slots: int) -> str:
+        """Send credits, perhaps for more slots than are free."""
         self.take_grants()
         if self.link is None or not self.link.is_open:
             return "has nobody to tell"
-        self.link.say(messages.StandingClaims(slots, self.received))
+        self.link.say(messages.Credits(slots, self.received))
         await self.link.quiet()
-        return f"claims {slots} jobs ahead"
+        return f"sends {slots} credits"
 
     def take_grants(self) -> list[str]:
-        """Take the grants that answer standing claims, with the next thing that this runner does."""
+        """Take the grants of new jobs, with the next thing that this runner does."""
         granted = [] if self.link is None else self.link.read(Granted)
-        self.received += len(granted)
-        for each in granted:
-            assert each.is_ahead, "a job was granted that was neither claimed nor claimed ahead"
-            executor = Executor(self.crew, self, each)
-            assert executor.ref not in self.crew.executors, "one attempt was granted twice"
-            self.crew.executors[executor.ref] = self.journal[executor.ref] = executor
-        self.crew.granted_ahead += len(granted)
-        return ["was granted a job ahead" for _ in granted]
+        self.crew.granted_when_created += len(granted)
+        return [self._take(each) for each in granted]
+
+    def _take(self, granted: Granted) -> str:
+        self.received += 1
+        executor = Executor(self.crew, self, granted)
+        assert executor.ref not in self.crew.executors, "one attempt was granted twice"
+        self.crew.executors[executor.ref] = self.journal[executor.ref] = executor
+        return f"was granted {executor.name}"
 
     async def heartbeat(self, names: list[AttemptRef] | None = None) -> None:
         self.take_grants()
@@ -177,7 +178,7 @@ class SimulatedRunners:
         self.site = site
         self.hosts: list[Host] = []
         self.executors: dict[AttemptRef, Executor] = {}
-        self.granted_ahead = 0
+        self.granted_when_created = 0
         self.applied: dict[tuple[str, int], AttemptRef] = {}
         """Which plan was applied by whom."""
         self.named: dict[tuple[str, int], set[AttemptRef]] = {}

@@ -87,7 +87,7 @@ class Simulation:
             attempt.is_in_doubt and attempt.outcome in ("failed", "canceled", "gone")
             for attempt in self.now.attempts.values()
         )
-        found["granted ahead"] = self.crew.granted_ahead
+        found["granted when created"] = self.crew.granted_when_created
         found["plan kept"] = len(self.now.plans)
         found["kept plan applied"] = sum(plan.applied_by is not None for plan in self.now.plans.values())
         found["plan of another job applied"] = sum(

@@ -26,7 +26,7 @@ EXPECTED = {
     "attempt lost",
     "attempt waiting",
     "state superseded",
-    "granted ahead",
+    "granted when created",
 }
 """What has to come about: where it does not, nothing was tested."""
 

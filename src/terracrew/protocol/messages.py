@@ -127,11 +127,6 @@ class Heartbeat(_FromClient, frozen=True, tag="heartbeat", omit_defaults=True):
     """When its executors end with it at the latest, in seconds since 1970; None if that is not known, or if they survive it."""
 
 
-class Claim(_FromClient, frozen=True, tag="claim"):
-    job_id: JobId
-    attempt: Number
-
-
 class HandBack(_FromClient, frozen=True, tag="hand_back"):
     """The runner could not start the attempt that it was granted: no process of it ever existed."""
 
@@ -139,11 +134,11 @@ class HandBack(_FromClient, frozen=True, tag="hand_back"):
     attempt: Number
     reason: str
     pause_seconds: float = 0.0
-    """For how long this instance should not be offered the job."""
+    """For how long this instance should not be given the job."""
     choice: DispatcherChoice = NO_CHOICE
     """What the job asks of its dispatcher, as the grant has it."""
     choice_pause_seconds: float = 0.0
-    """For how long this instance should not be offered any job that asks for the same."""
+    """For how long this instance should not be given any job that asks for the same."""
 
 
 class Gone(_FromClient, frozen=True, tag="gone"):
@@ -164,14 +159,13 @@ class Renew(_FromClient, frozen=True, tag="renew"):
     token: str
 
 
-class StandingClaims(_FromClient, frozen=True, tag="standing_claims"):
-    """Claims that are made ahead: the server may grant this many jobs that it has not offered. Each message replaces the one before
-    it, and 0 withdraws them. A grant of such a job uses one, and so does the claim of an offer. Sent only to a server whose
-    welcome says that it reads them."""
+class Credits(_FromClient, frozen=True, tag="credits"):
+    """Claims that the runner makes ahead, one for each free slot: the server may grant it this many jobs. Each message replaces the one
+    before it, and 0 withdraws them. Each grant uses one."""
 
     slots: Number
     received: Number
-    """How many grants with `is_ahead` the runner has received on this connection. Those that are on their way use some of `slots`."""
+    """How many grants the runner has received on this connection. Those that are on their way use some of `slots`."""
 
 
 class Leave(_FromClient, frozen=True, tag="leave"):
@@ -202,9 +196,7 @@ class TrialReport(_FromClient, frozen=True, tag="trial_report"):
     seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
 
 
-FromRunner = (
-    RunnerHello | Heartbeat | Claim | HandBack | Gone | Renew | StandingClaims | Leave | UpdateReport | TrialReport
-)
+FromRunner = RunnerHello | Heartbeat | Credits | HandBack | Gone | Renew | Leave | UpdateReport | TrialReport
 
 
 # ---- server → runner
@@ -228,30 +220,15 @@ class RunnerWelcome(_FromServer, frozen=True, tag="welcome"):
     """Whether the server reads `Heartbeat.starting`. An older one would refuse it."""
     history: str = ""
     """The newest point of the server's history, to be remembered on disk."""
-    reads_standing_claims: bool = False
-    """Whether the server reads `StandingClaims`. An older one would refuse them."""
     reads_leave: bool = False
     """Whether the server reads `Leave`. An older one would refuse it."""
     reads_updates: bool = False
     """Whether the server reads `UpdateReport` and `TrialReport`. An older one would refuse them."""
 
 
-class Offer(_FromServer, frozen=True, tag="offer"):
-    job_id: str
-    attempt: int
-
-
 class Granted(_FromServer, frozen=True, tag="granted"):
     spec: JobSpec
     credentials: Credentials
-    is_ahead: bool = False
-    """Whether it answers a standing claim, so that the runner has not seen an offer."""
-
-
-class Missed(_FromServer, frozen=True, tag="missed"):
-    job_id: str
-    attempt: int
-    reason: str
 
 
 class CancelAttempt(_FromServer, frozen=True, tag="cancel"):
@@ -330,9 +307,7 @@ class Refused(_FromServer, frozen=True, tag="refused"):
 
 FromServerToRunner = (
     RunnerWelcome
-    | Offer
     | Granted
-    | Missed
     | CancelAttempt
     | ConfigureRunner
     | HistoryPoint

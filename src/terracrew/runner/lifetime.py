@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from terracrew.runner.attempts.claims import Claims
+from terracrew.runner.attempts.slots import Slots
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.stop import Stop
 from terracrew.wording.durations import duration
@@ -40,16 +40,16 @@ class Lifetime:
         config: RunnerConfig,
         stop: Stop,
         connection: LeaveConnection,
-        claims: Claims,
+        slots: Slots,
         is_idle: Callable[[], bool],
         clock: Callable[[], float] | None = None,
     ) -> None:
         """`is_idle` says whether the runner has no attempt, also none that still delivers."""
         self._config, self._stop, self._connection = config, stop, connection
-        self._claims, self._is_idle = claims, is_idle
+        self._slots, self._is_idle = slots, is_idle
         self._clock = clock or asyncio.get_running_loop().time
         self._started_at = self._used_at = self._asked_at = self._clock()
-        self._taken = claims.taken
+        self._taken = slots.taken
         self._was_welcome = False
         self._retired = asyncio.Event()
         connection.on_leave_answer = self._answered
@@ -70,9 +70,9 @@ class Lifetime:
             log.info("taking no more jobs: this runner is %s old", duration(now - self._started_at))
             self._stop.end_when_idle("the end of its lifetime")
             return
-        is_used = not self._is_idle() or self._claims.pending > 0 or self._claims.taken != self._taken
+        is_used = not self._is_idle() or self._slots.taken != self._taken
         is_used = is_used or self._connection.is_on_trial
-        self._taken = self._claims.taken
+        self._taken = self._slots.taken
         is_new = self._connection.is_welcome and not self._was_welcome
         self._was_welcome = self._connection.is_welcome
         if is_used or is_new:  # after an interruption, jobs that waited for it may come

@@ -13,9 +13,9 @@ import msgspec
 from terracrew.errors import CredentialEnded, Invalid, Removed, TerracrewError
 from terracrew.protocol.messages import TrialReport
 from terracrew.runner import engine_user_claims, engine_users, environment, isolation
-from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.interruption import Interruption
 from terracrew.runner.attempts.reports import Reports
+from terracrew.runner.attempts.slots import Slots
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.connection.hub_connection import HubConnection
@@ -71,12 +71,12 @@ async def run(
         instance = LocalInstance(config.working_directory, launched.lock if launched else None)
         dispatchers.use_instance(instance.key)
         config = await _with_users(config)
-        claims, reports = Claims(config.capacity, is_for_one_job=config.is_for_one_job), Reports()
+        slots, reports = Slots(config.capacity, is_for_one_job=config.is_for_one_job), Reports()
         patterns = config.environment_patterns
         engine_environment = environment.for_engines(os.environ, is_built_in=is_built_in, patterns=patterns)
         async with asyncio.TaskGroup() as tasks:
-            supervisor = AttemptSupervisor(config, instance, dispatchers, claims, reports, engine_environment, tasks)
-            connection = HubConnection(config, instance.key, supervisor, claims, reports, stop, set_levels)
+            supervisor = AttemptSupervisor(config, instance, dispatchers, slots, reports, engine_environment, tasks)
+            connection = HubConnection(config, instance.key, supervisor, slots, reports, stop, set_levels)
             if updates is not None:
                 updates.attach(supervisor.use_config, connection.use_config)
             if one_job is not None:
@@ -91,17 +91,17 @@ async def run(
             supervisor.recover()
             background = [tasks.create_task(Interruption(stop, supervisor, config.stop_seconds).run())]
             watch = None if is_built_in else notices.find(config.notices, os.environ, stop.departures)
-            lifetime = Lifetime(config, stop, connection, claims, lambda: supervisor.is_idle)
+            lifetime = Lifetime(config, stop, connection, slots, lambda: supervisor.is_idle)
             background.append(tasks.create_task(lifetime.run()))
             if watch is not None:
                 await watch.step()  # a runner that is started again before its machine ends must not take a job first
                 background.append(tasks.create_task(watch.run()))
             updater = None
             if launched is not None and source is not None:
-                updater = _updater(config, source, connection, stop, supervisor, claims)
+                updater = _updater(config, source, connection, stop, supervisor)
                 background.append(tasks.create_task(updater.run()))
             connecting = tasks.create_task(connection.run())
-            stopping = tasks.create_task(_stop_on_signal(stop, instance, connection, supervisor, claims))
+            stopping = tasks.create_task(_stop_on_signal(stop, instance, connection, supervisor))
             ends: set[asyncio.Task[Any]] = {connecting, stopping}
             proving = None
             if config.is_on_trial:
@@ -137,15 +137,17 @@ def _updater(
     connection: HubConnection,
     stop: Stop,
     supervisor: AttemptSupervisor,
-    claims: Claims,
 ) -> "Updater":
     from terracrew.runner.updating.updater import Updater  # few runners update themselves, and it takes memory
 
-    def is_starting() -> bool:
-        return supervisor.is_starting or claims.pending > 0
-
     return Updater(
-        config, source, connection, stop, is_starting, lambda: supervisor.is_idle, is_on_trial=config.is_on_trial
+        config,
+        source,
+        connection,
+        stop,
+        lambda: supervisor.is_starting,
+        lambda: supervisor.is_idle,
+        is_on_trial=config.is_on_trial,
     )
 
 
@@ -212,14 +214,14 @@ async def _wait_for_deliveries(supervisor: AttemptSupervisor, stop: Stop) -> Non
 
 
 async def _stop_on_signal(
-    stop: Stop, instance: LocalInstance, connection: HubConnection, supervisor: AttemptSupervisor, claims: Claims
+    stop: Stop, instance: LocalInstance, connection: HubConnection, supervisor: AttemptSupervisor
 ) -> None:
     await stop.drain.wait()
     instance.say_draining()
     connection.drain()
     if supervisor.refs and not stop.exit.is_set():
         log.info("stopping when %d attempts have ended; %s", len(supervisor.refs), _what_follows(stop))
-    while not stop.exit.is_set() and (supervisor.refs or claims.pending) and not _has_passed(stop):
+    while not stop.exit.is_set() and supervisor.refs and not _has_passed(stop):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_POLL_SECONDS):
                 await stop.exit.wait()

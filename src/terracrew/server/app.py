@@ -42,6 +42,7 @@ from terracrew.server.http.query_parameters import refuse_unknown
 from terracrew.server.http.request import App, Call, refuse_oversized
 from terracrew.server.http.streams import Streams
 from terracrew.server.hub import endpoint
+from terracrew.server.hub.runners.claiming import Claiming
 from terracrew.server.hub.runners.grants import Archives, Grants
 from terracrew.server.hub.transfer import routes as transfer
 from terracrew.server.hub.transfer.context import TransferCall
@@ -59,8 +60,8 @@ from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.rollouts.updating import RunnerUpdaters
 from terracrew.server.runner_updates.update_jobs import SelfUpdateHandler
 from terracrew.server.runs.follow import Watchers
+from terracrew.server.scheduling.new_job_claims import NewJobClaims
 from terracrew.server.scheduling.scheduler import Scheduler
-from terracrew.server.scheduling.standing_claims import NewJobClaims
 from terracrew.server.secrets.keyring import Keyring, open_keyring
 from terracrew.server.supervise import Tasks
 from terracrew.server.tree.groups.quotas import Quotas
@@ -122,9 +123,10 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
         raise
     registry, tasks = Registry(), Tasks()
     history = History(keys, settings.directory / FILE_NAME)
-    scheduler = Scheduler(db, registry, settings.precedence)
     grants = Grants(db, registry, Archives(objects), tasks)
-    ahead = NewJobClaims(scheduler, ClaimGroup(keys, settings.precedence), grants.send_ahead, grants.take_back)
+    claiming = Claiming(db, registry, access.tokens, claims(db, keys, settings.precedence), grants, tasks)
+    scheduler = Scheduler(db, registry, claiming.start, settings.precedence)
+    ahead = NewJobClaims(scheduler, ClaimGroup(keys, settings.precedence), grants.send, grants.take_back)
     quotas = Quotas(db, settings)
 
     async def sign(cloud: CloudIdentity, is_probe: bool) -> str:
@@ -141,7 +143,6 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
         identity=access,
         registry=registry,
         scheduler=scheduler,
-        claim=claims(db, keys, settings.precedence),
         ingest=ingest(
             db,
             keys,
@@ -154,6 +155,7 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
         quotas=quotas,
         history=history,
         heartbeats=Heartbeats(db, registry, server_id),
+        claiming=claiming,
         grants=grants,
         watchers=Watchers(registry, objects),
         streams=Streams(db),

@@ -27,13 +27,13 @@ from terracrew.server.hub.endpoint import HubContext
 from terracrew.server.hub.executors.arrivals import arrivals
 from terracrew.server.hub.executors.context import ExecutorContext
 from terracrew.server.hub.runners import instances
+from terracrew.server.hub.runners.claiming import Claiming
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.hub.runners.grants import Grants
 from terracrew.server.hub.runners.places import places
 from terracrew.server.hub.transfer.context import TransferContext
 from terracrew.server.identity.context import Identity
 from terracrew.server.jobs.apply_plan import Apply
-from terracrew.server.jobs.attempts.claims import Claims
 from terracrew.server.jobs.attempts.ingest import Ingest
 from terracrew.server.jobs.create import Create
 from terracrew.server.membership import Closing
@@ -63,13 +63,13 @@ class Server:
     identity: Identity
     registry: Registry
     scheduler: Scheduler
-    claim: Claims
     ingest: Ingest
     create_job: Create
     apply_plan: Apply
     quotas: Quotas
     history: History
     heartbeats: Heartbeats
+    claiming: Claiming
     grants: Grants
     watchers: Watchers
     streams: Streams
@@ -183,7 +183,6 @@ class Server:
             closing=self.closing,
             identity=self.identity,
             scheduler=self.scheduler,
-            claim=self.claim,
             grants=self.grants,
             heartbeats=self.heartbeats,
             places=places(self.db, self.id),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.protocol.messages import Claim, HandBack, Offer
+from terracrew.protocol.messages import HandBack
 from tests.runner.conftest import Runners, granted
 
 pytestmark = pytest.mark.feature("O4.salvaged")
@@ -27,8 +27,6 @@ async def test_an_attempt_whose_start_cannot_be_synced_is_handed_back(runners: R
     runners.environment["PYTHONPATH"] = f"{tmp_path}:{runners.environment['PYTHONPATH']}"
     runner, peer = await runners.connected()
     broken.touch()
-    await peer.send(Offer("job_1", 1))
-    await peer.receive(Claim)
     await peer.send(granted())
     back = await peer.receive(HandBack)
     assert "cannot be synced" in back.reason

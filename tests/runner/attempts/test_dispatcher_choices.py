@@ -5,7 +5,7 @@ import pytest
 
 from terracrew.attempt import files
 from terracrew.protocol.dispatcher_choice import AllowedChoices, DispatcherChoice, OfferedDispatcher
-from terracrew.protocol.messages import Claim, Gone, Granted, HandBack, Heartbeat, Offer
+from terracrew.protocol.messages import Gone, Granted, HandBack, Heartbeat
 from terracrew.runner.config import NamedDispatcher
 from terracrew.testing.fake_runner_hub import Peer
 from tests.runner.conftest import Runners, granted, refs, until_gone
@@ -26,8 +26,6 @@ async def grant(runners: Runners, peer: Peer, choice: DispatcherChoice) -> Scrip
 
 
 async def give(peer: Peer, choice: DispatcherChoice) -> None:
-    await peer.send(Offer("job_1", 1))
-    await peer.receive(Claim)
     await peer.send(asking(choice))
 
 

@@ -13,8 +13,8 @@ from terracrew.protocol.dispatcher_choice import DEFAULT, DispatcherChoice
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, HandBack
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.attempts import started_executors
-from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Report, Reports
+from terracrew.runner.attempts.slots import Slots
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.dispatch.dispatchers import Dispatchers, OpenedDispatcher
 from terracrew.runner.dispatch.protocol import AttemptEnd
@@ -94,7 +94,7 @@ async def supervising(
     instance = LocalInstance(config.working_directory)
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS), asyncio.TaskGroup() as tasks:
-            supervisor = AttemptSupervisor(config, instance, Dispatchers(opened), Claims(1), reports, {}, tasks)
+            supervisor = AttemptSupervisor(config, instance, Dispatchers(opened), Slots(1), reports, {}, tasks)
             supervisor.recover()
             yield supervisor, said
             supervisor.stop_watching()

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from terracrew.protocol.messages import Claim, Gone, Heartbeat, Offer
+from terracrew.protocol.messages import Credits, Gone, Heartbeat
 from terracrew.system import procfs
 from tests.runner.conftest import TIMEOUT_SECONDS, Runners, refs, until_reported
 
@@ -111,13 +111,12 @@ async def test_an_engine_that_outlives_its_executor_is_let_finish_before_the_sal
     executor = await runners.grant(peer)
     engine = (await executor.tell(f"engine {fifo}"))["engine"]
     await executor.kill()
-    await peer.send(Offer("job_2", 1))
     await until_reported(peer, ("job_1", 1))
     for _ in range(5):
         assert (await peer.receive(Heartbeat)).attempts == refs(("job_1", 1))
     assert procfs.stat(engine)
     assert runners.executors.is_empty
-    assert [claim.job_id for claim in peer.received(Claim)] == ["job_1"]  # the slot is not free
+    assert [each.slots for each in peer.received(Credits)] == [1]  # the slot is not free
     fifo.write_text("")
     salvage = await runners.executors.next()
     assert salvage.facts["is_salvage"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.attempt import directories, ownership, process_record
-from terracrew.protocol.messages import CancelAttempt, Claim, Gone, HandBack, Heartbeat, Offer, Settled
+from terracrew.protocol.messages import CancelAttempt, Gone, HandBack, Heartbeat, Settled
 from tests.runner.conftest import TIMEOUT_SECONDS, Runners, granted, refs, until_gone, until_reported
 
 
@@ -264,8 +264,6 @@ async def test_the_helper_process_is_started_again_and_running_executors_go_on(r
 async def test_a_runner_whose_executors_cannot_start_hands_back_and_asks_for_pauses(runners: Runners) -> None:
     _, peer = await runners.connected(executor_entry="tests.runner.no_such_module:run")
     for number, pauses in ((1, (5.0, 5.0)), (2, (10.0, 0.0))):
-        await peer.send(Offer("job_1", number))
-        await peer.receive(Claim)
         await peer.send(granted("job_1", number))
         back = await peer.receive(HandBack)
         assert "starts executors" in back.reason

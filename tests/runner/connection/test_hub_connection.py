@@ -10,18 +10,16 @@ import pytest
 from terracrew import __version__, errors
 from terracrew.attempt import record
 from terracrew.protocol.messages import (
-    Claim,
     ConfigureRunner,
+    Credits,
     Drain,
     HandBack,
     Heartbeat,
-    Missed,
-    Offer,
     Refused,
     Renew,
 )
-from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Reports
+from terracrew.runner.attempts.slots import Slots
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.connection.hub_connection import HubConnection
 from terracrew.runner.dispatch.dispatchers import Dispatchers
@@ -163,18 +161,15 @@ async def test_executors_are_given_their_own_address_of_the_server(runners: Runn
 
 
 @pytest.mark.feature("C2.offers", "C3.claims", "S3.offers")
-async def test_offers_are_claimed_while_slots_are_free_and_the_next_when_one_is_again(runners: Runners) -> None:
+async def test_a_credit_is_sent_for_each_free_slot_and_the_next_when_one_is_free_again(runners: Runners) -> None:
     _, peer = await runners.connected(capacity=1)
+    assert await peer.receive(Credits) == Credits(1, 0)
     executor = await runners.grant(peer, "job_1")
-    await peer.send(Offer("job_2", 1))
-    await peer.send(Offer("job_3", 1))
     await peer.receive(Heartbeat)
     await peer.receive(Heartbeat)
-    assert peer.received(Claim) == [Claim("job_1", 1)]
+    assert len(peer.received(Credits)) == 1
     await executor.tell("finish")
-    assert await peer.receive(Claim) == Claim("job_2", 1)
-    await peer.send(Missed("job_2", 1, "another won"))
-    assert await peer.receive(Claim) == Claim("job_3", 1)
+    assert await peer.receive(Credits) == Credits(1, 1)
 
 
 @pytest.mark.feature("C3.claims")
@@ -220,7 +215,7 @@ async def test_a_server_that_says_what_the_runner_does_not_understand_is_left_an
     runners: Runners,
 ) -> None:
     runner, peer = await runners.connected()
-    await peer.send(Offer("job_1", "not a number"))  # pyright: ignore[reportArgumentType]
+    await peer.send(Drain("not a truth value"))  # pyright: ignore[reportArgumentType]
     await runners.hub.peer()
     assert "does not understand" in runner.output
 
@@ -256,13 +251,13 @@ async def test_a_runner_listens_nowhere(runners: Runners) -> None:
 
 async def test_reports_do_not_pile_up_while_there_is_no_connection(runners: Runners) -> None:
     """Symptom: every open report was queued again every ten seconds for a connection that no longer existed."""
-    config, claims, reports = runners.config(), Claims(1), Reports()
+    config, slots, reports = runners.config(), Slots(1), Reports()
     instance = LocalInstance(config.working_directory)
     dispatcher = Local(config.executor_entry, {**os.environ, **runners.environment})
     try:
         async with asyncio.TaskGroup() as tasks:
-            supervisor = AttemptSupervisor(config, instance, Dispatchers.only(dispatcher), claims, reports, {}, tasks)
-            connection = HubConnection(config, instance.key, supervisor, claims, reports, Stop(), lambda _: None)
+            supervisor = AttemptSupervisor(config, instance, Dispatchers.only(dispatcher), slots, reports, {}, tasks)
+            connection = HubConnection(config, instance.key, supervisor, slots, reports, Stop(), lambda _: None)
             delivering = tasks.create_task(reports.deliver(HandBack("job_1", 1, "no executor")))
             _, ended = await asyncio.gather(_hang_up(runners.hub), connection.step(), return_exceptions=True)
             assert isinstance(ended, errors.Unreachable)

@@ -7,6 +7,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.supervise import Tasks
 from tests.server.cloud_hosted.simulated_cloud import SimulatedCloud
+from tests.server.scheduling.recorded_claims import record
 
 FACTS = ServerFacts("https://terracrew.example.com", "https://terracrew.example.com", "0.1.0", "runner:0.1.0")
 
@@ -17,7 +18,7 @@ class ScalingServer:
     def __init__(self, db: Database, cloud: SimulatedCloud) -> None:
         self.db, self.cloud = db, cloud
         self.registry = Registry()
-        self.scheduler = Scheduler(db, self.registry)
+        self.scheduler = Scheduler(db, self.registry, record)
         self.tasks = Tasks()
         self.scaling = Scaling(db, self.scheduler, cloud, FACTS, self.tasks)
 

@@ -23,7 +23,7 @@ from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, delivery
 from terracrew.testing.job_rows import Instance, JobRows
 from tests.server.cloud_hosted.scaling_server import ScalingServer
-from tests.server.scheduling.recorded_offers import Socket
+from tests.server.scheduling.recorded_claims import MANY_CREDITS, Socket
 
 DAY_SECONDS = 86_400.0
 LOOK_SECONDS = 20.0
@@ -105,11 +105,11 @@ class SimulatedDay:
         heapq.heappush(self._events, (at, next(self._numbers), event))
 
     async def _settle(self) -> None:
-        """Let the scheduler offer and the instances claim, then start what is missing."""
+        """Decide the claims of the scheduler, then start what is missing."""
         scheduler = self._server.scheduler
         for each in list(self._alive.values()):
-            while each.session.offered:
-                await self._claim(each, next(iter(each.session.offered)))
+            while each.session.reserved:
+                await self._claim(each, next(iter(each.session.reserved)))
         self._server.scaling.note_changes()
         await self._server.scaling.step()
         await self._server.tasks.join()
@@ -126,13 +126,12 @@ class SimulatedDay:
         await self._server.scheduler.step({("queue", job_id)})
 
     async def _claim(self, it: InstanceOfDay, job_id: str) -> None:
-        assert self._server.scheduler.claiming(job_id, it.session)
         claimant = Claimant(job_id, 1, self._runner_id, it.instance.id, 1)
         won = await self._rows.claim(ClaimRequest(claimant, claims.make_credentials(), may_leave=True))
         if won is None:
-            self._server.scheduler.missed(job_id, it.session)
+            self._server.scheduler.unclaimed(job_id)
             return
-        self._server.scheduler.claimed(job_id, won.module_id, it.session)
+        self._server.scheduler.claimed(job_id)
         await self._rows.take(delivery(AttemptRef(job_id, 1), 1, RUNNING))
         began, seconds = self.now, self._came[job_id].seconds
         self._at(began + seconds, lambda: self._end(it, job_id, won.module_id, began))
@@ -157,6 +156,7 @@ class SimulatedDay:
             slots=1,
             may_leave=True,
         )
+        session.credits = MANY_CREDITS
         self._server.cloud.change(name, phase="running", words="")
         self._server.registry.add(session)
         it = self._alive[name] = InstanceOfDay(instance, session, self._asked[name], self.now)
@@ -166,7 +166,7 @@ class SimulatedDay:
 
     async def _ask_to_leave(self, it: InstanceOfDay, since: float) -> None:
         session = it.session
-        if session.name not in self._alive or it.idle_since != since or session.offered or session.active_jobs:
+        if session.name not in self._alive or it.idle_since != since or session.reserved or session.active_jobs:
             return
         idle = leaving.Idle(self._runner_id, it.instance.id, session.name, 1, self.now - since)
         if await self._rows.db.write(lambda tx: leaving.leave(tx, idle)):

@@ -31,7 +31,7 @@ async def wanted(application: Application, runner_id: str) -> int:
 
 async def rows_of(application: Application) -> JobRows:
     rows = await JobRows.of_organization(application.server.db, application.server.organization_id)
-    rows.claim, rows.take = application.server.claim, application.server.ingest
+    rows.claim, rows.take = application.server.claiming.claim, application.server.ingest
     return rows
 
 

@@ -28,8 +28,8 @@ from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Client, Hub, ref_of
 
 VOLATILE = {"last_used_at", "heard_at", "seen_at", "executor_heard_at"}
 NOT_LOOKED_AT = {"history", "leases", "migrations", "sqlite_sequence"}
-PING = messages.Claim("job_" + "0" * 32, 1)
-"""It is answered, by `missed`, and changes nothing."""
+PING = messages.HandBack("job_" + "0" * 32, 1, "there is no such job")
+"""It is answered, by `settled`, and changes nothing."""
 
 
 class AttackedHub:
@@ -97,11 +97,9 @@ class AttackedHub:
 
     async def is_undisturbed(self) -> str:
         """What is wrong with the victims, if anything is."""
-        for client, question, answer in ((self.victim, PING, "missed"), (self.executor, messages.Begin(0), "begun")):
+        for client, question, answer in ((self.victim, PING, "settled"), (self.executor, messages.Begin(0), "begun")):
             try:
                 found = await client.ask(question)
-                while found["type"] == "offer":
-                    found = await client.get()
             except (TimeoutError, ConnectionClosed) as error:
                 return f"its connection is gone: {error!r}"
             if found["type"] != answer:
@@ -116,7 +114,7 @@ class AttackedHub:
 @asynccontextmanager
 async def connected(hub: Hub, headers: dict[str, str]) -> AsyncGenerator[Client]:
     async with connect(hub.url, additional_headers=headers, compression=None, max_size=8 << 20) as connection:
-        yield Client(connection)
+        yield Client(connection, hub.server)
 
 
 async def say(client: Client, message: msgspec.Struct | bytes | str) -> None:
@@ -263,5 +261,5 @@ async def _granted(attacked: AttackedHub, jobs: Jobs) -> Granted:
 
 async def _foreign(attacked: AttackedHub, foreign: Person) -> Granted:
     jobs = await Jobs.of_organization(attacked.hub.server.db, foreign.principal.organization_id or "")
-    jobs.claim = attacked.hub.server.claim
+    jobs.claim = attacked.hub.server.claiming.claim
     return await _granted(attacked, jobs)

@@ -16,6 +16,7 @@ from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.context import Server
 from terracrew.server.process import serve
+from terracrew.server.scheduling.queue import Waiting
 from terracrew.testing import hellos
 from terracrew.testing.transactions import held_open
 from tests.server.declarations import declared_runner
@@ -28,9 +29,26 @@ on_postgres = pytest.mark.parametrize(
 """For what needs two transactions at once, which SQLite never has."""
 
 
+class Decision:
+    """Whether a job was claimed for an instance, as soon as that is decided."""
+
+    def __init__(self, session: RunnerSession) -> None:
+        self._session = session
+        self.is_claimed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def claimed(self, job_id: str) -> None:
+        self._session.active_jobs.add(job_id)
+        self.is_claimed.set_result(True)
+
+    def unclaimed(self, job_id: str) -> None:
+        self.is_claimed.set_result(False)
+
+
 class Client:
-    def __init__(self, connection: ClientConnection) -> None:
-        self.connection = connection
+    def __init__(self, connection: ClientConnection, server: Server) -> None:
+        self.connection, self._server = connection, server
+        self.instance_id = ""
+        """The instance of a runner that is welcome."""
 
     async def send(self, message: msgspec.Struct) -> None:
         await self.connection.send(messages.encode(message), text=True)
@@ -40,12 +58,19 @@ class Client:
         async with asyncio.timeout(TIMEOUT_SECONDS):
             while True:
                 found: dict[str, Any] = msgspec.json.decode(await self.connection.recv())
+                self.instance_id = found.get("instance_id", self.instance_id)
                 if not kinds or found["type"] in kinds:
                     return found
 
     async def ask(self, message: msgspec.Struct) -> dict[str, Any]:
         await self.send(message)
         return await self.get()
+
+    async def send_credits(self, slots: int, received: int = 0) -> None:
+        """Send credits, and wait until the server has taken them: an answer says that all before it was heard."""
+        await self.send(messages.Credits(slots, received))
+        await self.send(messages.HandBack("job_" + "0" * 32, 1, "there is no such job"))
+        await self.get("settled")
 
     @asynccontextmanager
     async def living(self) -> AsyncGenerator[None]:
@@ -61,8 +86,20 @@ class Client:
             yield
             living.cancel()
 
+    def begin_claim(self, job_id: str, attempt: int = 1) -> asyncio.Future[bool]:
+        """Let the server claim a job for this runner, as if its scheduler had chosen it. Returns whether it was claimed."""
+        session = self._server.registry.runners[self.instance_id]
+        decision = Decision(session)
+        job = Waiting(job_id, 1, attempt, "", "", "", "", "tofu", 0, 0.0)
+        self._server.claiming.start(decision, job, session)
+        return decision.is_claimed
+
+    async def claim(self, job_id: str, attempt: int = 1) -> bool:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            return await self.begin_claim(job_id, attempt)
+
     async def granted(self, job_id: str, attempt: int = 1) -> Granted:
-        await self.send(messages.Claim(job_id, attempt))
+        assert await self.claim(job_id, attempt)
         return msgspec.convert(await self.get("granted"), Granted, strict=False)
 
 
@@ -80,7 +117,7 @@ class Hub:
     async def connected(self, token: str) -> AsyncGenerator[Client]:
         headers = {"Authorization": f"Bearer {token}"}
         async with connect(self.url, additional_headers=headers, compression=None, max_size=8 << 20) as connection:
-            yield Client(connection)
+            yield Client(connection, self.server)
 
     @asynccontextmanager
     async def runner(self, **hello: Any) -> AsyncGenerator[Client]:

@@ -84,7 +84,7 @@ async def test_an_executor_learns_of_its_cancellation_and_its_successor_though_t
 
 @pytest.mark.feature("R7.drain", "S5.draining")
 async def test_a_heartbeat_does_not_open_a_runner_that_its_record_has_closed(hub: Hub) -> None:
-    """The next heartbeat of a drained runner made the scheduler offer it every job that its next tier should have had."""
+    """The next heartbeat of a drained runner made the scheduler choose it for every job that its next tier should have had."""
     messenger = HubNotifier(hub.server.hub.runners)
     async with hub.runner() as runner:
         await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET is_draining = true"))
@@ -133,7 +133,7 @@ async def test_a_revoked_runner_is_not_heard_any_more_whether_it_reads_or_not(hu
         await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET worker_token_sha256 = 'another'"))
         await HubNotifier(hub.server.hub.runners).step({("access", hub.runner_id if key else "")})
         with contextlib.suppress(ConnectionClosed):  # the refusal may already be here
-            await runner.send(messages.Claim(job, 1))
+            await runner.send(messages.Credits(1, 0))
         await hub.until(lambda: not hub.server.registry.runners)
         assert (await hub.crew.rows.load(job)).status == "QUEUED"
         assert await refusal(runner) == ("unauthenticated", True)
@@ -182,20 +182,6 @@ async def test_an_executor_that_is_faster_than_the_database_has_to_wait(hub: Hub
                 pass
 
 
-@on_postgres
-async def test_a_runner_that_claims_without_end_gets_an_answer_to_each(hub: Hub) -> None:
-    async with hub.runner() as runner:
-        async with hub.stalled():
-            for number in range(1, 1_001):
-                await runner.send(messages.Claim("job_" + "0" * 32, number))
-            session = hub.session()
-            await hub.until(lambda: session.claiming > 200)
-            assert session.claiming <= 300
-        for _ in range(1_000):
-            await runner.get("missed")
-        assert session.claiming == 0
-
-
 # ---- grants and reports
 
 
@@ -204,7 +190,7 @@ async def test_a_runner_that_claims_without_end_gets_an_answer_to_each(hub: Hub)
 async def test_a_grant_whose_runner_has_gone_is_handed_back_at_once(hub: Hub) -> None:
     job = await hub.job()
     async with hub.runner() as runner, hub.stalled():
-        await runner.send(messages.Claim(job, 1))
+        runner.begin_claim(job)
         await until_blocked(hub.server.db)
         await runner.connection.close()
         await hub.until(lambda: not hub.server.registry.runners)
@@ -230,8 +216,8 @@ async def test_a_report_on_a_job_that_was_deleted_is_settled_and_the_connection_
 
 
 @pytest.mark.feature("S3.first")
-async def test_a_claim_that_fails_unexpectedly_is_answered_and_the_job_is_offered_again(hub: Hub) -> None:
-    """An error that was none of ours left the claim undecided for ever: the job was not offered to anybody else."""
+async def test_a_claim_that_fails_unexpectedly_gives_back_its_slot_and_is_made_again_later(hub: Hub) -> None:
+    """An error that was none of ours left the claim undecided for ever: nobody else got the job."""
     job = await hub.job()
 
     async def set_source(text: str) -> None:
@@ -243,15 +229,15 @@ async def test_a_claim_that_fails_unexpectedly_is_answered_and_the_job_is_offere
         away = "UPDATE instances SET is_connected = false WHERE runner_id <> :id"  # no other runner is nearer
         await hub.server.db.write(lambda tx: tx.run(away, id=hub.runner_id))
         await hub.until(lambda: hub.session().takes_jobs)
+        await runner.send(messages.Credits(1, 0))
+        await hub.until(lambda: hub.session().credits == 1)
         await hub.server.scheduler.sweep()
-        assert (await runner.get("offer"))["job_id"] == job
-        await runner.send(messages.Claim(job, 1))
-        assert (await runner.get("missed"))["job_id"] == job
+        await hub.until(lambda: hub.server.registry.withheld.is_withheld(job))
+        await hub.until(lambda: hub.session().credits == 1)
         await set_source(source)
         hub.server.registry.withheld = WithheldJobs(lambda: 0.0)  # the time until the next try has passed
         await hub.server.scheduler.sweep()
-        assert (await runner.get("offer"))["job_id"] == job, "its offer expires, and the next one is made"
-        await runner.granted(job)
+        assert (await runner.get("granted"))["spec"]["job_id"] == job
 
 
 @pytest.mark.feature("O2.draining", "U1.instances")

@@ -44,14 +44,9 @@ FROM_RUNNER: dict[type[msgspec.Struct], Attack] = {
             "0.1.0", False, it.refs, starting=[messages.WaitingStart(*_of(ref), LEAVE_IT) for ref in it.refs]
         ),
     ],
-    messages.Claim: lambda it: [
-        messages.Claim(it.queued, 1),
-        messages.Claim(it.queued, 2),
-        *(messages.Claim(*_of(ref)) for ref in it.refs),
-    ],
     messages.HandBack: lambda it: [messages.HandBack(*_of(ref), LEAVE_IT) for ref in it.refs],
     messages.Gone: lambda it: [messages.Gone(*_of(ref), saw, LEAVE_IT) for ref in it.refs for saw in (True, False)],
-    messages.StandingClaims: lambda _: [messages.StandingClaims(1000, 0), messages.StandingClaims(1 << 50, 1 << 50)],
+    messages.Credits: lambda _: [messages.Credits(1000, 0), messages.Credits(1 << 50, 1 << 50)],
     messages.Leave: lambda _: [messages.Leave(), messages.Leave(1e300)],
     messages.UpdateReport: lambda it: [
         messages.UpdateReport(it.update_id, "done", "trial", LEAVE_IT),
@@ -167,9 +162,9 @@ async def _inside(hub: Hub, token: str, hello: msgspec.Struct, message: Any) -> 
 
 
 async def _up_to_the_ping(client: Client) -> list[dict[str, Any]]:
-    told = await rest(client, until="missed")
-    while told and told[-1]["type"] == "missed" and told[-1]["job_id"] != PING.job_id:
-        told += await rest(client, until="missed")
+    told = await rest(client, until="settled")
+    while told and told[-1]["type"] == "settled" and told[-1]["job_id"] != PING.job_id:
+        told += await rest(client, until="settled")
     return told
 
 

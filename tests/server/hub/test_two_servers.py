@@ -57,7 +57,7 @@ async def test_a_cancellation_on_one_server_reaches_an_executor_on_the_other(hub
 
 @pytest.mark.feature("R4.takeover")
 async def test_an_instance_that_comes_back_to_another_server_has_left_the_first(hubs: tuple[Hub, Hub]) -> None:
-    """Its old connection was offered every second job, and could claim none."""
+    """Its old connection was chosen for every second job, and could claim none."""
     one, other = hubs
     async with one.runner() as old, other.runner() as new:
         assert (await old.get("refused"))["code"] == "superseded"

@@ -25,6 +25,7 @@ from terracrew.testing.job_rows import KEYS, JobRows
 from tests.server.fleet_jobs.fleet_rows import FleetRows
 from tests.server.fleet_jobs.simulated_fleet import PlayedHandler, PlayedRunner
 from tests.server.hub.statement_counts import RecordingTx, on_each_unit
+from tests.server.scheduling.recorded_claims import record
 
 SMALL = (
     "api_tokens",
@@ -48,7 +49,7 @@ async def test_no_loop_reads_a_large_table_from_end_to_end(rows: JobRows, monkey
     on_each_unit(rows.db, monkeypatch, lambda tx: RecordingTx(tx, said))
     registry = Registry()
     await Reaper(rows.db, registry).step()
-    await Scheduler(rows.db, registry).sweep()
+    await Scheduler(rows.db, registry, record).sweep()
     await Heartbeats(rows.db, registry, "srv").step()
     await approvals.expire(rows.db)
     await Leftovers(rows.db, "srv", 30.0).step()

@@ -8,7 +8,7 @@ from terracrew.server.engines import store as engine_store
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.runners.eligibility import GRACE_SECONDS
 from terracrew.testing.rows import insert
-from tests.server.scheduling.recorded_offers import Socket
+from tests.server.scheduling.recorded_claims import Socket
 from tests.server.scheduling.selection_worlds import (
     GROUPS,
     SOURCE,
@@ -204,5 +204,6 @@ def connected(world: World) -> Registry:
                 is_draining=each.state == "draining",
             )
             session.is_closed = runner.is_disabled or runner.is_draining
+            session.credits = session.slots
             registry.add(session)
     return registry

@@ -13,7 +13,7 @@ from terracrew.server.scheduling.assignment_view import AssignmentView, places_i
 from terracrew.server.scheduling.queue import Waiting
 from terracrew.testing.job_rows import Instance, JobRows
 from terracrew.testing.rows import insert
-from tests.server.scheduling.recorded_offers import OfferRecorder
+from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 pytestmark = pytest.mark.feature("S2.order")
 
@@ -47,48 +47,49 @@ async def _expected_tiers(tx: Tx, job: Waiting) -> list[set[str]]:
     return list(tiers.values())
 
 
-async def test_a_runner_that_joins_others_makes_nobody_read_the_queue_or_take_offers_back(database: Database) -> None:
-    """Each change of a runner or an assignment took all offers back and read the whole queue: 5 s with 10,000 jobs."""
-    recorder = OfferRecorder(await JobRows.make(database))
+async def test_a_runner_that_joins_others_makes_nobody_read_the_queue(database: Database) -> None:
+    """Each change of a runner or an assignment read the whole queue: 5 s with 10,000 jobs."""
+    recorder = ClaimRecorder(await JobRows.make(database))
     rows = recorder.rows
     session, socket = recorder.connect(await rows.runner())
     jobs = [await rows.job(await rows.module()) for _ in range(3)]
     await recorder.scheduler.sweep()
-    assert session.offered == set(jobs)
+    assert session.reserved == set(jobs)
     later = await rows.job(await rows.module())  # queued, and nobody was woken for it
     second = await rows.runner(slots=1)
     _, other = recorder.connect(second)
     await recorder.scheduler.step({("assignments", second.runner_id)})
-    assert session.offered == set(jobs)
-    assert later not in socket.offers + other.offers, "the rest of the queue was not read"
+    assert session.reserved == set(jobs)
+    assert later not in socket.claims + other.claims, "the rest of the queue was not read"
     for _ in range(5):  # the new runner is full with the first of them
         await recorder.scheduler.step({("queue", await rows.job(await rows.module()))})
-    assert other.offers
+    assert other.claims
 
 
 async def test_jobs_go_to_the_first_runner_of_a_nearer_place_and_back_when_its_last_one_is_withdrawn(
     database: Database,
 ) -> None:
-    recorder = OfferRecorder(await JobRows.make(database))
+    recorder = ClaimRecorder(await JobRows.make(database))
     rows = recorder.rows
     far, near = await rows.runner(), await rows.runner(assigned=False)
     (_, its), (_, theirs) = recorder.connect(far, slots=0), recorder.connect(near)
     group = await rows.group("network")
     job = await rows.job(await rows.module("network/vpc", group))
     await recorder.scheduler.sweep()
-    assert its.offers + theirs.offers == [], "the only runner of this job is full"
+    assert its.claims + theirs.claims == [], "the only runner of this job is full"
     await database.write(lambda tx: _assign(tx, rows, near.runner_id, "group", group, "network"))
     await recorder.scheduler.step({("assignments", near.runner_id)})
-    assert theirs.offers == [job]
+    assert theirs.claims == [job]
     await database.write(lambda tx: _withdraw(tx, near))
     recorder.registry.runners[far.id].slots = 4
+    recorder.scheduler.unclaimed(job)  # the statement of the claim knows that the runner is not assigned
     await recorder.scheduler.step({("assignments", near.runner_id)})
-    assert (its.offers, theirs.offers) == ([job], [job])
-    assert recorder.registry.runners[near.id].offered == set()
+    assert (its.claims, theirs.claims) == ([job], [job])
+    assert recorder.registry.runners[near.id].reserved == set()
 
 
 async def test_a_removed_runner_leaves_its_jobs_to_the_next_tier_at_once(database: Database) -> None:
-    recorder = OfferRecorder(await JobRows.make(database))
+    recorder = ClaimRecorder(await JobRows.make(database))
     rows = recorder.rows
     far, near = await rows.runner(), await rows.runner(assigned=False)
     _, socket = recorder.connect(far)
@@ -96,10 +97,10 @@ async def test_a_removed_runner_leaves_its_jobs_to_the_next_tier_at_once(databas
     await database.write(lambda tx: _assign(tx, rows, near.runner_id, "module", module, module))
     job = await rows.job(module)
     await recorder.scheduler.sweep()
-    assert socket.offers == [], "the nearer one is connected to another server"
+    assert socket.claims == [], "the nearer one is connected to another server"
     await database.write(lambda tx: tx.run("DELETE FROM runners WHERE id = :id", id=near.runner_id))
     await recorder.scheduler.step({("assignments", near.runner_id)})
-    assert socket.offers == [job]
+    assert socket.claims == [job]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,4 +1,4 @@
-"""A new job is offered first by the server that created it, without a read, and no other server's runners claim it in vain."""
+"""A new job is claimed first by the server that created it, without a read, and no other server claims it in vain."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,12 +8,11 @@ import pytest
 
 from terracrew.server.db import Database
 from terracrew.server.db.open import open_database
-from terracrew.server.scheduling import new_jobs, reads, scheduler
-from terracrew.server.scheduling.open_offers import WIDEN_SECONDS
+from terracrew.server.scheduling import reads, scheduler
 from terracrew.server.scheduling.queue import Waiting
 from terracrew.testing.job_rows import JobRows
 from tests.server.hub.hub_clients import on_postgres
-from tests.server.scheduling.recorded_offers import OfferRecorder
+from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 pytestmark = pytest.mark.feature("S3.offers")
 
@@ -26,18 +25,18 @@ async def new(rows: JobRows, priority: int = 0) -> Waiting:
     return found
 
 
-async def test_it_is_offered_at_once(rows: JobRows) -> None:
-    recorder = OfferRecorder(rows)
+async def test_it_is_claimed_at_once(rows: JobRows) -> None:
+    recorder = ClaimRecorder(rows)
     _, socket = recorder.connect(await rows.runner())
     with recorder.scheduler.freshness.watching(rows.db):
         await recorder.scheduler.sweep()
         job = await new(rows)
         recorder.scheduler.enqueue([job])
-        assert socket.offers == [job.id], "nothing was awaited, so nothing was read"
+        assert socket.claims == [job.id], "nothing was awaited, so nothing was read"
 
 
 async def test_it_enters_its_line_together_with_what_is_being_read(rows: JobRows) -> None:
-    recorder = OfferRecorder(rows)
+    recorder = ClaimRecorder(rows)
     scheduler = recorder.scheduler
     _, socket = recorder.connect(await rows.runner(slots=1), slots=1)
     with scheduler.freshness.watching(rows.db):
@@ -45,13 +44,13 @@ async def test_it_enters_its_line_together_with_what_is_being_read(rows: JobRows
         first, second = await new(rows, priority=5), await new(rows)
         with scheduler.freshness.reading():
             scheduler.enqueue([second])
-            assert socket.offers == []
+            assert socket.claims == []
             await scheduler.step({("queue", first.id)})
-        assert socket.offers == [first.id], "the one with the higher priority has the slot"
+        assert socket.claims == [first.id], "the one with the higher priority has the slot"
 
 
-async def test_one_that_another_server_gave_away_before_it_was_in_its_line_is_not_offered(rows: JobRows) -> None:
-    recorder, elsewhere = OfferRecorder(rows), await rows.runner()
+async def test_one_that_another_server_gave_away_before_it_was_in_its_line_is_not_claimed(rows: JobRows) -> None:
+    recorder, elsewhere = ClaimRecorder(rows), await rows.runner()
     scheduler = recorder.scheduler
     _, socket = recorder.connect(await rows.runner())
     with scheduler.freshness.watching(rows.db):
@@ -62,12 +61,12 @@ async def test_one_that_another_server_gave_away_before_it_was_in_its_line_is_no
             await elsewhere.has(job.id)
             await scheduler.step({("queue", job.id)})
         await scheduler.step(set())
-        assert socket.offers == []
+        assert socket.claims == []
 
 
 async def test_a_burst_while_the_queue_is_read_leaves_nothing_to_read(rows: JobRows) -> None:
-    """Each job that came during a read was read, too, and the next ones came meanwhile: a busy server never claimed ahead again."""
-    recorder = OfferRecorder(rows)
+    """Each job that came during a read was read, too, and others came then: a busy server never claimed one with its creation again."""
+    recorder = ClaimRecorder(rows)
     scheduler = recorder.scheduler
     recorder.connect(await rows.runner(slots=100), slots=100)
     with scheduler.freshness.watching(rows.db) as wakeups:
@@ -78,27 +77,7 @@ async def test_a_burst_while_the_queue_is_read_leaves_nothing_to_read(rows: JobR
         await sweeping
         assert scheduler.freshness.is_current
         assert await wakeups.get(timeout=0) == set()
-    assert all(job.id in next(iter(recorder.registry.runners.values())).offered for job in jobs)
-
-
-async def test_one_that_somebody_else_has_is_not_offered_to_every_instance(rows: JobRows) -> None:
-    """After a refused claim, it was offered to twice as many instances every 50 ms, and each of them claimed it in vain."""
-    recorder, elsewhere = OfferRecorder(rows), await rows.runner()
-    sockets = {each.instance_id: socket for each, socket in [recorder.connect(await rows.runner()) for _ in range(16)]}
-    running = asyncio.create_task(recorder.scheduler.run())
-    await asyncio.sleep(0)
-    job = await new(rows)
-    recorder.scheduler.enqueue([job])
-    async with asyncio.timeout(10):
-        while not (asked := [each for each, socket in sockets.items() if socket.offers]):
-            await asyncio.sleep(0.001)
-    assert recorder.scheduler.claiming(job.id, recorder.registry.runners[asked[0]])
-    await elsewhere.has(job.id)
-    recorder.scheduler.missed(job.id, recorder.registry.runners[asked[0]])
-    await asyncio.sleep(6 * WIDEN_SECONDS)
-    running.cancel()
-    assert sum(len(socket.offers) for socket in sockets.values()) == len(asked)
-    assert all(not session.offered for session in recorder.registry.runners.values())
+    assert all(job.id in next(iter(recorder.registry.runners.values())).reserved for job in jobs)
 
 
 # ---- two servers on one PostgreSQL
@@ -113,10 +92,10 @@ async def other(database_url: str, database: Database) -> AsyncIterator[Database
 
 
 @on_postgres
-async def test_a_job_whose_module_changed_while_it_was_created_is_offered_to_the_new_runner(database: Database) -> None:
+async def test_a_job_whose_module_changed_while_it_was_created_goes_to_the_new_runner(database: Database) -> None:
     """Symptom: the change was handled before the job was known, so the job waited for the old runner forever."""
     rows = await JobRows.make(database)
-    recorder = OfferRecorder(rows)
+    recorder = ClaimRecorder(rows)
     old, now = await rows.runner(), await rows.runner()
     _, socket = recorder.connect(now)
     job = await new(rows)
@@ -125,13 +104,13 @@ async def test_a_job_whose_module_changed_while_it_was_created_is_offered_to_the
     with recorder.scheduler.freshness.watching(database):
         await recorder.scheduler.step({("tree", job.module_id)})
         recorder.scheduler.enqueue([stale])
-        assert socket.offers == []
+        assert socket.claims == []
         await recorder.scheduler.sweep()
-    assert socket.offers == [job.id]
+    assert socket.claims == [job.id]
 
 
 async def test_what_was_read_replaces_what_a_transaction_said(rows: JobRows) -> None:
-    recorder = OfferRecorder(rows)
+    recorder = ClaimRecorder(rows)
     instance, job = await rows.runner(), await new(rows)
     with recorder.scheduler.freshness.watching(rows.db):
         await recorder.scheduler.sweep()
@@ -143,12 +122,12 @@ async def test_what_was_read_replaces_what_a_transaction_said(rows: JobRows) -> 
         recorder.scheduler.enqueue([later])
         session, socket = recorder.connect(instance)
         recorder.scheduler.serve(session)
-    assert socket.offers == [job.id, later.id]
+    assert socket.claims == [job.id, later.id]
 
 
 async def test_very_many_new_jobs_let_other_work_run_in_between(rows: JobRows) -> None:
     """Symptom: the event loop stood still for seconds while the jobs of one commit entered their lines."""
-    recorder = OfferRecorder(rows)
+    recorder = ClaimRecorder(rows)
     job = await new(rows)
     many = [
         msgspec.structs.replace(job, id=f"job_{number}", module_id=f"mod_{number}")
@@ -156,7 +135,7 @@ async def test_very_many_new_jobs_let_other_work_run_in_between(rows: JobRows) -
     ]
     with recorder.scheduler.freshness.watching(rows.db):
         recorder.scheduler.enqueue(many)
-        assert not recorder.scheduler.takes_standing_claims(), "a later job must not overtake them"
+        assert recorder.scheduler.reserve([job]) == {}, "a later job must not overtake them"
         turns = 0
         while recorder.scheduler.is_admitting:
             turns += 1
@@ -165,29 +144,31 @@ async def test_very_many_new_jobs_let_other_work_run_in_between(rows: JobRows) -
 
 
 @on_postgres
-async def test_the_other_server_is_not_told_of_one_that_is_claimed_meanwhile(
+async def test_the_other_server_is_told_of_one_only_when_its_claim_here_was_refused(
     database: Database, other: Database
 ) -> None:
+    """All servers claimed every new job for their own runners, and all of these claims but one were refused."""
     rows = await JobRows.make(database)
-    recorder = OfferRecorder(rows)
-    session, _ = recorder.connect(await rows.runner(slots=9), slots=9)
+    recorder = ClaimRecorder(rows)
+    recorder.connect(await rows.runner(slots=9), slots=9)
     with recorder.scheduler.freshness.watching(database), other.listen("queue") as heard:
         await recorder.scheduler.sweep()
-        claimed, left = await new(rows), await new(rows)
-        recorder.scheduler.enqueue([claimed, left])
-        recorder.scheduler.claimed(claimed.id, claimed.module_id, session)
-        assert await heard.get(timeout=10) == {("queue", left.id)}
+        claimed, refused = await new(rows), await new(rows)
+        recorder.scheduler.enqueue([claimed, refused])
+        recorder.scheduler.claimed(claimed.id)
+        assert await heard.get(timeout=0.2) == set()
+        recorder.scheduler.unclaimed(refused.id)
+        assert await heard.get(timeout=10) == {("queue", refused.id)}
 
 
 @on_postgres
 @pytest.mark.parametrize("is_running", [True, False])
 async def test_the_other_server_is_told_at_once_if_nobody_here_can_take_it(
-    database: Database, other: Database, is_running: bool, monkeypatch: pytest.MonkeyPatch
+    database: Database, other: Database, is_running: bool
 ) -> None:
     """Also if the scheduler of this server does not run, because it has just lost the database."""
-    monkeypatch.setattr(new_jobs, "HEAD_START_SECONDS", 1e6)
     rows = await JobRows.make(database)
-    here, there = OfferRecorder(rows), OfferRecorder(JobRows(other))
+    here, there = ClaimRecorder(rows), ClaimRecorder(JobRows(other))
     instance = await rows.runner()
     _, socket = there.connect(instance)
     await there.scheduler.sweep()
@@ -201,16 +182,15 @@ async def test_the_other_server_is_told_at_once_if_nobody_here_can_take_it(
             here.connect(instance)
             here.scheduler.enqueue([job])
         await there.scheduler.step(await heard.get(timeout=10))
-    assert socket.offers == [job.id]
+    assert socket.claims == [job.id]
 
 
 @on_postgres
-async def test_the_other_server_finds_the_jobs_of_one_that_was_killed_in_its_head_start(
-    database: Database, other: Database, monkeypatch: pytest.MonkeyPatch
+async def test_the_other_server_finds_the_jobs_of_one_that_was_killed_while_it_claimed_them(
+    database: Database, other: Database
 ) -> None:
-    monkeypatch.setattr(new_jobs, "HEAD_START_SECONDS", 1e6)  # it never tells
     rows = await JobRows.make(database)
-    dead, alive = OfferRecorder(rows), OfferRecorder(JobRows(other))
+    dead, alive = ClaimRecorder(rows), ClaimRecorder(JobRows(other))
     dead.connect(await rows.runner(slots=99), slots=99)
     _, socket = alive.connect(await rows.runner(slots=99), slots=99)
     with dead.scheduler.freshness.watching(database), alive.scheduler.freshness.watching(other) as heard:
@@ -221,6 +201,6 @@ async def test_the_other_server_finds_the_jobs_of_one_that_was_killed_in_its_hea
             dead.scheduler.enqueue(jobs[:2])  # these have not even entered its lines
         dead.scheduler.enqueue(jobs[2:])
         assert await heard.get(timeout=0.2) == set()
-        assert socket.offers == []
+        assert socket.claims == []
         await alive.scheduler.sweep()
-    assert sorted(socket.offers) == sorted(job.id for job in jobs)
+    assert sorted(socket.claims) == sorted(job.id for job in jobs)

@@ -13,7 +13,7 @@ from terracrew.server.scheduling.assignment_view import AssignedRunners
 from terracrew.server.scheduling.online import WHOLE_READ_SECONDS, OnlineRunners
 from terracrew.testing.clock import ManualClock, ShiftedClock
 from terracrew.testing.job_rows import Instance, JobRows
-from tests.server.scheduling.recorded_offers import OfferRecorder
+from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 REPORTED = Heartbeat("1", is_draining=False, attempts=[])
 
@@ -115,7 +115,7 @@ async def test_a_change_of_a_runner_does_not_keep_an_instance_online_that_has_le
 
 
 async def test_an_instance_whose_end_is_not_written_yet_stays_online(rows: JobRows, clock: ShiftedClock) -> None:
-    recorder = OfferRecorder(rows)
+    recorder = ClaimRecorder(rows)
     instance, online = await rows.runner(), OnlineRunners(rows.db, recorder.registry)
     session, _ = recorder.connect(instance)
     tier = AssignedRunners([instance.runner_id])

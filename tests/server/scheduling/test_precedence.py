@@ -1,21 +1,20 @@
-"""A nearer tier that goes, comes or drains between offer and claim costs time, and never leaves a job without an owner."""
+"""A nearer tier that goes, comes or drains before a claim is decided costs time, and never leaves a job without an owner."""
 
 import pytest
 
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.runners.eligibility import GRACE_SECONDS
-from terracrew.server.scheduling import open_offers
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.testing.clock import ManualClock
 from terracrew.testing.job_rows import KEYS, Instance, JobRows
-from tests.server.scheduling.recorded_offers import OfferRecorder
+from tests.server.scheduling.recorded_claims import ClaimRecorder, record
 
 
 class TwoTiers:
     """A queued job of a module in `network`, with one runner for that group and one for the whole organization."""
 
-    def __init__(self, recorder: OfferRecorder, near: Instance, far: Instance, module: str, job: str) -> None:
+    def __init__(self, recorder: ClaimRecorder, near: Instance, far: Instance, module: str, job: str) -> None:
         self.recorder, self.near, self.far, self.module, self.job = recorder, near, far, module, job
 
     @property
@@ -34,19 +33,18 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def tiers(database: Database, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> TwoTiers:
-    monkeypatch.setattr(open_offers, "WIDEN_SECONDS", 60)  # on a busy machine, an offer is not made a second time
+async def tiers(database: Database, clock: ManualClock) -> TwoTiers:
     rows = await JobRows.make(database)
     group = await rows.group("network")
     near, far = await rows.runner(assigned=False), await rows.runner()
     await rows.insert("assignments", runner_id=near.runner_id, place_id=group, kind="group", path="network")
     module = await rows.module("network/vpc", group)
-    return TwoTiers(OfferRecorder(rows), near, far, module, await rows.job(module))
+    return TwoTiers(ClaimRecorder(rows), near, far, module, await rows.job(module))
 
 
 @pytest.mark.feature("S2.claim")
 async def test_a_farther_runner_cannot_claim_what_a_nearer_one_may_have(tiers: TwoTiers) -> None:
-    """A farther runner that was assigned could claim any job, although it was not offered to it."""
+    """A farther runner that was assigned could claim any job, although it was not meant for it."""
     assert await tiers.far.claim(tiers.job) is None
     await tiers.rows.run("UPDATE runners SET is_disabled = true WHERE id = :id", id=tiers.near.runner_id)
     assert await tiers.far.claim(tiers.job) is not None
@@ -60,44 +58,45 @@ async def test_a_nearer_runner_that_drains_is_waited_for_no_longer(tiers: TwoTie
 
 
 @pytest.mark.feature("S2.online")
-async def test_a_nearer_tier_that_goes_after_the_offer_is_waited_for_and_then_the_farther_one_gets_the_job(
+async def test_a_nearer_tier_that_goes_before_its_claim_is_waited_for_and_then_the_farther_one_gets_the_job(
     tiers: TwoTiers, clock: ManualClock
 ) -> None:
     (near, its), (_, theirs) = tiers.recorder.connect(tiers.near), tiers.recorder.connect(tiers.far)
     await tiers.scheduler.sweep()
-    assert (its.offers, theirs.offers) == ([tiers.job], [])
+    assert (its.claims, theirs.claims) == ([tiers.job], [])
     tiers.recorder.registry.remove(near)
     tiers.scheduler.left(near)
     await tiers.near.disconnect()
+    assert await tiers.near.claim(tiers.job) is None
+    tiers.scheduler.unclaimed(tiers.job)
     clock.advance(GRACE_SECONDS - 1)
     await tiers.scheduler.sweep()
-    assert theirs.offers == []
+    assert theirs.claims == []
     assert await tiers.far.claim(tiers.job) is None, "the claim waits for as long as the scheduler"
     clock.advance(2)
     await tiers.scheduler.sweep()
-    assert theirs.offers == [tiers.job]
+    assert theirs.claims == [tiers.job]
     assert await tiers.far.claim(tiers.job) is not None
 
 
 @pytest.mark.feature("S2.order")
-async def test_a_nearer_tier_that_comes_after_the_offer_gets_the_job_after_the_next_sweep(
+async def test_a_nearer_tier_that_comes_before_the_claim_gets_the_job_after_the_next_sweep(
     tiers: TwoTiers, clock: ManualClock
 ) -> None:
-    """The invariant: a refused claim costs time, and then the job is offered to an instance whose claim succeeds."""
+    """The invariant: a refused claim costs time, and then the job is claimed for an instance whose claim succeeds."""
     await tiers.near.disconnect()
     clock.advance(GRACE_SECONDS + 1)
-    far, theirs = tiers.recorder.connect(tiers.far)
+    _, theirs = tiers.recorder.connect(tiers.far)
     await tiers.scheduler.sweep()
-    assert theirs.offers == [tiers.job]
+    assert theirs.claims == [tiers.job]
     await tiers.rows.run(
         "UPDATE instances SET is_connected = true WHERE id = :id", id=tiers.near.id
     )  # on another server
-    assert tiers.scheduler.claiming(tiers.job, far)
     assert await tiers.far.claim(tiers.job) is None
-    tiers.scheduler.missed(tiers.job, far)
+    tiers.scheduler.unclaimed(tiers.job)
     _, its = tiers.recorder.connect(tiers.near)  # and then on this one
     await tiers.scheduler.step({("queue", "")})
-    assert (its.offers, theirs.offers) == ([tiers.job], [tiers.job])
+    assert (its.claims, theirs.claims) == ([tiers.job], [tiers.job])
     assert await tiers.near.claim(tiers.job) is not None
 
 
@@ -105,12 +104,12 @@ async def test_a_nearer_tier_that_comes_after_the_offer_gets_the_job_after_the_n
 async def test_configured_precedence_waits_for_a_nearer_runner_that_is_offline(
     tiers: TwoTiers, clock: ManualClock
 ) -> None:
-    strict = Scheduler(tiers.rows.db, tiers.recorder.registry, "configured")
+    strict = Scheduler(tiers.rows.db, tiers.recorder.registry, record, "configured")
     _, theirs = tiers.recorder.connect(tiers.far)
     await tiers.near.disconnect()
     clock.advance(GRACE_SECONDS + 1)
     await strict.sweep()
-    assert theirs.offers == []
+    assert theirs.claims == []
     tiers.rows.claim = claims.claims(tiers.rows.db, KEYS, "configured")
     assert await tiers.far.claim(tiers.job) is None
     await tiers.rows.run("DELETE FROM assignments WHERE runner_id = :id", id=tiers.near.runner_id)
@@ -123,7 +122,7 @@ async def test_the_name_of_an_instance_alone_selects_the_nearest_runner_that_has
     await tiers.rows.run("UPDATE instances SET name = 'two' WHERE id = :id", id=tiers.far.id)
     (_, its), (_, theirs) = tiers.recorder.connect(tiers.near), tiers.recorder.connect(tiers.far, name="two")
     await tiers.scheduler.sweep()
-    assert (its.offers, theirs.offers) == ([], [tiers.job]), "the nearer runner has no such instance"
+    assert (its.claims, theirs.claims) == ([], [tiers.job]), "the nearer runner has no such instance"
     assert await tiers.near.claim(tiers.job) is None
     await tiers.rows.run("UPDATE instances SET name = 'two' WHERE id = :id", id=tiers.near.id)
     assert await tiers.far.claim(tiers.job) is None, "now the nearer runner has one, too"
@@ -131,17 +130,17 @@ async def test_the_name_of_an_instance_alone_selects_the_nearest_runner_that_has
 
 
 @pytest.mark.feature("S5.tags")
-async def test_only_a_runner_with_all_tags_of_the_module_is_offered_a_job_and_can_claim_it(tiers: TwoTiers) -> None:
+async def test_only_a_runner_with_all_tags_of_the_module_gets_a_job_and_can_claim_it(tiers: TwoTiers) -> None:
     await tiers.rows.run('UPDATE modules SET tags = \'["eu","gpu"]\'')
     await tiers.rows.run("UPDATE runners SET tags = '[\"gpu\"]'")
     near, its = tiers.recorder.connect(tiers.near, tags=["gpu"])
     await tiers.scheduler.sweep()
-    assert its.offers == []
+    assert its.claims == []
     assert await tiers.near.claim(tiers.job) is None
     await tiers.rows.run('UPDATE runners SET tags = \'["gpu","eu","x"]\'')
     near.tags = frozenset({"gpu", "eu", "x"})
     tiers.scheduler.serve(near)
-    assert its.offers == [tiers.job]
+    assert its.claims == [tiers.job]
     assert await tiers.near.claim(tiers.job) is not None
 
 
@@ -156,4 +155,4 @@ async def test_a_free_slot_goes_to_the_highest_priority_of_all_lines(tiers: TwoT
     await rows.run("UPDATE modules SET tags = '[\"gpu\"]' WHERE id = :id", id=modules[4])
     await rows.run("UPDATE jobs SET priority = 5 WHERE id = :id", id=jobs[4])
     await tiers.scheduler.sweep()
-    assert socket.offers == [jobs[4]]
+    assert socket.claims == [jobs[4]]

@@ -1,35 +1,87 @@
-"""The scheduler offers a job at once to the right runners, and a stale view offers nothing wrong."""
+"""The scheduler claims a job at once for the right runners, and a stale view does no harm."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
+from terracrew.protocol.messages import Credits
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.scheduling import reads
+from terracrew.server.scheduling.candidates import MAX_REFUSED_CLAIMS
 from terracrew.testing.job_rows import JobRows
 from tests.server.hub.hub_clients import on_postgres
-from tests.server.scheduling.recorded_offers import OfferRecorder
+from tests.server.scheduling.recorded_claims import MANY_CREDITS, ClaimRecorder
 
 pytestmark = pytest.mark.feature("S3.offers")
 
 
-async def test_a_slot_that_another_ones_claim_has_freed_takes_the_next_job_at_once(database: Database) -> None:
-    """The loser of an offer had a free slot and a job in line for it, and both waited for the next sweep."""
-    recorder = OfferRecorder(await JobRows.make(database))
-    rows = recorder.rows
-    (one, its), (_, theirs) = [recorder.connect(await rows.runner(slots=1), slots=1) for _ in range(2)]
-    modules = [await rows.module() for _ in range(2)]
-    first = await rows.job(modules[0])
-    await recorder.scheduler.sweep()
-    async with asyncio.timeout(10):
-        while not its.offers == theirs.offers == [first]:  # the ring widens
-            await asyncio.sleep(0.01)
-    second = await rows.job(modules[1])
-    await recorder.scheduler.step({("queue", second)})
-    assert second not in its.offers + theirs.offers, "one slot each, and both are kept for the first job"
-    recorder.scheduler.claimed(first, modules[0], one)
-    assert theirs.offers == [first, second]
+async def test_a_job_whose_claim_was_refused_is_read_and_then_claimed_for_somebody_else(database: Database) -> None:
+    """A refused claim says that something in memory is stale. The same instance is not tried again before a sweep."""
+    recorder = ClaimRecorder(await JobRows.make(database))
+    rows, scheduler = recorder.rows, recorder.scheduler
+    pairs = [recorder.connect(await rows.runner(slots=1), slots=1) for _ in range(2)]
+    job = await rows.job(await rows.module())
+    with database.listen("queue") as heard:
+        await scheduler.sweep()
+        ((tried, its),) = [each for each in pairs if each[1].claims]
+        ((_, theirs),) = [each for each in pairs if not each[1].claims]
+        scheduler.unclaimed(job)
+        assert (tried.reserved, tried.credits, theirs.claims) == (set(), MANY_CREDITS, [])
+        await scheduler.step(await heard.get(timeout=5))
+    assert (its.claims, theirs.claims) == ([job], [job])
+    scheduler.unclaimed(job)
+    await scheduler.step({("queue", job)})
+    assert (its.claims, theirs.claims) == ([job], [job]), "both were refused"
+    await scheduler.sweep()
+    assert len(its.claims + theirs.claims) == 3
+
+
+async def test_a_job_that_is_always_refused_is_not_tried_with_a_whole_fleet(database: Database) -> None:
+    recorder = ClaimRecorder(await JobRows.make(database))
+    rows, scheduler = recorder.rows, recorder.scheduler
+    pairs = [recorder.connect(await rows.runner()) for _ in range(2 * MAX_REFUSED_CLAIMS)]
+    job = await rows.job(await rows.module())
+    await scheduler.sweep()
+    for _ in range(3 * MAX_REFUSED_CLAIMS):
+        scheduler.unclaimed(job)
+        await scheduler.step({("queue", job)})
+    assert sum(len(socket.claims) for _, socket in pairs) == MAX_REFUSED_CLAIMS
+
+
+async def test_a_slot_is_kept_until_the_claim_is_decided_whatever_becomes_of_the_job(database: Database) -> None:
+    """Two claims that are decided at the same time count the same free slot."""
+    recorder = ClaimRecorder(await JobRows.make(database))
+    rows, scheduler = recorder.rows, recorder.scheduler
+    session, socket = recorder.connect(await rows.runner(slots=1), slots=1)
+    first, second = [await rows.job(await rows.module()) for _ in range(2)]
+    await scheduler.sweep()
+    (claimed,) = socket.claims
+    (waiting,) = {first, second} - {claimed}
+    await rows.run("UPDATE jobs SET priority = 9 WHERE id = :id", id=claimed)
+    await scheduler.step({("queue", claimed)})
+    await scheduler.step({("queue", "")})  # everything is read again
+    assert (socket.claims, session.reserved, session.free) == ([claimed], {claimed}, 0)
+    scheduler.claimed(claimed)
+    assert (session.reserved, session.active_jobs, session.free) == (set(), {claimed}, 0)
+    assert waiting not in socket.claims
+
+
+async def test_nothing_is_claimed_for_an_instance_without_a_credit_or_without_a_slot(database: Database) -> None:
+    recorder = ClaimRecorder(await JobRows.make(database))
+    rows, scheduler = recorder.rows, recorder.scheduler
+    session, socket = recorder.connect(await rows.runner(slots=2), slots=2)
+    session.credits = 0
+    jobs = [await rows.job(await rows.module()) for _ in range(3)]
+    await scheduler.sweep()
+    assert socket.claims == []
+    recorder.registry.set_credits(session, Credits(1, received=0))
+    scheduler.serve(session)
+    assert len(socket.claims) == 1
+    recorder.registry.set_credits(session, Credits(9, received=0))
+    scheduler.serve(session)
+    assert len(socket.claims) == 2, "its record says that it has two slots"
+    assert set(socket.claims) < set(jobs)
 
 
 async def test_a_queue_of_several_pages_is_compared_as_a_whole(
@@ -47,19 +99,19 @@ async def test_a_queue_of_several_pages_is_compared_as_a_whole(
 
 
 @on_postgres
-async def test_a_job_that_was_claimed_while_the_sweep_was_reading_is_not_offered_again(database: Database) -> None:
-    recorder = OfferRecorder(await JobRows.make(database))
+async def test_a_job_that_was_claimed_while_the_sweep_was_reading_is_not_claimed_again(database: Database) -> None:
+    recorder = ClaimRecorder(await JobRows.make(database))
     rows = recorder.rows
     session, socket = recorder.connect(await rows.runner())
     module = await rows.module()
     job = await rows.job(module)
     await recorder.scheduler.sweep()
-    assert socket.offers == [job]
+    assert socket.claims == [job]
     sweeping = asyncio.create_task(recorder.scheduler.sweep())
     await asyncio.sleep(0)
-    recorder.scheduler.claimed(job, module, session)  # what is being read still has it in the queue
+    recorder.scheduler.claimed(job)  # what is being read still has it in the queue
     await sweeping
-    assert socket.offers == [job]
+    assert socket.claims == [job]
     assert session.active_jobs == {job}
 
 
@@ -77,7 +129,7 @@ async def test_a_closer_runner_on_another_server_that_takes_nothing_holds_nothin
     rows: JobRows, closing: Any, is_told: bool
 ) -> None:
     """Its tier counted as online for ever, and the job waited for a runner that was disabled, or long dead."""
-    recorder = OfferRecorder(rows)
+    recorder = ClaimRecorder(rows)
     near, far = await rows.runner(), await rows.runner()
     module = await rows.module()
     await rows.db.write(
@@ -90,29 +142,29 @@ async def test_a_closer_runner_on_another_server_that_takes_nothing_holds_nothin
     _, socket = recorder.connect(far)
     job = await rows.job(module)
     await recorder.scheduler.sweep()
-    assert socket.offers == [], "the nearer one is online, elsewhere"
+    assert socket.claims == [], "the nearer one is online, elsewhere"
     await rows.db.write(lambda tx: tx.run(closing, id=near.runner_id))
     await recorder.scheduler.step({("assignments", near.runner_id) if is_told else ("queue", "")})
-    assert socket.offers == [job]
+    assert socket.claims == [job]
 
 
-async def test_jobs_of_a_busy_module_are_not_offered(database: Database) -> None:
-    recorder = OfferRecorder(await JobRows.make(database))
+async def test_jobs_of_a_busy_module_are_not_claimed(database: Database) -> None:
+    recorder = ClaimRecorder(await JobRows.make(database))
     rows = recorder.rows
     module = await rows.module()
     first, second = [await rows.job(module) for _ in range(2)]
-    session, socket = recorder.connect(await rows.runner())
+    _, socket = recorder.connect(await rows.runner())
     await recorder.scheduler.sweep()
-    assert socket.offers == [first]
-    recorder.scheduler.claimed(first, module, session)
+    assert socket.claims == [first]
+    recorder.scheduler.claimed(first)
     await recorder.scheduler.step({("queue", second)})
-    assert socket.offers == [first]
+    assert socket.claims == [first]
 
 
-async def test_a_job_that_overtakes_another_one_of_its_module_is_offered_alone(database: Database) -> None:
-    """Both were offered when two slots became free, and the claims of one transaction are decided by the ids of their jobs."""
+async def test_a_job_that_overtakes_another_one_of_its_module_is_claimed_alone(database: Database) -> None:
+    """Both were chosen when two slots became free, and the claims of one transaction are decided by the ids of their jobs."""
     rows = await JobRows.make(database)
-    recorder = OfferRecorder(rows)
+    recorder = ClaimRecorder(rows)
     runner, module = await rows.runner(), await rows.module()
     overtaken = await rows.job(module)
     await recorder.scheduler.sweep()
@@ -121,33 +173,34 @@ async def test_a_job_that_overtakes_another_one_of_its_module_is_offered_alone(d
     await recorder.scheduler.step({("queue", urgent)})
     session, socket = recorder.connect(runner)
     recorder.scheduler.serve(session)
-    assert socket.offers == [urgent]
+    assert socket.claims == [urgent]
     sql = "UPDATE jobs SET status = 'CANCELED', finished_at = :now WHERE id = :id"
     await database.write(lambda tx: tx.run(sql, now=tx.now, id=urgent))
+    recorder.scheduler.unclaimed(urgent)
     await recorder.scheduler.step({("queue", urgent)})
-    assert socket.offers == [urgent, overtaken]
+    assert socket.claims == [urgent, overtaken]
 
 
-async def test_an_edit_of_one_module_leaves_the_offers_of_the_others_alone(database: Database) -> None:
-    """Every edit of a module or group took all offers back and read the whole queue again."""
-    recorder = OfferRecorder(await JobRows.make(database))
+async def test_an_edit_of_one_module_leaves_the_claims_of_the_others_alone(database: Database) -> None:
+    """Every edit of a module or group read the whole queue again."""
+    recorder = ClaimRecorder(await JobRows.make(database))
     rows = recorder.rows
     session, socket = recorder.connect(await rows.runner())
     modules = [await rows.module() for _ in range(3)]
     jobs = [await rows.job(module) for module in modules]
     await recorder.scheduler.sweep()
-    assert sorted(socket.offers) == sorted(jobs)
+    assert sorted(socket.claims) == sorted(jobs)
     later = await rows.job(await rows.module())  # queued, and nobody was woken for it
     await recorder.scheduler.step({("tree", modules[0]), ("tree", rows.root)})
-    assert session.offered == set(jobs)
-    assert later not in socket.offers, "the rest of the queue was not read"
+    assert session.reserved == set(jobs)
+    assert later not in socket.claims, "the rest of the queue was not read"
     await recorder.scheduler.step({("queue", "")})
-    assert later in socket.offers
+    assert later in socket.claims
 
 
 @pytest.mark.feature("S4.runner")
 async def test_an_edit_that_names_another_runner_moves_the_modules_jobs_to_it(database: Database) -> None:
-    recorder = OfferRecorder(await JobRows.make(database))
+    recorder = ClaimRecorder(await JobRows.make(database))
     rows = recorder.rows
     one, other = [await rows.runner() for _ in range(2)]
     (_, its), (_, theirs) = recorder.connect(one), recorder.connect(other)
@@ -157,18 +210,19 @@ async def test_an_edit_that_names_another_runner_moves_the_modules_jobs_to_it(da
     )
     job = await rows.job(module)
     await recorder.scheduler.sweep()
-    assert (its.offers, theirs.offers) == ([job], [])
+    assert (its.claims, theirs.claims) == ([job], [])
     await database.write(
         lambda tx: tx.run("UPDATE modules SET runner_id = :runner WHERE id = :id", runner=other.runner_id, id=module)
     )
+    recorder.scheduler.unclaimed(job)  # the statement of the claim knows the new runner
     await recorder.scheduler.step({("tree", module)})
-    assert theirs.offers == [job]
-    assert recorder.registry.runners[one.id].offered == set()
+    assert theirs.claims == [job]
+    assert recorder.registry.runners[one.id].reserved == set()
 
 
 @pytest.mark.feature("S2.order")
 async def test_a_group_that_comes_back_under_its_old_path_has_not_its_old_runners(database: Database) -> None:
-    recorder = OfferRecorder(await JobRows.make(database))
+    recorder = ClaimRecorder(await JobRows.make(database))
     rows = recorder.rows
     near, far = await rows.runner(), await rows.runner()
     (_, its), (_, theirs) = recorder.connect(near), recorder.connect(far)
@@ -183,7 +237,7 @@ async def test_a_group_that_comes_back_under_its_old_path_has_not_its_old_runner
     module = await rows.module("network/vpc", group)
     job = await rows.job(module)
     await recorder.scheduler.sweep()
-    assert (its.offers, theirs.offers) == ([job], [])
+    assert (its.claims, theirs.claims) == ([job], [])
 
     async def replace_group(tx: Tx) -> None:
         await tx.run("DELETE FROM jobs WHERE id = :id", id=job)
@@ -196,4 +250,4 @@ async def test_a_group_that_comes_back_under_its_old_path_has_not_its_old_runner
     second = await rows.job(await rows.module("network/vpc", again))
     woken = {("tree", group), ("tree", module), ("tree", again), ("queue", job), ("queue", second)}
     await recorder.scheduler.step({*woken, ("assignments", near.runner_id)})
-    assert (its.offers, theirs.offers[-1]) == ([job], second)
+    assert (its.claims, theirs.claims[-1]) == ([job], second)

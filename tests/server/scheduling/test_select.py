@@ -89,7 +89,7 @@ async def observe(db: Database, world: World) -> Observed:
     return seen
 
 
-def test_what_selection_offers_can_be_claimed_and_nothing_else_and_the_reason_says_the_same(
+def test_what_selection_finds_can_be_claimed_and_nothing_else_and_the_reason_says_the_same(
     opened: tuple[asyncio.AbstractEventLoop, Database],
 ) -> None:
     loop, db = opened
@@ -100,7 +100,7 @@ def test_what_selection_offers_can_be_claimed_and_nothing_else_and_the_reason_sa
     def same(world: World) -> None:
         expected = world.select()
         seen = loop.run_until_complete(observe(db, world))
-        assert seen.claimable == set(expected.offers)
+        assert seen.claimable == set(expected.instances)
         assert seen.code == expected.code
         for name in seen.dispatchers.values():
             assert (name is None) == (not world.choice)
@@ -112,27 +112,27 @@ def test_what_selection_offers_can_be_claimed_and_nothing_else_and_the_reason_sa
     assert 60 <= codes["offered"] <= 240, codes
 
 
-async def offered(db: Database, world: World) -> set[str]:
-    """Return the instances that a scheduler offers the job to when nobody answers."""
+async def tried(db: Database, world: World) -> set[str]:
+    """Return the instances that a scheduler claims the job for when every claim is refused."""
     registry = connected(world)
-    scheduler = Scheduler(db, registry, world.precedence)
+    found: list[str] = []
+    scheduler = Scheduler(
+        db, registry, lambda _scheduler, _job, session: found.append(session.instance_id), world.precedence
+    )
     await db.write(lambda tx: build(tx, world))
     try:
         await scheduler.sweep()
-        first = {each.instance_id for each in registry.runners.values() if "job" in each.offered}
-        assert len(first) <= 1, "at first, one instance is asked"
-        for _ in range(4):
-            offers = scheduler._offers  # pyright: ignore[reportPrivateUsage]
-            for offer in filter(None, map(offers.get, list(offers))):
-                offers.widen(offer)
-        return {each.instance_id for each in registry.runners.values() if "job" in each.offered}
+        assert len(found) <= 1, "one instance after the other is tried"
+        for _ in range(10):
+            scheduler.unclaimed("job")
+            await scheduler.step({("queue", "job")})
+        assert len(found) == len(set(found)), "nobody is tried twice before the next sweep"
+        return set(found)
     finally:
-        for job_id in list(scheduler._offers):  # pyright: ignore[reportPrivateUsage]
-            scheduler._withdraw(job_id)  # pyright: ignore[reportPrivateUsage]
         await db.write(delete_all)
 
 
-def test_the_scheduler_offers_a_job_to_the_instances_of_selection_and_to_no_other(
+def test_the_scheduler_claims_a_job_for_the_instances_of_selection_and_for_no_other(
     opened: tuple[asyncio.AbstractEventLoop, Database],
 ) -> None:
     loop, db = opened
@@ -141,8 +141,8 @@ def test_the_scheduler_offers_a_job_to_the_instances_of_selection_and_to_no_othe
     @settings(OPTIONS, max_examples=100)
     @given(WORLDS)
     def same(world: World) -> None:
-        expected = set(world.select().offers)
-        assert loop.run_until_complete(offered(db, world)) == expected
+        expected = set(world.select().instances)
+        assert loop.run_until_complete(tried(db, world)) == expected
         outcomes[bool(expected)] += 1
 
     same()

@@ -5,7 +5,7 @@ import pytest
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import service
 from tests.server.jobs.waiting_jobs import Waiting
-from tests.server.scheduling.recorded_offers import OfferRecorder, Socket
+from tests.server.scheduling.recorded_claims import ClaimRecorder, Socket
 
 pytestmark = pytest.mark.feature("S3.approval")
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.feature("S3.approval")
 class Approved:
     """An approved job whose plan was made by a runner that is offline; another runner is connected."""
 
-    def __init__(self, recorder: OfferRecorder, waiting: Waiting, socket: Socket) -> None:
+    def __init__(self, recorder: ClaimRecorder, waiting: Waiting, socket: Socket) -> None:
         self.stage, self.maker, self.socket = recorder, waiting.runner, socket
         self.module, self.job, self.admin, self.set = waiting.module, waiting.id, waiting.admin, waiting.rows.run
 
@@ -22,10 +22,10 @@ class Approved:
         waiting = await Waiting.make(db)
         await waiting.approve()
         await waiting.runner.disconnect()
-        recorder = OfferRecorder(waiting.rows)
+        recorder = ClaimRecorder(waiting.rows)
         _, socket = recorder.connect(await waiting.rows.runner())
         await recorder.scheduler.sweep()
-        assert socket.offers == [], "no other runner can go on with this plan"
+        assert socket.claims == [], "no other runner can go on with this plan"
         return cls(recorder, waiting, socket)
 
 
@@ -40,7 +40,7 @@ async def test_a_state_that_moved_frees_the_job_from_the_plans_runner(approved: 
     await approved.set("UPDATE modules SET state_version = 1 WHERE id = :id", id=approved.module)
     freed = ("freed", f"job_x {approved.module} -")  # as adopt, discard, and the end of a job say it
     await approved.stage.scheduler.step({freed})
-    assert approved.socket.offers == [approved.job]
+    assert approved.socket.claims == [approved.job]
 
 
 @pytest.mark.feature("J8.same")
@@ -48,14 +48,14 @@ async def test_a_moved_state_is_noticed_without_a_wake_up(approved: Approved) ->
     """The sweep compared job and attempt only, neither of which changes when the plan goes stale."""
     await approved.set("UPDATE modules SET state_version = 1 WHERE id = :id", id=approved.module)
     await approved.stage.scheduler.sweep()
-    assert approved.socket.offers == [approved.job]
+    assert approved.socket.claims == [approved.job]
 
 
 @pytest.mark.feature("J8.same")
 async def test_a_plans_runner_that_was_disabled_frees_its_job(approved: Approved) -> None:
     await approved.set("UPDATE runners SET is_disabled = true WHERE id = :id", id=approved.maker.runner_id)
     await approved.stage.scheduler.step({("queue", "")})
-    assert approved.socket.offers == [approved.job]
+    assert approved.socket.claims == [approved.job]
 
 
 @pytest.mark.feature("J8.same")
@@ -70,7 +70,7 @@ async def test_a_plans_runner_that_is_no_longer_assigned_frees_its_job(approved:
         await approved.stage.scheduler.step({("assignments", maker.runner_id)})
     else:
         await approved.stage.scheduler.sweep()
-    assert approved.socket.offers == [approved.job]
+    assert approved.socket.claims == [approved.job]
     assert await maker.claim(approved.job, 2) is None
     granted = await other.has(approved.job, 2)
     assert granted.spec.resume is None, (
@@ -82,12 +82,13 @@ async def test_a_plans_runner_that_is_no_longer_assigned_frees_its_job(approved:
 async def test_a_plans_runner_that_was_enabled_again_has_its_job_back(approved: Approved) -> None:
     await approved.set("UPDATE runners SET is_disabled = true WHERE id = :id", id=approved.maker.runner_id)
     await approved.stage.scheduler.sweep()
-    assert approved.socket.offers == [approved.job]
+    assert approved.socket.claims == [approved.job]
     await approved.set("UPDATE runners SET is_disabled = false WHERE id = :id", id=approved.maker.runner_id)
+    approved.stage.scheduler.unclaimed(approved.job)
     await approved.stage.scheduler.sweep()
     _, its = approved.stage.connect(approved.maker)
     approved.stage.scheduler.serve(approved.stage.registry.runners[approved.maker.id])
-    assert its.offers == [approved.job]
+    assert its.claims == [approved.job]
 
 
 @pytest.mark.feature("J8.same")
@@ -97,7 +98,7 @@ async def test_a_plans_runner_that_was_removed_frees_its_job(approved: Approved)
     await approved.set("DELETE FROM instances WHERE runner_id = :id", id=runner_id)
     await approved.set("DELETE FROM runners WHERE id = :id", id=runner_id)
     await approved.stage.scheduler.step({("queue", "")})
-    assert approved.socket.offers == [approved.job]
+    assert approved.socket.claims == [approved.job]
 
 
 async def test_a_job_that_a_canceled_one_stood_before_is_freed_too(approved: Approved) -> None:
@@ -106,27 +107,27 @@ async def test_a_job_that_a_canceled_one_stood_before_is_freed_too(approved: App
     first = await rows.job(approved.module)
     await approved.set("UPDATE jobs SET priority = 5 WHERE id = :id", id=first)
     await approved.stage.scheduler.step({("queue", first)})
-    assert approved.socket.offers == [first]
+    assert approved.socket.claims == [first]
     await approved.set("UPDATE modules SET state_version = 1 WHERE id = :id", id=approved.module)
     await approved.stage.scheduler.step({("freed", f"job_x {approved.module} -")})
     await service.cancel(rows.db, approved.admin, first, "after_step")
     await approved.stage.scheduler.step({("queue", first)})
     await approved.stage.scheduler.sweep()
-    assert approved.socket.offers == [first, approved.job]
+    assert approved.socket.claims == [first, approved.job]
 
 
 @pytest.mark.parametrize("is_told", [True, False], ids=["by a person", "by the state"])
 async def test_a_job_that_its_plan_binds_no_longer_stays_in_the_line_of_its_module(
     database: Database, is_told: bool
 ) -> None:
-    """The job was put into the same line twice and compared with itself, which failed, and every offer was withdrawn."""
+    """The job was put into the same line twice and compared with itself, which failed, and everything was read again."""
     waiting = await Waiting.make(database)
     maker, rows = waiting.runner, waiting.rows
     pin = "UPDATE modules SET runner_id = :runner WHERE id = :id"
     await rows.run(pin, runner=maker.runner_id, id=waiting.module)
     await waiting.approve()
     await maker.disconnect()
-    recorder = OfferRecorder(rows)
+    recorder = ClaimRecorder(rows)
     await recorder.scheduler.sweep()
     if is_told:
         for is_disabled in (True, False):
@@ -138,4 +139,4 @@ async def test_a_job_that_its_plan_binds_no_longer_stays_in_the_line_of_its_modu
         await recorder.scheduler.step({("freed", f"job_x {waiting.module} -")})
     session, socket = recorder.connect(maker)
     recorder.scheduler.serve(session)
-    assert socket.offers == [waiting.id]
+    assert socket.claims == [waiting.id]

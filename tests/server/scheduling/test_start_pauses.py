@@ -1,4 +1,4 @@
-"""What an instance could not start a moment ago is not offered to it, and holds up nothing else."""
+"""What an instance could not start a moment ago is not claimed for it, and holds up nothing else."""
 
 import time
 
@@ -11,7 +11,7 @@ from terracrew.server.connections.start_pauses import StartPauses
 from terracrew.server.db.seam import Database
 from terracrew.server.engines.model import AvailableEngines
 from terracrew.testing.job_rows import JobRows
-from tests.server.scheduling.recorded_offers import OfferRecorder
+from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 pytestmark = pytest.mark.feature("S3.offers")
 IMAGE = "registry.example/deleted:1"
@@ -19,34 +19,34 @@ IMAGE = "registry.example/deleted:1"
 
 async def test_a_job_that_could_not_be_started_does_not_hold_up_the_next_one(database: Database) -> None:
     """Symptom: each start that failed stopped all claims of its runner for five seconds."""
-    recorder = OfferRecorder(await JobRows.make(database))
+    recorder = ClaimRecorder(await JobRows.make(database))
     rows = recorder.rows
     one, another = [await rows.runner(slots=1) for _ in range(2)]
     session, socket = recorder.connect(one, slots=1)
     broken, sound = [await rows.job(await rows.module()) for _ in range(2)]
     session.pauses.add(broken, 60.0, time.monotonic())
     await recorder.scheduler.sweep()
-    assert socket.offers == [sound]
+    assert socket.claims == [sound]
     _, others = recorder.connect(another, slots=1)
     await recorder.scheduler.sweep()
-    assert others.offers == [broken], "another instance may try it at once"
+    assert others.claims == [broken], "another instance may try it at once"
 
 
-async def test_a_job_is_offered_again_after_its_pause(database: Database) -> None:
-    recorder = OfferRecorder(await JobRows.make(database))
+async def test_a_job_is_claimed_again_after_its_pause(database: Database) -> None:
+    recorder = ClaimRecorder(await JobRows.make(database))
     rows = recorder.rows
     session, socket = recorder.connect(await rows.runner())
     job = await rows.job(await rows.module())
     session.pauses.add(job, 60.0, time.monotonic() - 30.0)
     await recorder.scheduler.sweep()
-    assert socket.offers == []
+    assert socket.claims == []
     session.pauses.add(job, 60.0, time.monotonic() - 60.0)
     await recorder.scheduler.sweep()
-    assert socket.offers == [job]
+    assert socket.claims == [job]
 
 
 async def test_jobs_that_ask_for_the_same_wait_together_and_others_do_not(database: Database) -> None:
-    recorder = OfferRecorder(await JobRows.make(database))
+    recorder = ClaimRecorder(await JobRows.make(database))
     rows = recorder.rows
     session, socket = recorder.connect(await rows.runner())
     allowed = AllowedChoices(["registry.example/*"])
@@ -63,11 +63,11 @@ async def test_jobs_that_ask_for_the_same_wait_together_and_others_do_not(databa
     await rows.run("UPDATE jobs SET dispatcher = :choice WHERE id = :id", choice=encoded, id=wanting)
     session.pauses.add(msgspec.structs.replace(choice, name="big"), 60.0, time.monotonic())
     await recorder.scheduler.sweep()
-    assert socket.offers == [other], "the grant had the name of the dispatcher that its type stands for"
+    assert socket.claims == [other], "the grant had the name of the dispatcher that its type stands for"
     session.pauses = StartPauses()
     session.pauses.add(NO_CHOICE, 60.0, time.monotonic())
     await recorder.scheduler.sweep()
-    assert socket.offers == [other, wanting]
+    assert socket.claims == [other, wanting]
 
 
 def test_a_runner_cannot_pause_for_ever_or_fill_the_memory() -> None:

@@ -13,7 +13,7 @@ from terracrew.server.scheduling.lines import WaitingLines
 from terracrew.server.scheduling.queue import MAX_DISCARDED_ENTRIES, FairQueue, Waiting
 from terracrew.server.scheduling.turns import GroupTurns
 from terracrew.testing.job_rows import JobRows
-from tests.server.scheduling.recorded_offers import OfferRecorder
+from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 pytestmark = pytest.mark.feature("S3.turns")
 ROUTES = [Route(("*",), "tofu", tags=frozenset(tags)) for tags in ((), ("big",), ("arm",))]
@@ -37,7 +37,7 @@ def served(lines: WaitingLines) -> list[int]:
 @pytest.mark.parametrize("tags", ["[]", '["big"]'])
 async def test_a_group_with_one_job_has_its_turn_beside_one_with_many(database: Database, tags: str) -> None:
     """Groups took turns within a line only: jobs that asked for a tag were in another line, and all of them came first."""
-    recorder = OfferRecorder(await JobRows.make(database))
+    recorder = ClaimRecorder(await JobRows.make(database))
     rows = recorder.rows
     instance = await rows.runner(slots=1)
     many, one = await rows.group("many"), await rows.group("one")
@@ -45,15 +45,15 @@ async def test_a_group_with_one_job_has_its_turn_beside_one_with_many(database: 
     modules.append(await rows.module("one/only", one))
     await rows.run("UPDATE modules SET tags = :tags WHERE group_id = :id", tags=tags, id=many)
     jobs = [await rows.job(module) for module in modules]
-    session, socket = recorder.connect(instance, slots=1, tags=["big"])
+    _, socket = recorder.connect(instance, slots=1, tags=["big"])
     await recorder.scheduler.sweep()
     for _ in jobs:
-        offered = socket.offers[-1]
+        offered = socket.claims[-1]
         module = modules[jobs.index(offered)]
-        recorder.scheduler.claimed(offered, module, session)
+        recorder.scheduler.claimed(offered)
         await recorder.scheduler.step({("freed", f"{offered} {module} {instance.id}")})
-    assert sorted(socket.offers) == sorted(jobs)
-    assert socket.offers.index(jobs[-1]) <= 1
+    assert sorted(socket.claims) == sorted(jobs)
+    assert socket.claims.index(jobs[-1]) <= 1
 
 
 def test_an_organization_with_many_groups_has_no_more_turns_than_one_with_a_single_group() -> None:

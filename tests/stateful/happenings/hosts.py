@@ -178,7 +178,7 @@ def job_is_created_for_a_standing_claim(simulation: Simulation, random: Random) 
     host: Host | None = choose(random, hosts(simulation))
 
     async def work(host: Host) -> list[str]:
-        told = [await host.stand(random.choice([0, 1, 1, 2]))]
+        told = [await host.send_credits(random.choice([0, 1, 1, 2]))]
         if random.random() < 0.2:
             await host.hang_up()
         held = {job.module_id for job in simulation.open_jobs}

@@ -35,10 +35,10 @@ from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, H
 from terracrew.runner import departure as departures
 from terracrew.runner import engine_users, isolation
 from terracrew.runner.attempts import job_events
-from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.engine_directories import EngineDirectories
 from terracrew.runner.attempts.executor_starts import ExecutorStarts
 from terracrew.runner.attempts.reports import Reports
+from terracrew.runner.attempts.slots import Slots
 from terracrew.runner.attempts.start_failures import StartFailures
 from terracrew.runner.attempts.started_executors import StartedExecutors
 from terracrew.runner.attempts.temp_directories import TempDirectories
@@ -65,13 +65,13 @@ class AttemptSupervisor:
         config: RunnerConfig,
         instance: LocalInstance,
         dispatchers: Dispatchers,
-        claims: Claims,
+        slots: Slots,
         reports: Reports,
         environment: Mapping[str, str],
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._config, self._instance, self._dispatchers = config, instance, dispatchers
-        self._claims, self._reports = claims, reports
+        self._slots, self._reports = slots, reports
         self._temp_directories = TempDirectories(config.temp_directory, str(instance.attempts))
         self._workspaces = Workspaces(instance.workspaces)
         self._engine_directories = EngineDirectories(instance.engine_directories)
@@ -181,7 +181,7 @@ class AttemptSupervisor:
             self._workspaces.relink(directory)
             self._users.adopt(directory)
             log.info("found attempt %d of %s of an earlier runner process", ref.attempt, ref.job_id)
-            self._claims.adopted(ref)
+            self._slots.adopted(ref)
             known = record.find(directory)
             self.on_taken(ref, known.hub if known else "")
             if known:
@@ -470,7 +470,7 @@ class AttemptSupervisor:
         log.error("attempt %d of %s could not be delivered; what it left is kept in %s", ref.attempt, ref.job_id, kept)
 
     def _free_slot(self, ref: AttemptRef) -> None:
-        self._claims.freed(ref)
+        self._slots.freed(ref)
         self.on_slot_freed()
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn
@@ -32,8 +31,8 @@ from terracrew.logging import LEVELS
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef
 from terracrew.runner import instance, isolation, machine
-from terracrew.runner.attempts.claims import Claims
 from terracrew.runner.attempts.reports import Reports
+from terracrew.runner.attempts.slots import Slots
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.config import HelperCommand, RunnerConfig
 from terracrew.runner.connection.access_token import Tokens
@@ -57,13 +56,13 @@ class HubConnection:
         config: RunnerConfig,
         instance_key: str,
         supervisor: AttemptSupervisor,
-        claims: Claims,
+        slots: Slots,
         reports: Reports,
         stop: Stop,
         set_levels: Callable[[dict[str, str]], None],
     ) -> None:
         self._config, self._instance_key, self._set_levels = config, instance_key, set_levels
-        self._supervisor, self._claims, self._reports, self._stop = supervisor, claims, reports, stop
+        self._supervisor, self._slots, self._reports, self._stop = supervisor, slots, reports, stop
         secret = WorkerToken(Path(config.working_directory), config.client_secret, rotates=config.rotates_worker_token)
         self._tokens = Tokens(config.server_url, config.client_id, secret, config.helper)
         self._queue: asyncio.Queue[messages.FromRunner] | None = None
@@ -93,7 +92,7 @@ class HubConnection:
         self.on_retire: Callable[[str], None] = lambda _reason: None
         """Called when the server asks this process to end after its last job, with the reason."""
         reports.send = self._send
-        supervisor.on_slot_freed = self._claim
+        supervisor.on_slot_freed = self._update_credits
         stop.departures.on_change = self.drain
 
     async def run(self) -> TerracrewError:
@@ -130,7 +129,7 @@ class HubConnection:
             welcome = await self._greet(connection, found)
             await self._converse(connection, welcome)
         finally:
-            self._claims.disconnected()
+            self._slots.disconnected()
             self._queue = None
             await connection.close()
 
@@ -146,8 +145,8 @@ class HubConnection:
             self._set_levels(self._levels)
 
     def drain(self) -> None:
-        """Claim no more jobs because this process or its machine ends, or claim again because it stays, and tell the server now."""
-        self._update_claims()
+        """Take no more jobs because this process or its machine ends, or take some again because it stays, and tell the server now."""
+        self._update_credits()
         if self._heartbeat:
             self._heartbeat.wake()
 
@@ -209,7 +208,7 @@ class HubConnection:
             version=__version__,
             oldest_protocol=version.OLDEST_VERSION,
             newest_protocol=version.NEWEST_VERSION,
-            capacity=self._claims.capacity,
+            capacity=self._slots.capacity,
             engines=found.engines.defaults,
             engine_versions=found.engines.versions,
             installable_engines=sorted(plugins.BUILT_IN[plugins.ENGINES]) if self._config.is_engine_installed else [],
@@ -265,11 +264,10 @@ class HubConnection:
             says_starting=welcome.reads_starting,
         )
         self._is_drained_by_server = welcome.is_draining
-        self._claims.is_ahead = welcome.reads_standing_claims
         self._reads_leave, self._reads_updates = welcome.reads_leave, welcome.reads_updates
         self.welcomed.set()
         self._report_trial()
-        self._update_claims()
+        self._update_credits()
         self._reports.repeat()
         async with asyncio.TaskGroup() as tasks:
             background = [
@@ -301,16 +299,9 @@ class HubConnection:
             self._handle(message)
 
     def _handle(self, message: messages.FromServerToRunner | None) -> None:
-        now = time.monotonic()
         match message:
-            case messages.Offer(job_id, attempt):
-                self._claims.offered(AttemptRef(job_id, attempt), now)
-                self._claim()
             case messages.Granted(spec):
-                self._granted(message, AttemptRef(spec.job_id, spec.attempt), now)
-            case messages.Missed(job_id, attempt):
-                self._claims.missed(AttemptRef(job_id, attempt))
-                self._claim()
+                self._granted(message, AttemptRef(spec.job_id, spec.attempt))
             case messages.CancelAttempt(job_id, attempt, mode):
                 self._supervisor.cancel(AttemptRef(job_id, attempt), mode)
             case messages.Settled(job_id, attempt):
@@ -320,7 +311,7 @@ class HubConnection:
             case messages.Drain(on):
                 log.info("the server says: %s", "take no new jobs" if on else "take jobs again")
                 self._is_drained_by_server = on
-                self._update_claims()
+                self._update_credits()
             case messages.LeaveAnswer(is_granted, reason):
                 self.on_leave_answer(is_granted, reason)
             case messages.Update() if self.on_update is not None:
@@ -347,25 +338,22 @@ class HubConnection:
         except OSError as error:
             log.warning("the server's history cannot be remembered: %s", error)
 
-    def _granted(self, message: messages.Granted, ref: AttemptRef, now: float) -> None:
-        if message.is_ahead:
-            self._drain_state()  # the disk may have become full since the standing claim was sent
+    def _granted(self, message: messages.Granted, ref: AttemptRef) -> None:
+        self._drain_state()  # the disk may have become full since the credit was sent
         departure = self._stop.departures.current
+        self._slots.use_credit()
+        why = ""
         if departure is not None and departure.ends_at is not None:  # it may be too short for the job
-            self._claims.missed(ref)
-            self._send(messages.HandBack(ref.job_id, ref.attempt, f"this runner ends soon: {departure.reason}"))
-            return
-        if self._is_on_trial:
-            self._claims.missed(ref)
-            self._send(messages.HandBack(ref.job_id, ref.attempt, "this runner takes no new jobs: it is on trial"))
-            return
-        if self._claims.granted(ref, now, is_ahead=message.is_ahead):
+            why = f"this runner ends soon: {departure.reason}"
+        elif self._is_on_trial:
+            why = "this runner takes no new jobs: it is on trial"
+        elif not self._slots.take(ref):
+            why = "every slot of this runner is taken" if self._slots.is_open else "this runner takes no new jobs"
+        if not why:
             self._supervisor.take(message)
-            if self._claims.is_used_up:
-                self._claim()  # it tells the server that this runner takes no more jobs
-            return
-        why = "every slot of this runner is taken" if self._claims.is_open else "this runner takes no new jobs"
-        self._send(messages.HandBack(ref.job_id, ref.attempt, why))
+        else:
+            self._send(messages.HandBack(ref.job_id, ref.attempt, why))
+        self._update_credits()
 
     def _configure(self, heartbeat_seconds: float, log_level: dict[str, str]) -> None:
         """Apply the server's settings. The heartbeat that follows acknowledges them."""
@@ -389,9 +377,9 @@ class HubConnection:
         is_disk_full = not self._disk.has_room()
         departure = self._stop.departures.current
         is_leaving = self._stop.drain.is_set() or departure is not None
-        is_draining = is_leaving or is_disk_full or self._claims.is_used_up
+        is_draining = is_leaving or is_disk_full or self._slots.is_used_up
         is_draining = is_draining or self._is_on_trial or bool(self._retired_because)
-        self._claims.is_open = not (self._is_drained_by_server or is_draining)
+        self._slots.is_open = not (self._is_drained_by_server or is_draining)
         if departure is None:
             return DrainState(
                 is_draining, is_disk_full, self._retired_because or ("on trial" if self._is_on_trial else "")
@@ -400,26 +388,21 @@ class HubConnection:
         return DrainState(is_draining, is_disk_full, departure.reason, None if survives else departure.ends_at)
 
     def _updated_drain_state(self) -> DrainState:
-        """Determine the same for a heartbeat, and announce standing claims again after a pause."""
+        """Determine the same for a heartbeat, and send credits again after a pause."""
         state = self._drain_state()
-        self._stand()
+        self._send_credits()
         return state
 
-    def _update_claims(self) -> None:
-        self._drain_state()
-        self._claim()
-
-    def _claim(self) -> None:
-        if self._claims.is_open and self._drain_state().is_draining and self._heartbeat:
+    def _update_credits(self) -> None:
+        """Send credits for the slots that are free now, or withdraw what cannot be kept."""
+        was_open = self._slots.is_open
+        if self._drain_state().is_draining and was_open and self._heartbeat:
             self._heartbeat.wake()
-        while (claim := self._claims.next(time.monotonic())) is not None:
-            self._send(claim)
-        self._stand()
+        self._send_credits()
 
-    def _stand(self) -> None:
-        """Claim ahead for the slots that are free now, or withdraw what cannot be kept."""
-        if self._queue is not None and (standing := self._claims.stand(time.monotonic())) is not None:
-            self._send(standing)
+    def _send_credits(self) -> None:
+        if self._queue is not None and (credits_ := self._slots.credits_to_send()) is not None:
+            self._send(credits_)
 
     def _send(self, message: messages.FromRunner) -> None:
         """Queue a message. Without a connection it is dropped: a new connection repeats every unacknowledged report."""

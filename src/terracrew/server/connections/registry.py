@@ -92,20 +92,17 @@ class RunnerSession:
         """The last drain flag that was sent to the runner."""
         self.configuration = configuration
         """The last configuration that was sent to the runner."""
-        self.claiming = 0
-        """The number of claims that are being decided."""
         self.ending: set[AttemptRef] = set()
         """Attempts that it reported as ended, and whose report is being decided."""
         self.active_jobs: set[str] = set()
         """Jobs that it has been granted and that have not ended."""
-        self.offered: set[str] = set()
-        self.deciding: set[str] = set()
-        """Jobs that it has claimed and whose claims are being decided. Each keeps a slot, also if its offer is withdrawn meanwhile."""
+        self.reserved: set[str] = set()
+        """Jobs that are being claimed for it. Each keeps a slot until its claim is decided."""
         self.pauses = StartPauses()
-        self.standing = 0
-        """How many jobs may be claimed for it without an offer."""
-        self.granted_ahead = 0
-        """How many of its standing claims were used on this connection."""
+        self.credits = 0
+        """How many more jobs may be claimed for it. It sends them ahead, for the slots that it knows to be free."""
+        self.used_credits = 0
+        """How many of its credits were used on this connection."""
         self.reported_attempts: set[AttemptRef] = set()
         """The attempts in its last hello or heartbeat. Contact with the runner counts only for these."""
         self.starting: dict[AttemptRef, str] = {}
@@ -150,15 +147,18 @@ class RunnerSession:
         if not is_unchanged:
             self.socket.post(messages.ConfigureRunner(wanted.heartbeat, wanted.levels))
 
-    def use_standing_claim(self) -> None:
-        """Note that a job is being claimed for it. The grant counts as sent from now on."""
-        self.standing -= 1
-        self.granted_ahead += 1
+    def reserve(self, job_id: str) -> None:
+        """Use a slot and a credit for a job that is being claimed for it. The grant counts as sent from now on."""
+        self.reserved.add(job_id)
+        self.credits -= 1
+        self.used_credits += 1
 
-    def restore_standing_claim(self) -> None:
-        """Note that such a job was not claimed, so that no grant is sent."""
-        self.standing += 1
-        self.granted_ahead -= 1
+    def release(self, job_id: str, *, is_claimed: bool) -> None:
+        """Note that the claim of a job is decided. If it was not claimed, no grant is sent, and the credit can be used again."""
+        self.reserved.discard(job_id)
+        if not is_claimed:
+            self.credits += 1
+            self.used_credits -= 1
 
     @property
     def takes_jobs(self) -> bool:
@@ -172,10 +172,10 @@ class RunnerSession:
 
     @property
     def free(self) -> int:
+        """How many jobs can be claimed for it now: the runner has sent a credit for each, and the database knows a slot for each."""
         if not self.takes_jobs:
             return 0
-        promised = self.offered | self.deciding if self.deciding else self.offered
-        return self.slots - len(self.active_jobs) - len(promised)
+        return min(self.credits, self.slots - len(self.active_jobs | self.reserved))
 
 
 class ExecutorSession:
@@ -226,8 +226,6 @@ class Registry:
         """Sessions by instance id."""
         self.of_runner: dict[str, dict[str, RunnerSession]] = {}
         """Sessions by runner id, then instance id."""
-        self.standing: set[str] = set()
-        """Instances that have sent standing claims, which may have been used since."""
         self.executors: dict[AttemptRef, ExecutorSession] = {}
         self._closed: dict[AttemptRef, float] = {}
         """When the last of these happened: an attempt's executor or runner disconnected, or the runner no longer reported it."""
@@ -252,7 +250,6 @@ class Registry:
         if not self.has(session):
             return False
         del self.runners[session.instance_id]
-        self.standing.discard(session.instance_id)
         del self.of_runner[session.runner_id][session.instance_id]
         if not self.of_runner[session.runner_id]:
             del self.of_runner[session.runner_id]
@@ -284,20 +281,14 @@ class Registry:
         session.granted = set()
         self._close(session, _own(session, before - session.reported_attempts))
 
-    def stand(self, session: RunnerSession, message: messages.StandingClaims) -> None:
-        """Take the standing claims of an instance. Grants that it had not received when it sent them have used some of them."""
-        on_their_way = max(0, session.granted_ahead - message.received)
-        session.standing = max(0, min(message.slots, session.slots) - on_their_way)
-        if not self.has(session) or not session.standing:
-            self.standing.discard(session.instance_id)
-        else:
-            self.standing.add(session.instance_id)
+    def set_credits(self, session: RunnerSession, message: messages.Credits) -> None:
+        """Take the credits of an instance. Grants that it had not received when it sent them have used some of them."""
+        on_their_way = max(0, session.used_credits - message.received)
+        session.credits = min(message.slots, session.slots) - on_their_way
 
-    def has_standing_claim(self, session: RunnerSession) -> bool:
-        """Return whether a job may be claimed for an instance without an offer. One that has missed two heartbeats may hang: an offer
-        finds that out, and a grant would wait until the instance counts as offline."""
-        silence = self.now() - session.last_contact_at
-        return session.standing > 0 and silence <= MAX_MISSED_HEARTBEATS * session.configuration.heartbeat
+    def may_hang(self, session: RunnerSession) -> bool:
+        """Return whether an instance has missed two heartbeats: a grant might wait until the instance counts as offline."""
+        return self.now() - session.last_contact_at > MAX_MISSED_HEARTBEATS * session.configuration.heartbeat
 
     def grant(self, session: RunnerSession, ref: AttemptRef) -> None:
         session.reported_attempts.add(ref)

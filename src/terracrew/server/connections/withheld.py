@@ -1,4 +1,4 @@
-"""Jobs that this server does not offer for a while because no claim of them can succeed, and why."""
+"""Jobs that this server does not claim for a while because no claim of them can succeed, and why."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from terracrew.logging import get_logger
 log = get_logger("terracrew.scheduler")
 
 RETRY_SECONDS = 60.0
-"""After this time, a job is offered again: its state may have been replaced, or the other problem solved."""
+"""After this time, a job is claimed again: its state may have been replaced, or the other problem solved."""
 
 
 class Withheld(NamedTuple):
@@ -33,7 +33,7 @@ class WithheldJobs:
         """Withhold queued jobs whose rows cannot be read, and log each of them once in that time."""
         for job_id, error in jobs.items():
             if not self.is_withheld(job_id):
-                log.warning("a queued job cannot be offered; the others are", job=job_id, reason=error.message)
+                log.warning("a queued job cannot be claimed; the others are", job=job_id, reason=error.message)
                 self.add(job_id, error.message, is_damaged=True)
 
     def is_withheld(self, job_id: str) -> bool:

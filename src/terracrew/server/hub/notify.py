@@ -109,5 +109,5 @@ class HubNotifier:
             await asyncio.gather(*map(self._drop_unless_live, few))
 
     async def _drop_unless_live(self, session: RunnerSession) -> None:
-        if error := await once_connections.end_of(self._hub, session):
+        if error := await once_connections.end_of(self._hub.db, self._hub.identity.tokens, session):
             session.socket.drop(error)

@@ -106,7 +106,7 @@ class ClaimAhead(Protocol):
     """Claims new jobs in the transaction that creates them."""
 
     async def claim(self, tx: Tx, jobs: Sequence[tuple[Job, Module]]) -> dict[str, Job]:
-        """Claim jobs, and let the others be offered. Returns those that have changed, by id.
+        """Claim jobs, and hand the others to the scheduler. Returns those that have changed, by id.
 
         Raises NotClaimedAhead if the transaction has to be repeated without this.
         """

@@ -96,7 +96,7 @@ class ClaimContext(msgspec.Struct, frozen=True):
     """Whether it is enabled and not draining, according to its record and its last heartbeat."""
     free: int
     is_selected: bool
-    """Whether selection offers jobs of the module to this instance: assignment, tier, pins, tags, engine, and caps of groups."""
+    """Whether selection finds this instance for jobs of the module: assignment, tier, pins, tags, engine, and caps of groups."""
     has_valid_credential: bool = True
     """Whether the credential of the instance may claim a job. A once token may do so once, until it expires or is revoked."""
 

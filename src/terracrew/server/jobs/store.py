@@ -160,7 +160,7 @@ async def find_created(tx: Tx, organization_id: str, created_by: str, idempotenc
 
 
 async def insert(tx: Tx, jobs: Sequence[tuple[Job, str | None]]) -> None:
-    """Write new jobs by one statement, each with the idempotency key of its request. `wake_queue` lets them be offered."""
+    """Write new jobs by one statement, each with the idempotency key of its request. `wake_queue` tells the schedulers of them."""
     await tx.each(_INSERT_JOBS, _INSERT_JOBS_TYPES, [(*values(job, *_NEW_OF_JOB), key) for job, key in jobs])
     for job, _ in jobs:
         tx.wake("jobs", job.id)

@@ -1,1 +1,1 @@
-"""Which runner is offered which job, and why a queued job has no runner yet."""
+"""Which runner gets which job, and why a queued job has no runner yet."""

@@ -15,6 +15,8 @@ from terracrew.server.scheduling.assignment_view import AssignedRunners, Assignm
 from terracrew.server.scheduling.online import OnlineRunners
 from terracrew.server.scheduling.queue import Waiting
 
+MAX_REFUSED_CLAIMS = 8
+"""After this many refused claims, a job waits for the next sweep: what keeps it from running is probably not an instance."""
 MAX_COMPARED_INSTANCES = 8
 """A job goes to the freest of this many instances: checking all of them costs more than the better balance is worth."""
 
@@ -26,11 +28,29 @@ class Candidates:
         self._registry, self._assigned, self._online = registry, assigned, online
         self._precedence: Precedence = precedence
 
+        self._refused: dict[str, set[str]] = {}
+        """The instances for which the claim of a job was refused since the last sweep, by job. Something that this server believes
+        of them or of the job is wrong, and the next sweep reads it."""
+
+    @property
+    def refused(self) -> set[str]:
+        """The jobs whose claims were refused since the last sweep."""
+        return set(self._refused)
+
+    def refuse(self, job_id: str, session: RunnerSession) -> None:
+        """Do not choose this instance for this job again before the next sweep, and nobody if many claims of it were refused."""
+        self._refused.setdefault(job_id, set()).add(session.instance_id)
+
+    def forget_refusals(self) -> None:
+        self._refused = {}
+
     def of(self, route: Route, job: Waiting | None = None) -> Iterator[RunnerSession]:
         """Yield the instances of the best tier that could take a job now, starting at a random one.
 
         Without a job, one that could not start a certain job is among them.
         """
+        if job is not None and len(self._refused.get(job.id, ())) >= MAX_REFUSED_CLAIMS:
+            return
         tier = self.best_tier(route)
         if tier is None:
             return
@@ -39,16 +59,22 @@ class Candidates:
         start = random.randrange(len(runners)) if runners else 0  # noqa: S311 - spreads load, guards nothing
         for index in range(len(runners)):
             for session in here.get(runners[(start + index) % len(runners)], {}).values():
-                if select.lacks(route, session) is None and not _has_paused(session, route, job):
+                if self._can_take(session, route, job):
                     yield session
 
     def first(self, job: Waiting, route: Route) -> RunnerSession | None:
         """Return the instance that gets the job first: the one that made its plan, or the freest of a few."""
         maker = self._registry.runners.get(job.made_by or "")
-        is_able = maker is not None and maker.runner_id == route.runner_id and select.lacks(route, maker) is None
-        if maker is not None and is_able and not _has_paused(maker, route, job):
+        if maker is not None and maker.runner_id == route.runner_id and self._can_take(maker, route, job):
             return maker
         return max(islice(self.of(route, job), MAX_COMPARED_INSTANCES), key=_preference, default=None)
+
+    def _can_take(self, session: RunnerSession, route: Route, job: Waiting | None) -> bool:
+        """Return whether an instance could take this job now, or some job of its line."""
+        if select.lacks(route, session) is not None or self._registry.may_hang(session):
+            return False
+        is_refused = job is not None and session.instance_id in self._refused.get(job.id, ())
+        return not is_refused and not _has_paused(session, route, job)
 
     def best_tier(self, route: Route) -> AssignedRunners | None:
         """Return the nearest tier that is available, even if it is full; None if there is none."""

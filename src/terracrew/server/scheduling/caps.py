@@ -1,6 +1,6 @@
 """Groups that limit how many jobs run at once, in memory: which of them are full, and which jobs wait for a place in them.
 
-The claim decides. This view keeps the scheduler from offering jobs that no instance could claim, which would occupy its slots.
+The claim decides. This view keeps the scheduler from claims that would be refused, which would occupy slots meanwhile.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ class Caps:
         self._limits: dict[str, int] = {}
         """The highest number of running jobs, by place."""
         self._taken: dict[str, set[str]] = {}
-        """The jobs that run or are being offered, by place. An offer takes the place that its job needs."""
+        """The jobs that run or are being claimed, by place. A claim takes the place that its job needs."""
         self._places_of: dict[str, list[str]] = {}
         """The capped places of these jobs, by job."""
         self._running: set[str] = set()
@@ -35,7 +35,7 @@ class Caps:
         """Remember from now on which jobs start and end, because what is being read may not have them."""
         self._started, self._ended = {}, set()
 
-    def load(self, limits: Mapping[str, int], running: Mapping[str, list[str]], offered: Iterable[Waiting]) -> None:
+    def load(self, limits: Mapping[str, int], running: Mapping[str, list[str]], claimed: Iterable[Waiting]) -> None:
         """Replace everything by what was read. Every job that waits has to be put into its line again afterwards."""
         self._limits = dict(limits)
         self._taken, self._places_of, self._running, self._held, self._turns = {}, {}, set(), {}, GroupTurns()
@@ -45,8 +45,8 @@ class Caps:
                 self._running.add(job_id)
         for job in list(self._started.values()):
             self.start(job)
-        for job in offered:
-            self.offer(job)
+        for job in claimed:
+            self.reserve(job)
 
     def full_place(self, job: Waiting) -> str | None:
         """Return the nearest group above the job that has no place for it; None if all have one."""
@@ -71,17 +71,18 @@ class Caps:
         for held in self._held.values():
             held.discard(job_id)
 
-    def offer(self, job: Waiting) -> None:
+    def reserve(self, job: Waiting) -> None:
+        """Keep a place for a job that is being claimed."""
         self._take(job.id, self._capped(job))
 
     def start(self, job: Waiting) -> None:
-        """Note that a job that was offered runs now."""
+        """Note that a job that was being claimed runs now."""
         self._started[job.id] = job
         self._running.add(job.id)
         self._take(job.id, self._capped(job))
 
-    def withdraw(self, job_id: str) -> list[str]:
-        """Note that an offer has ended. Returns the groups that have a free place now, unless the job runs."""
+    def release(self, job_id: str) -> list[str]:
+        """Note that a job was not claimed. Returns the groups that have a free place now, unless the job runs."""
         return [] if job_id in self._running else self._release(job_id)
 
     def end(self, job_id: str) -> list[str]:
@@ -92,7 +93,7 @@ class Caps:
         return self._release(job_id)
 
     def next_held(self, place: str) -> Waiting | None:
-        """Remove and return the next job that was kept for this group and may be offered now; None if there is none."""
+        """Remove and return the next job that was kept for this group and may be claimed now; None if there is none."""
         held = self._held.get(place)
         while held and place in self._limits and not self._is_full(place) and (job := held.pop()) is not None:
             other = self.full_place(job)

@@ -1,26 +1,23 @@
 """The jobs that this server has just created: its scheduler need not read them, and the other servers are told of them later.
 
-If each server offered every new job to its own runners, all claims of a job but one would be refused. So the server that created it
-offers it first. If it stops in this time, the sweeps of the other servers find the job.
+If each server claimed every new job for its own runners, all claims of a job but one would be refused. So the other servers are told
+of a job if nobody here can take it, or when its claim here was refused. If this server stops before, their sweeps find the job.
 """
 
-import asyncio
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from itertools import islice
 
 from terracrew.server.db.seam import Database
 from terracrew.server.scheduling.queue import Waiting
 
-HEAD_START_SECONDS = 0.05
-"""How long only the server that created a job offers it."""
-
 
 class NewJobs:
-    def __init__(self, db: Database, is_waiting: Callable[[str], bool]) -> None:
-        """`is_waiting` says whether a job waits, as far as this server knows."""
-        self._db, self._is_waiting = db, is_waiting
+    def __init__(self, db: Database) -> None:
+        self._db = db
         self._jobs: dict[str, Waiting] = {}
         """Those that are in no line yet, because others are being read."""
+        self._untold: set[str] = set()
+        """Those that are being claimed here, and that the other servers do not know."""
 
     def add(self, jobs: Iterable[Waiting]) -> None:
         self._jobs |= {job.id: job for job in jobs}
@@ -35,17 +32,17 @@ class NewJobs:
         """Take the oldest jobs, at most this many."""
         return [self._jobs.pop(job_id) for job_id in list(islice(self._jobs, count))]
 
-    def tell(self, jobs: Iterable[Waiting], offered: Container[str] = ()) -> None:
-        """Tell the other servers of these jobs: later of those that are offered here, if they still wait then."""
-        here: list[str] = []
+    def tell(self, jobs: Iterable[Waiting], claimed: Container[str] = ()) -> None:
+        """Tell the other servers of these jobs, except of those that are being claimed here."""
         for job in jobs:
-            if job.id in offered:
-                here.append(job.id)
+            if job.id in claimed:
+                self._untold.add(job.id)
             else:
                 self._db.wake_others("queue", job.id)
-        if here:
-            asyncio.get_running_loop().call_later(HEAD_START_SECONDS, self._tell_later, here)
 
-    def _tell_later(self, job_ids: Iterable[str]) -> None:
-        for job_id in filter(self._is_waiting, job_ids):
-            self._db.wake_others("queue", job_id)
+    def decided(self, job_id: str, *, is_claimed: bool) -> None:
+        """Note that the claim of a job is decided. If it was refused, the other servers are told of the job now."""
+        if job_id in self._untold:
+            self._untold.discard(job_id)
+            if not is_claimed:
+                self._db.wake_others("queue", job_id)

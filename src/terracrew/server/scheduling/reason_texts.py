@@ -241,7 +241,7 @@ def _engine_advice(way: Way) -> str:
 def offered(seconds_until_retry: float, now: float) -> Reason:
     """Explain the wait of a job that a runner could take now. A runner may have failed to start it."""
     if not seconds_until_retry:
-        return Reason("offered", "it is being offered to its runners")
+        return Reason("offered", "a runner gets it in a moment")
     text = "a runner could not start it, as its last attempt says, and tries again later; other runners can take it at once"
     return Reason("offered", text, until=datetime.fromtimestamp(now + seconds_until_retry, UTC))
 

@@ -1,15 +1,15 @@
-"""Chooses instances with standing claims for jobs that a transaction is creating, and keeps their slots until it has ended.
+"""The jobs that are being claimed for instances of this server, each with the slot and the credit that it holds until that is decided.
 
-A job gets the instance that it would be offered to first, and only if it would be offered at once: nothing else of its line or of
-its module waits, and no group above it is full. So nothing is decided here that an offer would decide in another way.
+`choose` finds instances for jobs that a transaction is creating. A job gets the instance that the scheduler would choose for it, and
+only if the scheduler would choose at once: nothing else of its line or of its module waits, and no group above it is full.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from terracrew.server.connections.registry import Registry, RunnerSession
+from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.jobs.model import turn_in_module
-from terracrew.server.scheduling.assignment_view import AssignmentView
+from terracrew.server.scheduling.assignment_view import AssignmentView, Route
 from terracrew.server.scheduling.candidates import Candidates
 from terracrew.server.scheduling.caps import Caps
 from terracrew.server.scheduling.lines import WaitingLines
@@ -18,41 +18,44 @@ from terracrew.server.scheduling.queue import Waiting
 
 
 class Reservation(NamedTuple):
-    """A slot that a job has while the transaction that creates it is in progress."""
+    """A job that is being claimed for an instance."""
 
     job: Waiting
+    route: Route
     session: RunnerSession
-    is_ahead: bool
-    """Whether it uses a standing claim."""
 
 
 class Reservations:
     def __init__(
-        self,
-        registry: Registry,
-        assigned: AssignmentView,
-        candidates: Candidates,
-        modules: ModuleQueues,
-        lines: WaitingLines,
+        self, assigned: AssignmentView, candidates: Candidates, modules: ModuleQueues, lines: WaitingLines
     ) -> None:
-        self._registry = registry
         self._assigned, self._candidates, self._modules, self._lines = assigned, candidates, modules, lines
         self._held: dict[str, Reservation] = {}
         """By job."""
+
+    def __contains__(self, job_id: object) -> bool:
+        return job_id in self._held
 
     @property
     def jobs(self) -> list[Waiting]:
         return [held.job for held in self._held.values()]
 
-    def has(self, session: RunnerSession) -> bool:
-        """Return whether a slot of an instance is reserved."""
-        return any(held.session is session for held in self._held.values())
+    @property
+    def routes(self) -> list[tuple[Route, Waiting]]:
+        """The jobs, each with its line."""
+        return [(held.route, held.job) for held in self._held.values()]
 
-    def reserve(self, jobs: Sequence[Waiting], caps: Caps) -> dict[str, RunnerSession]:
-        """Reserve a slot for each job that can be claimed at once. Returns the instances with standing claims, by job.
+    def add(self, job: Waiting, route: Route, session: RunnerSession, caps: Caps) -> None:
+        """Keep a slot and a credit of an instance for a job, and its place in the groups above it."""
+        caps.reserve(job)
+        self._lines.turns.take(job)
+        session.reserve(job.id)
+        self._held[job.id] = Reservation(job, route, session)
 
-        The jobs are served in the order in which the lines would serve them. A job whose first instance has no standing claim
-        gets its slot all the same, so that no other job takes the slot that this one is about to be offered.
+    def choose(self, jobs: Sequence[Waiting], caps: Caps) -> dict[str, RunnerSession]:
+        """Reserve a slot for each of these new jobs that can be claimed at once. Returns their instances, by job.
+
+        The jobs are served in the order in which the lines would serve them.
         """
         lines, routes = WaitingLines(self._lines.turns), {job.id: self._assigned.route(job) for job in jobs}
         modules: set[str] = {held.job.module_id for held in self._held.values()}
@@ -66,24 +69,14 @@ class Reservations:
             job = lines.pop(route)
             if job is None or caps.full_place(job):
                 continue
-            session = self._candidates.first(job, route)
-            if session is None:
-                continue
-            caps.offer(job)
-            lines.turns.take(job)
-            session.offered.add(job.id)
-            is_ahead = self._registry.has_standing_claim(session)
-            self._held[job.id] = Reservation(job, session, is_ahead)
-            if is_ahead:
-                session.use_standing_claim()
+            if session := self._candidates.first(job, route):
+                self.add(job, route, session, caps)
                 chosen[job.id] = session
         return chosen
 
     def release(self, job_id: str, *, is_claimed: bool) -> Reservation | None:
-        """Forget the slot of a job. Returns what was kept. If the job was not claimed, the standing claim can be used again."""
+        """End the reservation of a job, whose claim is decided. Returns what was kept."""
         found = self._held.pop(job_id, None)
         if found is not None:
-            found.session.offered.discard(job_id)
-            if found.is_ahead and not is_claimed:
-                found.session.restore_standing_claim()
+            found.session.release(job_id, is_claimed=is_claimed)
         return found

@@ -1,4 +1,4 @@
-"""The scheduler offers each queued job to the freest instances of its best tier, as soon as an instance can take it.
+"""The scheduler claims each queued job for the freest instance of its best tier, as soon as an instance has a credit for it.
 
 It holds a view in memory. The database decides about the queue and every claim, so a stale view costs only time. The scheduler
 acts on wake-ups, and a slow sweep checks everything again in case a wake-up was lost.
@@ -6,7 +6,8 @@ acts on wake-ups, and a slow sweep checks everything again in case a wake-up was
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from terracrew.server.connections.registry import Registry, RunnerSession
 from terracrew.server.db.seam import Database, Tx
@@ -21,7 +22,6 @@ from terracrew.server.scheduling.lines import WaitingLines
 from terracrew.server.scheduling.module_queues import ModuleQueues
 from terracrew.server.scheduling.new_jobs import NewJobs
 from terracrew.server.scheduling.online import OnlineRunners
-from terracrew.server.scheduling.open_offers import OpenOffer, OpenOffers
 from terracrew.server.scheduling.queue import Waiting
 from terracrew.server.scheduling.reservations import Reservations
 from terracrew.server.scheduling.turns import GroupTurns
@@ -32,10 +32,14 @@ MAX_JOBS_AT_ONCE = 200
 """How many jobs are moved to another line before other tasks of the event loop get a turn."""
 
 
+Claim: TypeAlias = Callable[["Scheduler", Waiting, RunnerSession], None]
+"""Begins to claim a job for an instance, and tells the scheduler when that is decided: it calls `claimed` or `unclaimed`."""
+
+
 class Scheduler:
-    def __init__(self, db: Database, registry: Registry, precedence: Precedence = "online") -> None:
+    def __init__(self, db: Database, registry: Registry, claim: Claim, precedence: Precedence = "online") -> None:
         self._db = db
-        self._registry = registry
+        self._registry, self._claim = registry, claim
         self._waiting: dict[str, Waiting] = {}
         """The waiting jobs, by id."""
         self._modules = ModuleQueues()
@@ -44,11 +48,10 @@ class Scheduler:
         self._assigned = AssignmentView()
         self._routes: dict[str, Route] = {}
         """The line of each waiting job, by its id."""
-        self._new = NewJobs(db, lambda job_id: job_id in self._waiting)
+        self._new = NewJobs(db)
         self._online = OnlineRunners(db, registry)
         self._candidates = Candidates(registry, self._assigned, self._online, precedence)
-        self._offers = OpenOffers(self._candidates, lambda job_id: job_id in self._refused, self._again)
-        self._reservations = Reservations(self._registry, self._assigned, self._candidates, self._modules, self._lines)
+        self._reservations = Reservations(self._assigned, self._candidates, self._modules, self._lines)
         self.freshness = Freshness()
         self.demand_changed = asyncio.Event()
         """Set when `demand` may say something else, if any runner can be woken."""
@@ -57,8 +60,6 @@ class Scheduler:
         self._unread: set[str] = set()
         """Jobs that were taken from the transaction that created them. Their module may have changed before the commit, so the next
         sweep reads those that still wait."""
-        self._refused: set[str] = set()
-        """Jobs for which a claim was refused. The view of them may be stale, so they are read again before they are offered further."""
 
     # ---- the loop
 
@@ -123,7 +124,8 @@ class Scheduler:
             session.active_jobs.add(job_id)
         await self._online.read()
         await self._load_caps()
-        doubtful, self._refused, self._unread = self._refused | self._unread, set(), set()
+        doubtful, self._unread = self._candidates.refused | self._unread, set()
+        self._candidates.forget_refusals()
         known = {job.id: job.attempt for job in self._waiting.values()}
         to_read = doubtful | await reads.changed(self._db, known)
         await self._look_at(sorted(to_read - self._just_claimed.keys()))
@@ -134,8 +136,7 @@ class Scheduler:
         self._caps.begin_load()
         limits = await self._db.read(reads.caps)
         running = await self._db.read_in_background(reads.running) if limits else {}
-        offered = self._offers.jobs + self._reservations.jobs
-        self._caps.load(limits, running, offered)
+        self._caps.load(limits, running, self._reservations.jobs)
 
     # ---- jobs
 
@@ -144,7 +145,6 @@ class Scheduler:
         for start in range(0, len(job_ids), reads.MAX_JOBS_PER_READ):
             few = job_ids[start : start + reads.MAX_JOBS_PER_READ]
             found, unreadable = await self._db.read(lambda tx, few=few: reads.queued(tx, few))
-            self._refused.difference_update(few)
             self._unread.difference_update(few)
             self._registry.withheld.add_damaged(unreadable)
             for job_id in set(few) - {job.id for job in found}:
@@ -170,27 +170,21 @@ class Scheduler:
             asyncio.get_running_loop().call_soon(self._admit_new)
 
     def _admit(self, queued: Iterable[Waiting]) -> None:
+        """Put jobs into their lines, those that were read and new ones. A job that is there already stays there."""
         entered: set[Route] = set()
-        freed: list[RunnerSession] = []
         new = self._new.take(MAX_JOBS_AT_ONCE)
         for job in (*new, *queued):  # what was read is newer
-            known = self._waiting.get(job.id)
-            if known == job:
-                continue
-            self._drop(job.id)
-            self._waiting[job.id] = job
-            self._routes[job.id] = self._assigned.route(job)
-            self._modules.add(job)
-            if self._modules.is_next(job):
-                for behind in self._modules.of(job.module_id)[
-                    1:2
-                ]:  # it was next until now, and its claim would be refused
-                    freed += self._withdraw(behind.id)
-                entered |= self._enter_line(job)
+            if self._waiting.get(job.id) != job:
+                self._forget(job.id)
+                self._waiting[job.id] = job
+                self._routes[job.id] = self._assigned.route(job)
+                self._modules.add(job)
+            head = self._modules.head(job.module_id)
+            if head is not None and self._modules.is_next(head):
+                entered |= self._enter_line(head)
         self._unread.update(job.id for job in new)
         self._serve_lines(entered)
-        self._serve_free(freed)
-        self._new.tell(new, self._offers)
+        self._new.tell(new, self._reservations)
 
     def _line_up(self, job: Waiting) -> None:
         self._serve_lines(self._enter_line(job))
@@ -206,26 +200,29 @@ class Scheduler:
         self._serve_lines(entered)
 
     def _enter_line(self, job: Waiting) -> set[Route]:
-        """Put a job into its line, unless it is being offered or withheld. Returns the line that must be served then."""
-        if job.id in self._offers or self._registry.withheld.is_withheld(job.id):
+        """Put a job into its line, unless it is being claimed or withheld. Returns the line that must be served then."""
+        if job.id in self._reservations or self._registry.withheld.is_withheld(job.id):
             return set()
         route = self._routes[job.id]
         self._lines.push(job, route)
         return {route}
 
     def _drop(self, job_id: str) -> None:
+        """Forget a job that is not queued any more, and put the next one of its module into its line."""
+        job = self._forget(job_id)
+        if job is not None and job.module_id not in self._modules.busy and (head := self._modules.head(job.module_id)):
+            self._line_up(head)
+
+    def _forget(self, job_id: str) -> Waiting | None:
+        """Forget what is known of a job. If it is being claimed, its slot stays reserved until that is decided."""
         self._new.discard(job_id)
         self._unread.discard(job_id)
         job = self._waiting.pop(job_id, None)
-        if job is None:
-            return
-        self._modules.remove(job)
-        self._lines.discard(job_id, self._routes.pop(job_id))
-        self._caps.forget(job_id)
-        freed = self._withdraw(job_id)
-        if job.module_id not in self._modules.busy and (head := self._modules.head(job.module_id)):
-            self._line_up(head)
-        self._serve_free(freed)
+        if job is not None:
+            self._modules.remove(job)
+            self._lines.discard(job_id, self._routes.pop(job_id))
+            self._caps.forget(job_id)
+        return job
 
     async def _runner_changed(self, runner_id: str) -> list[str]:
         """Handle the creation, change or removal of a runner or its assignments. Returns the jobs that must be read again.
@@ -242,11 +239,7 @@ class Scheduler:
         places, names, can_wake, planned = await self._db.read(read)
         self._online.change(runner_id, *names, can_wake=can_wake)
         before = self._assigned.places_of(runner_id)
-        offered = [self._offers.get(job_id) for each in self._registry.of(runner_id) for job_id in each.offered]
         await self._move(self._assigned.assign(runner_id, places))
-        for offer in offered:
-            if offer is not None and self._offers.get(offer.job.id) is offer:
-                self._again(offer)
         self._serve_lines(self._lines.at(before | places))
         return planned
 
@@ -258,7 +251,6 @@ class Scheduler:
                 self._lines.discard(job.id, self._routes[job.id])
                 self._caps.forget(job.id)
                 self._routes[job.id] = self._assigned.route(job)
-                self._withdraw(job.id)
                 moved.append(job)
             if count % MAX_JOBS_AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -272,8 +264,6 @@ class Scheduler:
     async def _reload(self) -> None:
         await self._assigned.load(self._db)
         self._caps = Caps()
-        for job_id in list(self._offers):
-            self._withdraw(job_id)
         for known in (self._routes, self._waiting, self._modules, self._lines):
             known.clear()
         await self.sweep()
@@ -288,8 +278,8 @@ class Scheduler:
             (route, [job for job in jobs if self._waiting.get(job.id) is job and self._modules.is_next(job)])
             for route, jobs in self._lines
         )
-        offered = self._offers.routes
-        return wake_demand.count(waiting, offered, self._candidates.best_tier, self._online.wakeable, self._caps)
+        claimed = self._reservations.routes
+        return wake_demand.count(waiting, claimed, self._candidates.best_tier, self._online.wakeable, self._caps)
 
     def _note_demand(self) -> None:
         if self._online.wakeable:
@@ -300,65 +290,45 @@ class Scheduler:
         """Whether new jobs of this server are in no line yet."""
         return bool(self._new)
 
-    def takes_standing_claims(self) -> bool:
-        """Return whether a job that is created now could be claimed for an instance with a standing claim."""
-        return bool(self._registry.standing) and self.freshness.is_current and not self.is_admitting
+    # ---- claims
 
     def reserve(self, jobs: Sequence[Waiting]) -> dict[str, RunnerSession]:
-        """Reserve slots for jobs that a transaction is creating. Returns the instances with standing claims, by job.
+        """Reserve slots for jobs that a transaction is creating, so that it can claim them. Returns their instances, by job.
 
-        Every job is passed to `release` when the transaction has ended.
+        Every job is passed to `claimed` or `unclaimed` when the transaction has ended. Nothing is reserved while other jobs may be
+        in no line yet: a new job overtakes none of them.
         """
-        return self._reservations.reserve(jobs, self._caps) if self.takes_standing_claims() else {}
+        is_current = self.freshness.is_current and not self.is_admitting
+        return self._reservations.choose(jobs, self._caps) if is_current else {}
 
-    def release(self, job_id: str, *, is_claimed: bool) -> None:
-        """End the reservation of a job, which was claimed for the instance or not."""
-        found = self._reservations.release(job_id, is_claimed=is_claimed)
+    def claimed(self, job_id: str) -> None:
+        """Record that the claim of a job succeeded."""
+        self._new.decided(job_id, is_claimed=True)
+        found = self._reservations.release(job_id, is_claimed=True)
         if found is None:
             return
-        if is_claimed:
-            self._caps.start(found.job)
-            self.claimed(job_id, found.job.module_id, found.session)
-        else:
-            self._fill(self._caps.withdraw(job_id))
-            self._serve_free([found.session])
-
-    def claimed(self, job_id: str, module_id: str, session: RunnerSession) -> None:
-        """Record that a claim on this server succeeded."""
-        self._just_claimed[job_id] = module_id, session
-        self._modules.busy.add(module_id)
-        session.deciding.discard(job_id)
-        session.active_jobs.add(job_id)
-        session.used_at = time.monotonic()
-        if job := self._waiting.get(job_id):
-            self._caps.start(job)
+        self._just_claimed[job_id] = found.job.module_id, found.session
+        self._modules.busy.add(found.job.module_id)
+        found.session.active_jobs.add(job_id)
+        found.session.used_at = time.monotonic()
+        self._caps.start(found.job)
         self._drop(job_id)
 
-    def claiming(self, job_id: str, session: RunnerSession) -> bool:
-        """Record that a claim has arrived, and keep a slot for it until it is decided. Returns whether it may be decided now.
+    def unclaimed(self, job_id: str, *, is_refused: bool = True) -> None:
+        """Record that a job was not claimed: its claim was refused, or the transaction failed.
 
-        If the offer was withdrawn, its slot may be reserved for a new job that is being claimed. Two transactions that claim for one
-        instance do not see each other's claims, so both would count the last slot as free.
+        If it was refused, somebody else may have the job, so it is read before another instance is tried.
         """
-        if job_id not in session.offered and session.free <= 0 and self._reservations.has(session):
-            return False
-        session.deciding.add(job_id)
-        if offer := self._offers.get(job_id):
-            offer.claims += 1
-        return True
-
-    def missed(self, job_id: str, session: RunnerSession) -> None:
-        """Record that a claim was refused. Another instance may have the job, so it is read again."""
-        session.offered.discard(job_id)
-        session.deciding.discard(job_id)
+        found = self._reservations.release(job_id, is_claimed=False)
+        if found is None:
+            return
+        if is_refused:
+            self._candidates.refuse(job_id, found.session)
+        self._new.decided(job_id, is_claimed=False)
         if job_id in self._waiting:
-            self._refused.add(job_id)
             self._db.wake_here("queue", job_id)
-        if offer := self._offers.get(job_id):
-            offer.claims -= 1
-        if self._registry.withheld.is_withheld(job_id):
-            self._withdraw(job_id)
-        self._serve_free([session])
+        self._fill(self._caps.release(job_id))
+        self.serve(found.session)
 
     def _free(self, job_id: str, module_id: str, instance_id: str) -> None:
         self._modules.busy.discard(module_id)
@@ -382,59 +352,33 @@ class Scheduler:
         self._serve_lines(route for route in routes if route.runner_id in (None, session.runner_id))
 
     def left(self, session: RunnerSession) -> None:
-        """Offer the jobs that were offered to a disconnected instance to others.
+        """Note that an instance has disconnected.
 
         Its tier counts as online for a moment, so that the jobs of a fleet that reconnects do not go to the next tier.
         """
         self._online.left(session)
-        for job_id in list(session.offered):
-            if offer := self._offers.get(job_id):
-                self._again(offer)
-
-    def _serve_free(self, sessions: Iterable[RunnerSession]) -> None:
-        """Serve the lines of these instances, because an offer was withdrawn and its slots are free for others."""
-        for session in sessions:
-            if session.free > 0:
-                self.serve(session)
-
-    # ---- offers
 
     def _serve_lines(self, routes: Iterable[Route]) -> None:
-        """Offer the jobs of these lines while an instance can take them. The job that comes first in all of them is offered first."""
+        """Claim the jobs of these lines while an instance can take them. The job that comes first in all of them is claimed first."""
         for route in self._lines.in_turn(routes):
             if next(self._candidates.of(route), None) is None:
                 continue
             job = self._lines.pop(route)
-            # Of a module, only the next job is offered, and only while the module is free. Later its next job is put into its line.
+            # Of a module, only the next job is claimed, and only while the module is free. Later its next job is put into its line.
             if job is None or self._waiting.get(job.id) is not job or not self._modules.is_next(job):
                 continue
-            if next(self._candidates.of(route, job), None) is None:
+            session = self._candidates.first(job, route)
+            if session is None:
                 continue  # nobody could start it a moment ago: a sweep puts it into its line again
             if place := self._caps.full_place(job):
                 self._caps.hold(place, job)
             else:
-                self._caps.offer(job)
-                self._lines.turns.take(job)
-                self._offers.open(job, route)
+                self._reservations.add(job, route, session, self._caps)
+                self._claim(self, job, session)
 
     def _fill(self, places: Iterable[str]) -> None:
-        """Offer jobs that were held back, because these groups have fewer running jobs than before."""
+        """Claim jobs that were held back, because these groups have fewer running jobs than before."""
         for place in places:
             while job := self._caps.next_held(place):
                 if self._waiting.get(job.id) is job and self._modules.is_next(job):
                     self._line_up(job)
-
-    def _again(self, offer: OpenOffer) -> None:
-        """Put a job that nobody claimed back into its queue."""
-        freed = self._withdraw(offer.job.id)
-        if self._waiting.get(offer.job.id) is offer.job and offer.job.module_id not in self._modules.busy:
-            self._line_up(offer.job)
-        self._serve_free(freed)
-
-    def _withdraw(self, job_id: str) -> list[RunnerSession]:
-        """Withdraw an offer. Returns the instances that had it, which may have one more free slot now."""
-        if job_id not in self._offers:
-            return []
-        had = self._offers.close(job_id)
-        self._fill(self._caps.withdraw(job_id))
-        return had

@@ -1,6 +1,6 @@
-"""Selects the instances that a queued job is offered to, or tells why there are none.
+"""Selects the instances that a queued job may go to, or tells why there are none.
 
-`select` is the one rule of selection. It is pure: it maps a job and the instances of its runners to a tier, offers and a reason. The
+`select` is the one rule of selection. It is pure: it maps a job and the instances of its runners to a tier, instances and a reason. The
 scheduler applies its parts to connected instances, `explain` applies them to numbers that the database has counted, and the
 statement of the claim says the same in SQL (`runners/eligibility.py`). Tests compare all of them on both databases.
 
@@ -125,7 +125,7 @@ class Tier(msgspec.Struct, frozen=True):
     able: int
     """How many of them have the engine in a wanted version, too: these can run the job."""
     free: int
-    """How many of them have a free slot, too: these are offered the job."""
+    """How many of them have a free slot, too: the job may go to these."""
     wakeable: int
     """How many of the runners can be woken for the job. No runner is woken for a job that is pinned to the name of an instance."""
     wakeable_tagged: int
@@ -137,8 +137,8 @@ class Tier(msgspec.Struct, frozen=True):
 class Selection(msgspec.Struct, frozen=True):
     tier: int | None
     """The distance of the tier that the job waits for; None if no tier is available."""
-    offers: tuple[str, ...]
-    """The ids of the instances that may claim the job."""
+    instances: tuple[str, ...]
+    """The ids of the instances that the job may be claimed for."""
     code: Code
 
 
@@ -237,7 +237,7 @@ def _judge_sleeping(tier: Tier, *, is_capped: bool) -> Code:
 
 
 def select(needs: Needs, candidates: Iterable[Candidate], precedence: Precedence, *, is_capped: bool) -> Selection:
-    """Select the instances that a job is offered to.
+    """Select the instances that a job may go to.
 
     `is_capped` tells whether a group above the module has as many running jobs as it may have.
     """

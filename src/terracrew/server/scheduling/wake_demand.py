@@ -28,7 +28,7 @@ class WakeDemand(msgspec.Struct, frozen=True):
 
 def count(
     waiting: Iterable[tuple[Route, Iterable[Waiting]]],
-    offered: Iterable[tuple[Route, Waiting]],
+    claimed: Iterable[tuple[Route, Waiting]],
     best_tier: Callable[[Route], AssignedRunners | None],
     wakeable: set[str],
     caps: Caps,
@@ -36,11 +36,11 @@ def count(
     """Count the jobs that wait for runners that can be woken.
 
     `waiting` has the jobs of each line that their modules run next; a job that is behind another one of its module, or waits
-    for an approval, is in no line. `offered` has the jobs that are being offered: each of them takes a free slot. A job for which
+    for an approval, is in no line. `claimed` has the jobs that are being claimed: each of them takes a free slot. A job for which
     a group above it has no place is not counted, and neither is one that is pinned to the name of an instance.
     """
     found: dict[Route, set[str]] = {}
-    for route, job in offered:
+    for route, job in claimed:
         found.setdefault(route, set()).add(job.id)
     places: Counter[str] = Counter()
     for route, jobs in waiting:

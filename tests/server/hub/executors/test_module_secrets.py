@@ -2,7 +2,6 @@
 
 import pytest
 
-from terracrew.protocol import messages
 from terracrew.protocol.events import Output, OutputsRead, PlanSummary, ResourceChange, Result
 from terracrew.server.connections.withheld import WithheldJobs
 from terracrew.server.secrets.keyring import Keyring
@@ -66,8 +65,8 @@ async def _delivered(hub: Hub, module_id: str, event: str | OutputsRead) -> str:
 
 
 @pytest.mark.feature("S6.words")
-async def test_a_job_whose_content_cannot_be_decrypted_says_so_and_is_not_offered_again_and_again(hub: Hub) -> None:
-    """It was offered every few seconds for ever, each claim failed, and its page said that it was being offered."""
+async def test_a_job_whose_content_cannot_be_decrypted_says_so_and_is_not_claimed_again_and_again(hub: Hub) -> None:
+    """It was chosen every few seconds for ever, each claim failed, and its page said that it was about to start."""
     db, scheduler = hub.server.db, hub.server.scheduler
     module_id, foreign = await hub.crew.rows.module(), Keyring([b"f" * 32])
     await db.write(lambda tx: contents.save(tx, foreign, module_id, Content({"a": 1})))
@@ -76,17 +75,15 @@ async def test_a_job_whose_content_cannot_be_decrypted_says_so_and_is_not_offere
         away = "UPDATE instances SET is_connected = false WHERE runner_id <> :id"  # no other runner is nearer
         await db.write(lambda tx: tx.run(away, id=hub.runner_id))
         await hub.until(lambda: hub.session().takes_jobs)
+        await runner.send_credits(1)
         await scheduler.sweep()
-        assert (await runner.get("offer"))["job_id"] == job_id
-        await runner.send(messages.Claim(job_id, 1))
-        assert (await runner.get("missed"))["job_id"] == job_id
+        await hub.until(lambda: hub.server.registry.withheld.is_withheld(job_id))
         await scheduler.sweep()
-        assert job_id not in hub.session().offered
+        assert not hub.session().reserved
         found = (await hub.crew.app.admin.get(f"/api/v1/jobs/{job_id}")).json()
         assert found["reason"]["code"] == "undecryptable"
         assert foreign.key_id in found["reason"]["text"]
         await db.write(lambda tx: contents.save(tx, hub.server.keys, module_id, Content({"a": 1})))
         hub.server.registry.withheld = WithheldJobs(lambda: 0.0)  # the time until the next try has passed
         await scheduler.sweep()
-        assert (await runner.get("offer"))["job_id"] == job_id
-        assert (await runner.granted(job_id)).spec.inputs == {"a": 1}
+        assert (await runner.get("granted"))["spec"]["inputs"] == {"a": 1}

@@ -1,4 +1,4 @@
-"""A connected runner asks to leave: the server agrees if no job is on its way to it, and then offers it none."""
+"""A connected runner asks to leave: the server agrees if no job is on its way to it, and then claims none for it."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.server.hub.hub_clients import Hub
 pytestmark = pytest.mark.feature("W3.scale")
 
 
-async def test_a_runner_that_is_let_go_is_offered_nothing_and_claims_nothing(hub: Hub) -> None:
+async def test_no_job_is_claimed_for_a_runner_that_is_let_go(hub: Hub) -> None:
     async with hub.runner(may_leave=True) as runner:
         await hub.until(lambda: hub.session().takes_jobs)
         answer = await runner.ask(messages.Leave(30.0))
@@ -18,23 +18,24 @@ async def test_a_runner_that_is_let_go_is_offered_nothing_and_claims_nothing(hub
         assert not hub.session().takes_jobs
         job_id = await hub.crew.rows.job(await hub.crew.rows.module())
         await runner.send(messages.Heartbeat("0.1.0", False, []))
+        await runner.send_credits(1)
         await hub.server.scheduler.sweep()
-        assert (await runner.ask(messages.Claim(job_id, 1)))["type"] == "missed"
-        assert not hub.session().offered
+        assert not await runner.claim(job_id)
+        assert not hub.session().reserved
     async with hub.runner(may_leave=True) as runner:
-        assert (await runner.get())["type"] == "offer", "a new connection takes jobs again"
-        assert (await runner.ask(messages.Claim(job_id, 1)))["type"] == "granted"
+        await runner.send(messages.Credits(1, 0))
+        assert (await runner.get())["type"] == "granted", "a new connection takes jobs again"
 
 
 async def test_a_runner_to_which_a_job_is_on_its_way_has_to_stay(hub: Hub) -> None:
     async with hub.runner(may_leave=True) as runner:
         await hub.until(lambda: hub.session().takes_jobs)
         job_id = await hub.crew.rows.job(await hub.crew.rows.module())
-        await hub.server.scheduler.sweep()
-        assert (await runner.get())["type"] == "offer"
+        hub.session().reserve(job_id)  # its claim is being decided
         answer = await runner.ask(messages.Leave(30.0))
         assert (answer["is_granted"], answer["reason"]) == (False, "a job is on its way to it")
-        assert (await runner.ask(messages.Claim(job_id, 1)))["type"] == "granted"
+        hub.session().release(job_id, is_claimed=False)
+        await runner.granted(job_id)
         assert not (await runner.ask(messages.Leave(30.0)))["is_granted"]
         assert hub.session().takes_jobs
 
@@ -42,21 +43,20 @@ async def test_a_runner_to_which_a_job_is_on_its_way_has_to_stay(hub: Hub) -> No
 @pytest.mark.feature("V3.trial")
 async def test_a_runner_on_trial_is_given_no_job_before_it_has_passed_whatever_else_it_says(hub: Hub) -> None:
     async with hub.runner(is_on_trial=True) as runner:
-        job_id = await hub.crew.rows.job(await hub.crew.rows.module())
+        await hub.crew.rows.job(await hub.crew.rows.module())
         await runner.send(messages.Heartbeat("0.1.0", False, []))
-        await runner.send(messages.StandingClaims(4, 0))
+        await runner.send_credits(4)
         await hub.server.scheduler.sweep()
-        assert (await runner.ask(messages.Claim(job_id, 1)))["type"] == "missed"
+        assert not hub.session().reserved
         assert not hub.session().takes_jobs
         await runner.send(messages.TrialReport(False, "it does not work"))
         await runner.send(messages.Heartbeat("0.1.1", False, []))
-        await runner.send(messages.StandingClaims(0, 0))
+        await runner.send_credits(4)
         await hub.server.scheduler.sweep()
-        assert (await runner.ask(messages.Claim(job_id, 1)))["type"] == "missed"
+        assert not hub.session().reserved
         await runner.send(messages.TrialReport(True, "OpenTofu ran"))
         await runner.send(messages.Heartbeat("0.1.2", False, []))
-        assert (await runner.get())["type"] == "offer"
-        assert (await runner.ask(messages.Claim(job_id, 1)))["type"] == "granted"
+        assert (await runner.get())["type"] == "granted"
 
 
 @pytest.mark.feature("V3.update")
@@ -69,10 +69,10 @@ async def test_a_retired_runner_is_asked_to_end_on_each_connection_and_is_given_
         assert await runner.get() == {"type": "retire", "reason": "replaced"}
         job_id = await hub.crew.rows.job(await hub.crew.rows.module())
         await runner.send(messages.Heartbeat("0.1.0", False, []))
-        assert (await runner.ask(messages.Claim(job_id, 1)))["type"] == "missed"
+        assert not await runner.claim(job_id)
     async with hub.runner(may_leave=True) as runner:
         assert (await runner.get())["type"] == "retire"
-        assert (await runner.ask(messages.Claim(job_id, 1)))["type"] == "missed"
+        assert not await runner.claim(job_id)
         assert (await runner.ask(messages.Leave(1.0)))["is_granted"]
 
 

@@ -85,8 +85,7 @@ async def test_a_disabled_runner_connects_and_reports_and_only_its_claims_are_re
         granted = await runner.granted(await hub.job())
         await own.app.admin.patch(own.path, json={"is_disabled": True})
         await runner.send(messages.Heartbeat("0.9.0", is_draining=False, attempts=[ref_of(granted)]))
-        await runner.send(messages.Claim(await hub.job(), 1))
-        assert (await runner.get("missed", "granted"))["type"] == "missed"
+        assert not await runner.claim(await hub.job())
         await runner.send(messages.HandBack(granted.spec.job_id, 1, "it did not start"))
         assert (await runner.get("settled"))["job_id"] == granted.spec.job_id, "what it reports counts"
         assert (await own.shown())["status"] == "ONLINE"
@@ -105,8 +104,7 @@ async def test_a_runner_that_is_being_removed_is_told_to_drain_and_its_process_e
         granted = await runner.granted(await hub.job())
         assert [each["number"] for each in (await own.remove())["remaining"]["jobs"]] == [granted.spec.number]
         assert (await runner.get("drain"))["on"] is True
-        await runner.send(messages.Claim(await hub.job(), 1))
-        assert (await runner.get("missed", "granted"))["type"] == "missed"
+        assert not await runner.claim(await hub.job())
         assert await removals.step()
         await hub.crew.rows.take(delivery(ref_of(granted), 1, RUNNING, DONE))
         await removals.step()
@@ -133,13 +131,12 @@ async def test_a_claim_that_wins_while_a_removal_is_asked_for_keeps_the_record_u
     own = await registered(hub)
     async with own.connected() as runner:
         job = await hub.job()
-        await asyncio.gather(runner.send(messages.Claim(job, 1)), own.remove())
-        answer = await runner.get("missed", "granted")
+        is_claimed, _ = await asyncio.gather(runner.claim(job), own.remove())
         await Removals(hub.server.db).step()
         found = await own.app.admin.get(own.path)
-        assert found.status_code == (200 if answer["type"] == "granted" else 404)
+        assert found.status_code == (200 if is_claimed else 404)
         status = await own.app.scalar("SELECT status FROM jobs WHERE id = :id", id=job)
-        assert status == ("CLAIMED" if answer["type"] == "granted" else "QUEUED")
+        assert status == ("CLAIMED" if is_claimed else "QUEUED")
 
 
 @pytest.mark.feature("O3.fenced", "R7.force")
@@ -204,8 +201,7 @@ async def test_a_service_account_serves_the_runner_that_names_it_until_it_is_unb
     outside = await rows.job(await rows.module("outside"))
     async with hub.connected(token) as runner:
         assert (await runner.ask(hub.hello(runner_id=own["id"])))["type"] == "welcome"
-        await runner.send(messages.Claim(outside, 1))
-        assert (await runner.get("missed", "granted"))["type"] == "missed", "it serves only modules below its group"
+        assert not await runner.claim(outside), "it serves only modules below its group"
         await runner.granted(await hub.job(module_id=await rows.module("a/b/m", group_id)))
         await admin.patch("/api/v1/runners/a%2Fb%2Fown", json={"service_account": None})
         assert await refusal(runner) == ("unauthenticated", True)
@@ -222,8 +218,7 @@ async def test_a_runner_of_the_organization_serves_its_whole_tree_and_a_shared_o
     async with own.connected() as root:
         await root.granted(await ours.job(await ours.module("top")))
         await root.granted(await ours.job(await ours.module("a/b/deep", group_id)))
-        await root.send(messages.Claim(foreign, 1))
-        assert (await root.get("missed", "granted"))["type"] == "missed"
+        assert not await root.claim(foreign)
     # It is nearer than a shared runner, and would be waited for.
     await ours.run("UPDATE runners SET is_disabled = true WHERE organization_id IS NOT NULL")
     async with hub.runner() as shared:

@@ -63,20 +63,15 @@ async def succeed(hub: Hub, job: str) -> None:
     await hub.crew.rows.take(delivery(AttemptRef(job, 1), 1, RUNNING, fact(Result("SUCCEEDED"))))
 
 
-async def answer(client: Client, job: str, attempt: int = 1) -> str:
-    await client.send(messages.Claim(job, attempt))
-    return (await client.get("granted", "missed"))["type"]
-
-
 async def test_it_claims_one_job_and_the_second_claim_ends_the_connection(hub: Hub) -> None:
     token, first, second = await made(hub), await hub.job(), await hub.job()
     async with hub.connected(await access(hub, token)) as client:
         assert (await come(hub, client, capacity=64))["type"] == "welcome"
         assert hub.session().slots == 1, "it may not hold more, whatever it says"
-        assert await answer(client, first) == "granted"
+        await client.granted(first)
         assert await status(hub, token) == "running"
         await succeed(hub, first)
-        assert await answer(client, second) == "missed"
+        assert not await client.claim(second)
         assert (await refusal(client))[0] == "credential_ended"
     assert await status(hub, token) == "used"
     assert (await hub.crew.rows.load(second)).status == "QUEUED"
@@ -89,15 +84,13 @@ async def test_of_two_claims_at_once_one_is_granted(hub: Hub) -> None:
     async with hub.connected(await access(hub, token)) as client:
         await come(hub, client)
         await hub.crew.rows.run("UPDATE instances SET capacity = 4 WHERE once_token_id = :id", id=token.id)
-        for job in jobs:
-            await client.send(messages.Claim(job, 1))
-        found = [(await client.get("granted", "missed"))["type"] for _ in jobs]
-    assert sorted(found) == ["granted", "missed", "missed", "missed"]
+        found = await asyncio.gather(*map(client.begin_claim, jobs))
+    assert sorted(found) == [False, False, False, True]
     assert sum([len(await hub.crew.rows.attempts(job)) for job in jobs]) == 1
 
 
-async def test_standing_claims_get_one_job_as_well(hub: Hub) -> None:
-    """A client that claims ahead for many slots, and keeps its slot free by what it says, is granted one of the new jobs."""
+async def test_credits_get_one_job_as_well(hub: Hub) -> None:
+    """A client that sends credits for many slots, and keeps its slot free by what it says, is granted one of the new jobs."""
     token, scheduler = await made(hub), hub.server.scheduler
     with scheduler.freshness.watching(hub.server.db):
         async with hub.connected(await access(hub, token)) as client:
@@ -105,8 +98,8 @@ async def test_standing_claims_get_one_job_as_well(hub: Hub) -> None:
             await hub.until(lambda: hub.session().takes_jobs)
             await hub.crew.rows.run("UPDATE instances SET capacity = 9 WHERE once_token_id = :id", id=token.id)
             hub.session().slots = 9
-            await client.send(messages.StandingClaims(9, 0))
-            await hub.until(lambda: hub.session().standing > 0)
+            await client.send(messages.Credits(9, 0))
+            await hub.until(lambda: hub.session().credits > 0)
             await scheduler.sweep()
             modules = [await hub.crew.rows.module() for _ in range(3)]
             paths = [f"/api/v1/modules/{module}/jobs" for module in modules]
@@ -124,13 +117,13 @@ async def test_it_claims_another_job_if_the_answer_to_its_claim_was_lost(hub: Hu
         session = hub.session()
         claimant = Claimant(job, 1, session.runner_id, session.instance_id, session.epoch)
         unheard = ClaimRequest(claimant, claims.make_credentials())
-        assert await hub.server.hub.runners.claim(unheard) is not None
+        assert await hub.server.claiming.claim(unheard) is not None
         assert await status(hub, token) == "running"
         hub.server.hub.runners.grants.take_back(unheard)
         async with asyncio.timeout(TIMEOUT_SECONDS):
             while await status(hub, token) != "waiting":
                 await asyncio.sleep(0.01)
-        assert await answer(client, job, attempt=2) == "granted"
+        await client.granted(job, attempt=2)
     assert [each.outcome for each in await hub.crew.rows.attempts(job)] == ["handed_back", None]
     assert await returns(hub) == [token.id]
 
@@ -140,7 +133,7 @@ async def test_it_claims_another_job_if_its_machine_had_gone_before_the_grant_wa
     async with hub.connected(await access(hub, token)) as client:
         await come(hub, client)
         hub.server.registry.has = lambda _: False  # pyright: ignore[reportAttributeAccessIssue]  (it is gone for the sender)
-        await client.send(messages.Claim(job, 1))
+        client.begin_claim(job)
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 while not await returns(hub):
@@ -151,7 +144,7 @@ async def test_it_claims_another_job_if_its_machine_had_gone_before_the_grant_wa
     assert await status(hub, token) == "waiting"
     async with hub.connected(await access(hub, token)) as again:
         await come(hub, again)
-        assert await answer(again, job, attempt=2) == "granted"
+        await again.granted(job, attempt=2)
 
 
 @pytest.mark.parametrize("is_revoked", [False, True])
@@ -181,9 +174,9 @@ async def test_of_two_machines_with_one_token_one_gets_a_job_and_the_other_is_dr
     token, first, second = await made(hub), await hub.job(), await hub.job()
     async with hub.connected(await access(hub, token)) as one, hub.connected(await access(hub, token)) as two:
         assert (await come(hub, one))["type"] == (await come(hub, two, **OTHER))["type"] == "welcome"
-        found = await asyncio.gather(answer(one, first), answer(two, second))
-        assert sorted(found) == ["granted", "missed"]
-        loser = two if found[0] == "granted" else one
+        found = await asyncio.gather(one.begin_claim(first), two.begin_claim(second))
+        assert sorted(found) == [False, True]
+        loser = two if found[0] else one
         assert (await refusal(loser))[0] == "credential_ended"
     assert len([*await hub.crew.rows.attempts(first), *await hub.crew.rows.attempts(second)]) == 1
 
@@ -196,9 +189,9 @@ async def test_a_claim_waits_for_another_transaction_that_uses_the_token_and_the
     async with hub.connected(await access(hub, token)) as client:
         await come(hub, client)
         async with held_open(hub.server.db, lambda tx: store.use(tx, token.id, first, 1, "ins_elsewhere")):
-            await client.send(messages.Claim(second, 1))
+            decided = client.begin_claim(second)
             await until_blocked(hub.server.db)
-        assert (await client.get("granted", "missed"))["type"] == "missed"
+        assert not await decided
         assert (await refusal(client))[0] == "credential_ended"
     assert await hub.crew.rows.attempts(second) == []
 
@@ -209,7 +202,7 @@ async def test_a_machine_that_connects_after_another_has_the_job_is_refused(hub:
     before = await access(hub, token)
     async with hub.connected(await access(hub, token)) as one:
         await come(hub, one)
-        assert await answer(one, job) == "granted"
+        await one.granted(job)
         for bearer in (before, await access(hub, token)):
             async with hub.connected(bearer) as two:
                 await two.send(hub.hello(**OTHER))
@@ -225,13 +218,13 @@ async def test_the_machine_reconnects_with_the_same_directory_and_reports_its_at
     token, job, other = await made(hub), await hub.job(), await hub.job()
     async with hub.connected(await access(hub, token)) as one:
         await come(hub, one)
-        assert await answer(one, job) == "granted"
+        await one.granted(job)
     await hub.until(lambda: not hub.server.registry.runners)
     ref = AttemptRef(job, 1)
     async with hub.connected(await access(hub, token)) as again:
         welcome = await come(hub, again, attempts=[ref], is_draining=False)
         assert (welcome["type"], welcome["unknown"]) == ("welcome", [])
-        assert await answer(again, other) == "missed"
+        assert not await again.claim(other)
         await again.send(messages.Gone(job, 1, saw_process=True, reason="killed", last=0, is_delivered=True))
         assert (await again.get("settled"))["job_id"] == job
     assert await hub.crew.rows.attempts(other) == []
@@ -265,7 +258,7 @@ async def test_a_machine_that_was_made_anew_before_there_was_a_job_may_come_agai
     await hub.until(lambda: not hub.server.registry.runners)
     async with hub.connected(await access(hub, token)) as again:
         assert (await come(hub, again, instance_key="t" * 32))["type"] == "welcome"
-        assert await answer(again, job) == "granted"
+        await again.granted(job)
 
 
 async def test_it_expires_while_it_waits(hub: Hub, clock: ShiftedClock) -> None:
@@ -289,12 +282,12 @@ async def test_a_claim_after_the_end_is_refused_before_anybody_notices_the_end(
     token, job = await made(hub), await hub.job()
     async with hub.connected(await access(hub, token)) as client:
         await come(hub, client)
-        assert await answer(client, ids.new("job")) == "missed", "the server has checked the token before this"
+        assert not await client.claim(ids.new("job")), "the server has checked the token before this"
         if is_revoked:
             await hub.server.db.write(lambda tx: store.revoke(tx, hub.runner_id, token.id))
         else:
             clock.advance(DEFAULT_SECONDS + 1)
-        assert await answer(client, job) == "missed"
+        assert not await client.claim(job)
         assert (await refusal(client))[0] == "credential_ended"
     assert await hub.crew.rows.attempts(job) == []
 
@@ -329,7 +322,7 @@ async def test_the_end_of_its_job_ends_the_connection_with_the_next_sweep(hub: H
     token, job = await made(hub), await hub.job()
     async with hub.connected(await access(hub, token)) as client:
         await come(hub, client)
-        assert await answer(client, job) == "granted"
+        await client.granted(job)
         await HubNotifier(hub.server.hub.runners).sweep()
         assert hub.session(), "it stays as long as the job"
         await succeed(hub, job)
@@ -343,7 +336,7 @@ async def test_it_opens_nothing_but_the_hub(hub: Hub) -> None:
     bearer = await access(hub, token)
     async with hub.connected(bearer) as client:
         await come(hub, client)
-        assert await answer(client, job) == "granted"
+        await client.granted(job)
     values = {"job": job, "job_id": job, "attempt": "1", "index": "1", "runner": hub.runner_id, "once_token": token.id}
     tried = 0
     for route in hub.crew.app.app.routes:
@@ -379,7 +372,7 @@ async def test_the_use_is_audited_with_the_job_and_without_the_secret(hub: Hub) 
     token, job = await made(hub), await hub.job()
     async with hub.connected(await access(hub, token)) as client:
         await come(hub, client)
-        assert await answer(client, job) == "granted"
+        await client.granted(job)
     rows = await hub.server.db.read(
         lambda tx: tx.all("SELECT action, details FROM audit WHERE action LIKE 'runner.once%'")
     )

@@ -14,6 +14,7 @@ from terracrew.server.runner_updates import store
 from terracrew.server.runner_updates.model import InstanceUpdate
 from tests.server.application import on_one
 from tests.server.hub.asked_updates import asked
+from tests.server.hub.hostile_clients import PING
 from tests.server.hub.hub_clients import Client, Hub, refusal
 from tests.server.releases.release_rows import new_release, wheel
 
@@ -40,7 +41,7 @@ async def stored(hub: Hub, update: InstanceUpdate) -> tuple[str, str, str]:
 
 async def taken(client: Client) -> None:
     """Wait until the server has taken what was sent before: messages of a connection are taken one after the other."""
-    assert (await client.ask(messages.Claim(ids.new("job"), 1)))["type"] == "missed"
+    assert (await client.ask(PING))["type"] == "settled"
 
 
 async def test_how_a_runner_was_installed_is_shown(hub: Hub) -> None:
@@ -158,8 +159,8 @@ async def test_an_update_is_asked_for_on_each_connection_once_also_if_a_wake_up_
         await notifier.sweep()
         await notifier.step({("updates", f"{update.job_id} {update.instance_id}")})
         await runner.send(UpdateReport(update.id, "running", "fetch"))
-        await runner.send(messages.Claim(ids.new("job"), 1))
-        assert [(await runner.get())["type"] for _ in range(2)] == ["update", "missed"], "it is sent once"
+        await runner.send(PING)
+        assert [(await runner.get())["type"] for _ in range(2)] == ["update", "settled"], "it is sent once"
     async with hub.runner(is_self_updating=False) as runner:
         await taken(runner)  # which fails if anything else is sent before
     async with hub.runner(is_self_updating=True) as runner:

@@ -127,15 +127,16 @@ async def test_the_welcome_says_that_starts_are_read(hub: Hub) -> None:
 
 
 @pytest.mark.feature("S3.offers", "D6.watched")
-async def test_a_job_that_a_runner_could_not_start_is_not_offered_to_it_again_at_once(hub: Hub) -> None:
+async def test_a_job_that_a_runner_could_not_start_is_not_given_to_it_again_at_once(hub: Hub) -> None:
     async with hub.runner() as runner:
         granted = await runner.granted(first := await hub.job())
         back = messages.HandBack(first, 1, "its image was deleted", 600.0, granted.spec.choice, 0.0)
         await runner.send(back)
         await runner.get("settled")
         second = await hub.job()
+        await runner.send_credits(1, received=1)
         await hub.server.scheduler.sweep()
-        assert (await runner.get("offer"))["job_id"] == second
+        assert (await runner.get("granted"))["spec"]["job_id"] == second
         assert hub.session().pauses.has(first, time.monotonic())
         assert "a runner could not start it, as its last attempt says" in await reason(hub, first)
         await runner.send(messages.HandBack(second, 1, "it does not know this attempt", 0.0, granted.spec.choice, 60.0))

@@ -12,7 +12,7 @@ from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.testing.deliveries import DONE, RUNNING, delivery
 from terracrew.testing.job_rows import KEYS, Instance, JobRows
 from tests.server.hub.hub_clients import on_postgres
-from tests.server.scheduling.recorded_offers import OfferRecorder
+from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 pytestmark = pytest.mark.feature("S5.caps")
 
@@ -82,21 +82,21 @@ async def test_a_place_that_becomes_free_while_claims_are_decided_is_taken_once(
 async def test_a_job_below_a_full_group_is_not_offered_and_takes_no_slot_from_others(rows: JobRows) -> None:
     first, second, third = await _queue(rows, 3, cap=1)
     other = await rows.job(await rows.module("elsewhere"))
-    recorder = OfferRecorder(rows)
+    recorder = ClaimRecorder(rows)
     runner = await rows.runner()
-    session, socket = recorder.connect(runner)
+    _, socket = recorder.connect(runner)
     await recorder.scheduler.sweep()
-    assert set(socket.offers) == {first, other}
+    assert set(socket.claims) == {first, other}
     module = (await rows.load(first)).module_id
     await runner.has(first)
-    recorder.scheduler.claimed(first, module, session)
+    recorder.scheduler.claimed(first)
     await recorder.scheduler.sweep()
-    assert second not in socket.offers
+    assert second not in socket.claims
     await rows.take(delivery(runner.ref(first), 1, RUNNING))
     await rows.take(delivery(runner.ref(first), 2, DONE))
     await recorder.scheduler.step({("freed", f"{first} {module} {runner.id}")})
-    assert second in socket.offers
-    assert third not in socket.offers
+    assert second in socket.claims
+    assert third not in socket.claims
     await rows.run("UPDATE groups SET max_running_jobs = NULL")
     await recorder.scheduler.step({("tree", rows.root)})
-    assert third in socket.offers
+    assert third in socket.claims

@@ -166,12 +166,13 @@ async def welcome(hub: RunnerContext, session: RunnerSession, place: InstanceRow
             runner_id=session.runner_id,
             history=session.next_point(hub.history.latest) or "",
             reads_starting=True,
-            reads_standing_claims=True,
             reads_leave=True,
             reads_updates=True,
         )
     )
     await ended_attempts.requeue_missing(hub, place.current - session.reported_attempts)
     await instances.refresh_new(hub, session)
-    if error := await once_connections.end_of(hub, session):  # it was revoked or used while this connection was made
+    if error := await once_connections.end_of(
+        hub.db, hub.identity.tokens, session
+    ):  # it was revoked or used while this connection was made
         raise error

@@ -1,59 +1,75 @@
-"""A runner claims an offered job, and gets the grant or is told that it missed it."""
+"""Claims the jobs that the scheduler has chosen for connected runners, and sends the grants."""
+
+from typing import Protocol
 
 import msgspec
 
-from terracrew.errors import Damaged, TerracrewError, Undecryptable
+from terracrew.errors import Damaged, TerracrewError, Unauthenticated, Undecryptable
 from terracrew.logging import get_logger
-from terracrew.protocol import messages
-from terracrew.protocol.messages import AttemptRef
-from terracrew.server.connections.registry import RunnerSession
+from terracrew.server.connections.registry import Registry, RunnerSession
+from terracrew.server.db.seam import Database
 from terracrew.server.db.statements.mapping import UNREADABLE_ADVICE
 from terracrew.server.hub.runners import once_connections
-from terracrew.server.hub.runners.context import RunnerContext
-from terracrew.server.jobs.attempts import claim_store, claims
+from terracrew.server.hub.runners.grants import Grants
+from terracrew.server.identity.oidc.tokens import AccessTokens
+from terracrew.server.jobs.attempts import claims
+from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
+from terracrew.server.jobs.attempts.claims import Claims, ClaimWon
+from terracrew.server.scheduling.queue import Waiting
+from terracrew.server.supervise import Tasks
 
 log = get_logger("terracrew.hub")
 
 
-async def claim(hub: RunnerContext, session: RunnerSession, message: messages.Claim) -> None:
-    ref = AttemptRef(message.job_id, message.attempt)
-    claimant = claim_store.Claimant(ref.job_id, ref.attempt, session.runner_id, session.instance_id, session.epoch)
-    request = claim_store.ClaimRequest(claimant, claims.make_credentials(), session.may_leave)
-    try:
-        won = await _decide(hub, session, request) if hub.scheduler.claiming(ref.job_id, session) else None
-    finally:
-        session.claiming -= 1
-    if won is None:
-        session.socket.post(messages.Missed(ref.job_id, ref.attempt, "it was taken, or cannot run here now"))
-        if session.principal.once_token_id is not None and (error := await once_connections.end_of(hub, session)):
+class Outcomes(Protocol):
+    """Learns what became of claims, as the scheduler does."""
+
+    def claimed(self, job_id: str) -> None: ...
+    def unclaimed(self, job_id: str) -> None: ...
+
+
+class Claiming:
+    def __init__(
+        self, db: Database, registry: Registry, tokens: AccessTokens, claim: Claims, grants: Grants, tasks: Tasks
+    ) -> None:
+        self._db, self._registry, self._tokens = db, registry, tokens
+        self.claim, self._grants, self._tasks = claim, grants, tasks
+
+    def start(self, outcomes: Outcomes, job: Waiting, session: RunnerSession) -> None:
+        """Claim a job for an instance that has a credit for it. Claims that are started at the same time share a transaction."""
+        self._tasks.start(self._run(outcomes, job, session))
+
+    async def _run(self, outcomes: Outcomes, job: Waiting, session: RunnerSession) -> None:
+        """Let the database decide about a claim, and tell the scheduler in any case."""
+        claimant = Claimant(job.id, job.attempt, session.runner_id, session.instance_id, session.epoch)
+        won: ClaimWon | None = None
+        try:
+            won = await self._decide(ClaimRequest(claimant, claims.make_credentials(), session.may_leave))
+        finally:
+            if won is None:
+                outcomes.unclaimed(job.id)
+        if won is not None:
+            outcomes.claimed(job.id)
+            self._grants.send(session, won)
+        elif session.principal.once_token_id is not None and (error := await self._end_of(session)):
             session.socket.drop(error)
-        return
-    hub.registry.grant(session, ref)
-    hub.scheduler.claimed(ref.job_id, won.module_id, session)
-    await hub.grants.send(session, ref, won)
 
+    async def _end_of(self, session: RunnerSession) -> Unauthenticated | None:
+        return await once_connections.end_of(self._db, self._tokens, session)
 
-async def _decide(
-    hub: RunnerContext, session: RunnerSession, request: claim_store.ClaimRequest
-) -> claims.ClaimWon | None:
-    """Let the database decide. The scheduler is told of every claim that does not win."""
-    ref = AttemptRef(request.claimant.job_id, request.claimant.attempt)
-    won: claims.ClaimWon | None = None
-    try:
-        won = await hub.claim(request)
-    except Exception as error:  # after any error, the runner and the scheduler still wait for the end of this claim
-        reason, surprise = (error.message, None) if isinstance(error, TerracrewError) else (repr(error), error)
-        log.warning("a claim failed", job=ref.job_id, attempt=ref.attempt, reason=reason, exc_info=surprise)
-        if isinstance(error, Undecryptable | Damaged | msgspec.MsgspecError):
-            # Otherwise it would be offered and claimed forever.
-            is_damaged = not isinstance(error, Undecryptable)
-            hub.registry.withheld.add(ref.job_id, _problem(error), is_damaged=is_damaged)
-        else:
-            hub.grants.take_back(request)
-    finally:
-        if won is None:
-            hub.scheduler.missed(ref.job_id, session)
-    return won
+    async def _decide(self, request: ClaimRequest) -> ClaimWon | None:
+        job_id = request.claimant.job_id
+        try:
+            return await self.claim(request)
+        except Exception as error:  # whatever it is, the job waits, and its slot is free for others
+            reason, surprise = (error.message, None) if isinstance(error, TerracrewError) else (repr(error), error)
+            log.warning("a claim failed", job=job_id, reason=reason, exc_info=surprise)
+            if isinstance(error, Undecryptable | Damaged | msgspec.MsgspecError):
+                # Otherwise it would be claimed again and again.
+                self._registry.withheld.add(job_id, _problem(error), is_damaged=not isinstance(error, Undecryptable))
+            else:
+                self._grants.take_back(request)
+            return None
 
 
 def _problem(error: Exception) -> str:

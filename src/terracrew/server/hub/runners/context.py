@@ -9,7 +9,6 @@ from terracrew.server.hub.context import ConnectionContext
 from terracrew.server.hub.runners.grants import Grants
 from terracrew.server.hub.runners.model import Places
 from terracrew.server.identity.context import Identity
-from terracrew.server.jobs.attempts.claims import Claims
 from terracrew.server.scheduling.scheduler import Scheduler
 
 
@@ -17,7 +16,6 @@ from terracrew.server.scheduling.scheduler import Scheduler
 class RunnerContext(ConnectionContext):
     identity: Identity
     scheduler: Scheduler
-    claim: Claims
     grants: Grants
     heartbeats: Heartbeats
     places: Places

@@ -63,18 +63,17 @@ class Grants:
     def __init__(self, db: Database, registry: Registry, archives: Archives, tasks: Tasks) -> None:
         self._db, self._registry, self._archives, self._tasks = db, registry, archives, tasks
 
-    def send_ahead(self, session: RunnerSession, won: ClaimWon) -> None:
-        """Send the grant of a standing claim, now if it needs no archive."""
-        won = msgspec.structs.replace(won, granted=msgspec.structs.replace(won.granted, is_ahead=True))
+    def send(self, session: RunnerSession, won: ClaimWon) -> None:
+        """Send a grant, now if it needs no archive."""
         ref = AttemptRef(won.granted.spec.job_id, won.granted.spec.attempt)
         self._registry.grant(session, ref)
         if won.archive_object is None and self._registry.has(session):
             session.socket.post(won.granted)
         else:
-            self._tasks.start(self.send(session, ref, won))
+            self._tasks.start(self._send_completed(session, ref, won))
 
-    async def send(self, session: RunnerSession, ref: AttemptRef, won: ClaimWon) -> None:
-        """Send a grant. If its runner has disconnected, the attempt is handed back: nothing runs."""
+    async def _send_completed(self, session: RunnerSession, ref: AttemptRef, won: ClaimWon) -> None:
+        """Send a grant with its archive. If its runner has disconnected, the attempt is handed back: nothing runs."""
         granted = await self._archives.complete(won)
         if self._registry.has(session):
             session.socket.post(granted)

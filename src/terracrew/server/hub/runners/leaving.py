@@ -11,10 +11,10 @@ log = get_logger("terracrew.hub")
 
 
 async def answer(hub: RunnerContext, session: RunnerSession, idle_seconds: float) -> None:
-    """Decide whether the process may end. While that is decided, and afterwards if it may, nothing is offered to it."""
+    """Decide whether the process may end. While that is decided, and afterwards if it may, no job is claimed for it."""
     if session.is_leaving:
         return
-    if session.offered or session.deciding or session.claiming or session.active_jobs:
+    if session.reserved or session.active_jobs:
         session.socket.post(messages.LeaveAnswer(False, "a job is on its way to it"))
         return
     session.is_leaving = True

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from terracrew.errors import Conflict, CredentialEnded, Unauthenticated
 from terracrew.protocol.messages import RunnerHello
 from terracrew.server.connections.registry import RunnerSession
-from terracrew.server.db.seam import Tx
-from terracrew.server.hub.runners.context import RunnerContext
+from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.runners.takeover_audit import FormerInstance
 from terracrew.server.identity.keys.signing import GENERIC
+from terracrew.server.identity.oidc.tokens import AccessTokens
 from terracrew.server.once_tokens import model, store
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
@@ -48,13 +48,13 @@ async def check_place(tx: Tx, who: Principal, instance_id: str) -> None:
         raise CredentialEnded(model.ENDED[found.status])
 
 
-async def end_of(hub: RunnerContext, session: RunnerSession) -> Unauthenticated | None:
+async def end_of(db: Database, tokens: AccessTokens, session: RunnerSession) -> Unauthenticated | None:
     """Return why the credential of a connection is not valid for its instance any more; None if it is."""
     token_id = session.principal.once_token_id
     if token_id is None:
-        is_live = await hub.identity.tokens.is_live(session.principal)
+        is_live = await tokens.is_live(session.principal)
         return None if is_live else Unauthenticated("the credential of this connection was revoked")
-    found = await hub.db.read(lambda tx: store.find(tx, token_id))
+    found = await db.read(lambda tx: store.find(tx, token_id))
     if found is None:  # its runner was removed, or it ended long ago
         return CredentialEnded(model.ENDED["used"])
     return None if found.is_valid_for(session.instance_id) else CredentialEnded(model.ENDED[found.status])

@@ -1,4 +1,4 @@
-"""Serves a connected runner: its claims, its heartbeats, and what it reports of its attempts."""
+"""Serves a connected runner: its credits, its heartbeats, and what it reports of its attempts."""
 
 import asyncio
 import time
@@ -19,7 +19,6 @@ from terracrew.server.db.availability import retry_when_back
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub.runners import (
     arrival,
-    claiming,
     ended_attempts,
     instances,
     leaving,
@@ -33,7 +32,7 @@ from terracrew.server.jobs import decide
 from terracrew.server.principals.model import Principal
 
 MAX_TASKS = 256
-"""The most claims and reports of one runner that are processed at once; beyond that, its frames are not read."""
+"""The most reports of one runner that are processed at once; beyond that, its frames are not read."""
 log = get_logger("terracrew.hub")
 
 
@@ -78,11 +77,6 @@ async def _take(hub: RunnerContext, session: RunnerSession, message: messages.Fr
         session.is_asked = False
         hub.tasks.start(takeover.answer(hub.db, session))
     match message:
-        case messages.Claim():
-            # A task, so that the claims of one runner can share a group; the claim itself is checked by the database.
-            session.claiming += 1
-            session.standing = max(0, session.standing - 1)
-            await _in_task(hub, claiming.claim(hub, session, message), session.claiming)
         case messages.Heartbeat():
             await _heartbeat(hub, session, message)
         case messages.HandBack():
@@ -96,8 +90,9 @@ async def _take(hub: RunnerContext, session: RunnerSession, message: messages.Fr
                 return  # the runner repeats its report while the database is slow or away; the first one is answered when it is stored
             session.ending.add(ref)
             await _in_task(hub, ended_attempts.gone(hub, session, ref, message), len(session.ending))
-        case messages.StandingClaims():
-            hub.registry.stand(session, message)
+        case messages.Credits():
+            hub.registry.set_credits(session, message)
+            hub.scheduler.serve(session)
         case messages.Leave():
             if not session.may_leave:
                 raise Invalid("a runner that asks to leave must say so in its hello")

@@ -1,34 +1,41 @@
-"""Connects instances that record which jobs they are offered."""
+"""Connects instances that always have credits, and records the claims that a scheduler begins for them."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from terracrew.protocol.messages import Offer
 from terracrew.server.connections.registry import Registry, RunnerSession
 from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.principals.model import SYSTEM
+from terracrew.server.scheduling.queue import Waiting
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.testing.job_rows import Instance, JobRows
 
+MANY_CREDITS = 1_000
+
 
 class Socket:
-    """The end of a connection that keeps what it is sent."""
+    """The end of a connection that nothing is sent to, with the jobs that the scheduler has begun to claim for its instance."""
 
     is_silent = False
 
     def __init__(self) -> None:
-        self.offers: list[str] = []
+        self.claims: list[str] = []
 
     def post(self, message: Any) -> None:
-        assert isinstance(message, Offer)
-        self.offers.append(message.job_id)
+        raise AssertionError(f"{message} was sent")
 
 
-class OfferRecorder:
+def record(_: Scheduler, job: Waiting, session: RunnerSession) -> None:
+    """Record a claim. It is decided when the test calls `claimed` or `unclaimed`."""
+    assert isinstance(session.socket, Socket)
+    session.socket.claims.append(job.id)
+
+
+class ClaimRecorder:
     def __init__(self, rows: JobRows) -> None:
         self.rows = rows
         self.registry = Registry()
-        self.scheduler = Scheduler(rows.db, self.registry)
+        self.scheduler = Scheduler(rows.db, self.registry, record)
 
     def connect(
         self, instance: Instance, slots: int = 4, name: str = "one", tags: Sequence[str] = ()
@@ -45,5 +52,6 @@ class OfferRecorder:
             slots=slots,
             tags=frozenset(tags),
         )
+        session.credits = MANY_CREDITS
         self.registry.add(session)
         return session, socket

@@ -1,4 +1,4 @@
-"""A standing claim gets the job that its instance would have been offered, and no other, and a stale one costs nothing but time."""
+"""A job that is claimed in the transaction that creates it goes where it would have gone, and a stale credit costs nothing but time."""
 
 import asyncio
 import random
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from terracrew.api.jobs import Job
 from terracrew.api.modules import Module
-from terracrew.protocol.messages import StandingClaims
+from terracrew.protocol.messages import Credits
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.db import Database
 from terracrew.server.db.seam import Tx
@@ -24,10 +24,10 @@ from terracrew.server.jobs.attempts.claim_store import ClaimRequest
 from terracrew.server.jobs.attempts.claims import ClaimGroup, ClaimWon
 from terracrew.server.jobs.create import NotClaimedAhead
 from terracrew.server.scheduling import reads
+from terracrew.server.scheduling.new_job_claims import NewJobClaims, as_waiting
 from terracrew.server.scheduling.scheduler import Scheduler
-from terracrew.server.scheduling.standing_claims import NewJobClaims, as_waiting
 from terracrew.testing.job_rows import KEYS, Instance, JobRows
-from tests.server.scheduling.recorded_offers import OfferRecorder
+from tests.server.scheduling.recorded_claims import ClaimRecorder, record
 from tests.server.scheduling.selection_rows import build, connected, delete_all, insert_job
 from tests.server.scheduling.selection_worlds import WORLDS, World
 
@@ -41,7 +41,7 @@ OPTIONS = settings(
 
 
 class Ahead:
-    """Standing claims that record what they send and take back."""
+    """Claims of new jobs that record what they send and take back."""
 
     def __init__(self, scheduler: Scheduler, group: ClaimGroup) -> None:
         self.sent: list[tuple[str, str]] = []
@@ -74,24 +74,18 @@ async def created(tx: Tx, job_id: str) -> tuple[Job, Module]:
 # ---- any world
 
 
-async def offered_first(db: Database, world: World) -> str | None:
-    """Return the instance that the scheduler offers the job to before any other."""
-    registry = connected(world)
-    scheduler = Scheduler(db, registry, world.precedence)
-    await scheduler.sweep()
-    found = [each.instance_id for each in registry.runners.values() if "job" in each.offered]
-    for job_id in list(scheduler._offers):  # pyright: ignore[reportPrivateUsage]
-        scheduler._withdraw(job_id)  # pyright: ignore[reportPrivateUsage]
+async def chosen_by_scheduler(db: Database, world: World) -> str | None:
+    """Return the instance that the scheduler claims the job for when it finds it in the queue."""
+    registry, found = connected(world), list[str]()
+    await Scheduler(db, registry, lambda _, _job, each: found.append(each.instance_id), world.precedence).sweep()
     return found[0] if found else None
 
 
-async def claimed_ahead(db: Database, world: World, group: ClaimGroup) -> str | None:
-    """Return the instance that gets the same job when every instance has standing claims and the job is created."""
+async def claimed_with_creation(db: Database, world: World, group: ClaimGroup) -> str | None:
+    """Return the instance that gets the same job when it is created."""
     await db.write(lambda tx: tx.run("DELETE FROM jobs WHERE id = 'job'"))
     registry = connected(world)
-    for session in registry.runners.values():
-        registry.stand(session, StandingClaims(session.slots, 0))
-    scheduler = Scheduler(db, registry, world.precedence)
+    scheduler = Scheduler(db, registry, record, world.precedence)
     ahead = Ahead(scheduler, group)
 
     async def create(tx: Tx) -> set[str]:
@@ -106,7 +100,7 @@ async def claimed_ahead(db: Database, world: World, group: ClaimGroup) -> str | 
             claimed = await db.write(create)
     assert [job_id for _, job_id in ahead.sent] == sorted(claimed)
     assert not ahead.taken_back
-    assert all(not each.offered for each in registry.runners.values())
+    assert all(not each.reserved for each in registry.runners.values())
     return ahead.sent[0][0] if claimed else None
 
 
@@ -114,7 +108,7 @@ def _first(_: int) -> int:
     return 0
 
 
-def test_in_any_world_a_standing_claim_gets_the_job_that_would_have_been_offered_first(
+def test_in_any_world_a_new_job_goes_to_the_instance_that_it_would_get_if_it_had_waited(
     opened: tuple[asyncio.AbstractEventLoop, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop, db = opened
@@ -124,15 +118,16 @@ def test_in_any_world_a_standing_claim_gets_the_job_that_would_have_been_offered
     async def both(world: World) -> tuple[str | None, str | None]:
         await db.write(lambda tx: build(tx, world))
         try:
-            return await offered_first(db, world), await claimed_ahead(db, world, ClaimGroup(KEYS, world.precedence))
+            group = ClaimGroup(KEYS, world.precedence)
+            return await chosen_by_scheduler(db, world), await claimed_with_creation(db, world, group)
         finally:
             await db.write(delete_all)
 
     @settings(OPTIONS, max_examples=100)
     @given(WORLDS)
     def same(world: World) -> None:
-        offered, claimed = loop.run_until_complete(both(world))
-        assert claimed == offered
+        chosen, claimed = loop.run_until_complete(both(world))
+        assert claimed == chosen
         outcomes[claimed is not None] += 1
 
     same()
@@ -143,17 +138,17 @@ def test_in_any_world_a_standing_claim_gets_the_job_that_would_have_been_offered
 
 
 class Crew:
-    """A scheduler whose view is up to date, and instances with standing claims."""
+    """A scheduler whose view is up to date, and instances with credits."""
 
     def __init__(self, rows: JobRows) -> None:
         self.rows = rows
-        self.recorder = OfferRecorder(rows)
+        self.recorder = ClaimRecorder(rows)
         self.scheduler = self.recorder.scheduler
         self.ahead = Ahead(self.scheduler, ClaimGroup(KEYS, "online"))
 
-    def connect(self, instance: Instance, slots: int = 1, standing: int = 1) -> RunnerSession:
+    def connect(self, instance: Instance, slots: int = 1, sent: int = 1) -> RunnerSession:
         session, _ = self.recorder.connect(instance, slots)
-        self.recorder.registry.stand(session, StandingClaims(standing, 0))
+        self.recorder.registry.set_credits(session, Credits(sent, 0))
         return session
 
     async def create(self, *job_ids: str) -> set[str]:
@@ -185,14 +180,14 @@ async def test_the_job_with_the_highest_priority_gets_the_only_slot(crew: Crew) 
         await crew.rows.run("UPDATE jobs SET priority = 7 WHERE id = :id", id=jobs[1])
         assert await crew.create(*jobs) == {jobs[1]}
     assert crew.ahead.sent == [(session.instance_id, jobs[1])]
-    assert (session.standing, session.active_jobs) == (0, {jobs[1]})
+    assert (session.credits, session.active_jobs) == (0, {jobs[1]})
 
 
 async def test_a_new_job_does_not_overtake_one_that_waits_for_the_slot(crew: Crew) -> None:
     session = crew.connect(await crew.rows.runner(slots=1))
     waiting = await crew.rows.job(await crew.rows.module())
     async with crew.watching():
-        assert session.offered == {waiting}
+        assert session.reserved == {waiting}
         new = await crew.rows.job(await crew.rows.module())
         assert await crew.create(new) == set()
 
@@ -211,7 +206,7 @@ async def _wake(tx: Tx, job_id: str) -> None:
 
 
 async def test_of_two_new_jobs_of_one_module_the_second_waits(crew: Crew) -> None:
-    crew.connect(await crew.rows.runner(slots=4), slots=4, standing=4)
+    crew.connect(await crew.rows.runner(slots=4), slots=4, sent=4)
     async with crew.watching():
         module = await crew.rows.module()
         jobs = [await crew.rows.job(module) for _ in range(2)]
@@ -221,7 +216,7 @@ async def test_of_two_new_jobs_of_one_module_the_second_waits(crew: Crew) -> Non
 
 async def test_of_two_new_jobs_of_one_module_the_one_that_its_module_runs_first_is_claimed(crew: Crew) -> None:
     """The first row was claimed, and a job with a lower priority ran before the other one."""
-    crew.connect(await crew.rows.runner(slots=4), slots=4, standing=4)
+    crew.connect(await crew.rows.runner(slots=4), slots=4, sent=4)
     async with crew.watching():
         module = await crew.rows.module()
         jobs = [await crew.rows.job(module) for _ in range(3)]
@@ -229,25 +224,23 @@ async def test_of_two_new_jobs_of_one_module_the_one_that_its_module_runs_first_
         assert await crew.create(*jobs) == {jobs[1]}
 
 
-async def test_nothing_is_claimed_ahead_for_an_instance_that_withdrew_its_claims(crew: Crew) -> None:
-    session = crew.connect(await crew.rows.runner(slots=4), slots=4, standing=2)
-    crew.recorder.registry.stand(session, StandingClaims(0, 0))
+async def test_nothing_is_claimed_for_an_instance_that_withdrew_its_credits(crew: Crew) -> None:
+    session = crew.connect(await crew.rows.runner(slots=4), slots=4, sent=2)
+    crew.recorder.registry.set_credits(session, Credits(0, 0))
     async with crew.watching():
         assert await crew.create(await crew.rows.job(await crew.rows.module())) == set()
 
 
 @pytest.mark.parametrize("silence", [19.0, 21.0])
-async def test_nothing_is_claimed_ahead_for_an_instance_that_has_missed_two_heartbeats(
-    crew: Crew, silence: float
-) -> None:
-    """A runner that hung while it was idle got four of eight jobs by its standing claims, and they waited for a minute."""
-    session = crew.connect(await crew.rows.runner(slots=4), slots=4, standing=2)
+async def test_nothing_is_claimed_for_an_instance_that_has_missed_two_heartbeats(crew: Crew, silence: float) -> None:
+    """A runner that hung while it was idle got four of eight jobs by its credits, and they waited for a minute."""
+    session = crew.connect(await crew.rows.runner(slots=4), slots=4, sent=2)
     assert session.configuration.heartbeat == 10.0
     session.last_contact_at -= silence
     async with crew.watching():
         job = await crew.rows.job(await crew.rows.module())
         assert await crew.create(job) == ({job} if silence < 20 else set())
-    assert session.standing == (1 if silence < 20 else 2)
+    assert session.credits == (1 if silence < 20 else 2)
 
 
 async def test_a_claim_of_an_instance_that_has_disconnected_is_refused_and_gives_everything_back(crew: Crew) -> None:
@@ -258,19 +251,19 @@ async def test_a_claim_of_an_instance_that_has_disconnected_is_refused_and_gives
         await crew.rows.run("UPDATE instances SET epoch = 2 WHERE id = :id", id=instance.id)
         job = await crew.rows.job(await crew.rows.module())
         assert await crew.create(job) == set()
-        assert (session.standing, session.granted_ahead, session.offered) == (1, 0, {job}), "it is offered, as before"
+        assert (session.credits, session.used_credits, session.reserved) == (1, 0, set())
     assert (await crew.rows.load(job)).status == "QUEUED"
 
 
 async def test_a_grant_that_cannot_be_sent_does_not_keep_the_others_from_their_runners(crew: Crew) -> None:
     """All grants of a transaction were sent by one action, so an error in the first one delayed the others by a minute."""
-    session = crew.connect(await crew.rows.runner(slots=4), slots=4, standing=4)
+    session = crew.connect(await crew.rows.runner(slots=4), slots=4, sent=4)
     async with crew.watching():
         jobs = [await crew.rows.job(await crew.rows.module()) for _ in range(4)]
         crew.ahead.unsendable = set(jobs[:2])
         assert await crew.create(*jobs) == set(jobs)
     assert sorted(job_id for _, job_id in crew.ahead.sent) == sorted(jobs[2:])
-    assert (session.offered, session.active_jobs) == (set(), set(jobs))
+    assert (session.reserved, session.active_jobs) == (set(), set(jobs))
 
 
 async def test_a_new_job_with_a_range_of_versions_is_told_as_it_was_claimed(crew: Crew) -> None:
@@ -295,12 +288,12 @@ async def test_a_transaction_that_fails_gives_back_the_slot_and_takes_back_the_c
 
         async def work(tx: Tx) -> None:
             assert set(await crew.ahead.claims.claim(tx, [await created(tx, job)])) == {job}
-            assert (session.standing, session.free) == (0, 0)
+            assert (session.credits, session.free) == (0, 0)
             raise KeyError("not today")
 
         with pytest.raises(KeyError):
             await crew.rows.db.write(work)
-    assert (session.standing, session.granted_ahead, session.free) == (1, 0, 1)
+    assert (session.credits, session.used_credits, session.free) == (1, 0, 1)
     assert (crew.ahead.sent, crew.ahead.taken_back) == ([], [job])
 
 
@@ -317,68 +310,62 @@ async def test_a_job_that_cannot_be_claimed_is_created_without_its_claim(crew: C
     assert crew.ahead.taken_back == []
 
 
-async def test_grants_that_are_on_their_way_use_some_of_the_claims_that_are_announced(crew: Crew) -> None:
+async def test_grants_that_are_on_their_way_use_some_of_the_credits_that_are_sent(crew: Crew) -> None:
     """A runner announced its free slots before it received a grant, and was granted one job too many."""
-    session = crew.connect(await crew.rows.runner(slots=4), slots=4, standing=4)
+    session = crew.connect(await crew.rows.runner(slots=4), slots=4, sent=4)
     async with crew.watching():
         await crew.create(await crew.rows.job(await crew.rows.module()))
-    stand = crew.recorder.registry.stand
-    assert session.standing == 3
-    stand(session, StandingClaims(4, received=0))
-    assert session.standing == 3
-    stand(session, StandingClaims(4, received=1))
-    assert session.standing == 4
-    stand(session, StandingClaims(1 << 40, received=1 << 40))
-    assert session.standing == 4
+    send = crew.recorder.registry.set_credits
+    assert session.credits == 3
+    send(session, Credits(4, received=0))
+    assert session.credits == 3
+    send(session, Credits(4, received=1))
+    assert session.credits == 4
+    send(session, Credits(1 << 40, received=1 << 40))
+    assert session.credits == 4
 
 
 @pytest.mark.feature("J10.order")
-async def test_a_job_is_not_claimed_ahead_while_another_server_offers_an_earlier_one(database: Database) -> None:
-    """The other servers hear of a new job 50 ms later, and one of them claimed the second job of the module in this time."""
+async def test_a_job_is_not_claimed_while_another_server_claims_an_earlier_one(database: Database) -> None:
+    """The other servers do not hear of a new job at once, and one of them claimed the second job of the module in this time."""
     rows = await JobRows.make(database)
     module = await rows.module()
-    here, there = OfferRecorder(rows), OfferRecorder(rows)  # two servers
-    _, distant = here.connect(await rows.runner())
-    session, _ = there.connect(await rows.runner())
-    there.registry.stand(session, StandingClaims(1, 0))
-    jobs: list[str] = []
+    here, there = ClaimRecorder(rows), ClaimRecorder(rows)  # two servers
+    here.connect(await rows.runner())
+    _, distant = there.connect(await rows.runner())
+    first = await rows.job(module)
     with here.scheduler.freshness.watching(database), there.scheduler.freshness.watching(database):
-        await here.scheduler.sweep()
         await there.scheduler.sweep()
-        for server in [Ahead(each.scheduler, ClaimGroup(KEYS, "online")) for each in (here, there)]:
-            jobs.append(job_id := await rows.job(module))
+        assert distant.claims == [first]
+        await here.scheduler.sweep()
+        second = await rows.job(module)
+        server = Ahead(here.scheduler, ClaimGroup(KEYS, "online"))
 
-            async def create(tx: Tx, server: Ahead = server, job_id: str = job_id) -> None:
-                await server.claims.claim(tx, [await created(tx, job_id)])
+        async def create(tx: Tx) -> set[str]:
+            return set(await server.claims.claim(tx, [await created(tx, second)]))
 
-            await database.write(create)
-    assert distant.offers == jobs[:1]
-    assert [(await rows.load(each)).status for each in jobs] == ["QUEUED", "QUEUED"]
+        assert await database.write(create) == set()
+    assert [(await rows.load(each)).status for each in (first, second)] == ["QUEUED", "QUEUED"]
 
 
 @pytest.mark.feature("S5.full")
-@pytest.mark.parametrize("is_late", [False, True], ids=["the claim is first", "the new job is first"])
-async def test_the_last_slot_is_not_given_to_a_claim_of_a_withdrawn_offer_and_to_a_new_job(
-    crew: Crew, is_late: bool
-) -> None:
+@pytest.mark.parametrize("is_late", [False, True], ids=["the scheduler is first", "the new job is first"])
+async def test_the_last_slot_is_not_given_to_a_job_that_waits_and_to_a_new_one(crew: Crew, is_late: bool) -> None:
     """On PostgreSQL, both claims were decided at the same time and counted the same free slot; the runner handed one job back."""
     session, scheduler = crew.connect(await crew.rows.runner(slots=1)), crew.recorder.scheduler
     async with crew.watching():
-        module = await crew.rows.module()
-        offered, new = await crew.rows.job(module), await crew.rows.job(await crew.rows.module())
-        await scheduler.step({("queue", offered)})
-        assert session.offered == {offered}
-        scheduler._withdraw(offered)  # pyright: ignore[reportPrivateUsage]
+        waiting, new = [await crew.rows.job(await crew.rows.module()) for _ in range(2)]
         if not is_late:
-            assert scheduler.claiming(offered, session)
+            await scheduler.step({("queue", waiting)})
+            assert session.reserved == {waiting}
             assert await crew.create(new) == set()
-            scheduler.claimed(offered, module, session)
-            assert (session.active_jobs, session.free) == ({offered}, 0)
+            scheduler.claimed(waiting)
+            assert (session.active_jobs, session.free) == ({waiting}, 0)
             return
 
         async def work(tx: Tx) -> None:
             assert set(await crew.ahead.claims.claim(tx, [await created(tx, new)])) == {new}
-            assert not scheduler.claiming(offered, session)
 
         await crew.rows.db.write(work)
-    assert (session.active_jobs, session.free) == ({new}, 0)
+        await scheduler.step({("queue", waiting)})
+    assert (session.reserved, session.active_jobs, session.free) == (set(), {new}, 0)

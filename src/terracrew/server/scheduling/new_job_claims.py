@@ -1,10 +1,10 @@
-"""Claims new jobs for instances with standing claims, in the transaction that creates the jobs (ADR 0062).
+"""Claims new jobs in the transaction that creates them, for instances that have credits (ADR 0084).
 
-The scheduler chooses the instance that the job would be offered to. The statement of the claim decides, as for every other claim.
-A job that cannot be claimed in this way is offered as soon as the transaction has been committed.
+The scheduler chooses the instances, and the statement of the claim decides, as for every other claim. A job that is not claimed
+in this way waits, and the scheduler claims it as soon as it can.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -28,11 +28,11 @@ log = get_logger("terracrew.scheduling")
 
 
 class InstanceChoice(Protocol):
-    """Chooses instances with standing claims for new jobs, as the scheduler does."""
+    """Chooses instances for new jobs, as the scheduler does."""
 
-    def takes_standing_claims(self) -> bool: ...
     def reserve(self, jobs: Sequence[Waiting]) -> dict[str, RunnerSession]: ...
-    def release(self, job_id: str, *, is_claimed: bool) -> None: ...
+    def claimed(self, job_id: str) -> None: ...
+    def unclaimed(self, job_id: str, *, is_refused: bool = True) -> None: ...
     def enqueue(self, jobs: Sequence[Waiting]) -> None: ...
 
 
@@ -43,26 +43,28 @@ class NewJobClaims:
         self._send, self._take_back = send, take_back
 
     async def claim(self, tx: Tx, jobs: Sequence[tuple[Job, Module]]) -> dict[str, Job]:
-        """Claim those of these new jobs for which an instance has a standing claim, and let the scheduler offer the others.
+        """Claim those of these new jobs for which an instance has a credit, and let the scheduler keep the others.
 
         Returns the jobs that have changed, by id. A job has changed if it was claimed, or if its claim found that it cannot start.
         Raises NotClaimedAhead if the transaction has to be repeated without this.
         """
         waiting = [as_waiting(job, module) for job, module in jobs]
-        changed = await self._claim(tx, jobs, waiting) if self._scheduler.takes_standing_claims() else {}
+        reserved = self._scheduler.reserve(waiting)
+        changed = await self._claim(tx, jobs, reserved) if reserved else {}
         tx.on_commit(partial(self._scheduler.enqueue, [job for job in waiting if job.id not in changed]))
         return changed
 
-    async def _claim(self, tx: Tx, jobs: Sequence[tuple[Job, Module]], waiting: Sequence[Waiting]) -> dict[str, Job]:
-        reserved = self._scheduler.reserve(waiting)
-        ids = [job.id for job in waiting]
+    async def _claim(
+        self, tx: Tx, jobs: Sequence[tuple[Job, Module]], reserved: Mapping[str, RunnerSession]
+    ) -> dict[str, Job]:
         requests = [_request(job, reserved[job.id]) for job, _ in jobs if job.id in reserved]
-        tx.on_failure(partial(self._release, ids))
+        for job_id in reserved:
+            tx.on_failure(partial(self._scheduler.unclaimed, job_id, is_refused=False))
         try:
-            results = await self._group.work(tx, requests) if requests else []
+            results = await self._group.work(tx, requests)
         except Unavailable:
             raise
-        except Exception as error:  # whatever it is, the jobs can be created, and are offered then
+        except Exception as error:  # whatever it is, the jobs can be created, and the scheduler claims them then
             log.info("jobs are not claimed with their creation", reason=repr(error)[:500])
             raise NotClaimedAhead from error
         won = {
@@ -73,18 +75,16 @@ class NewJobClaims:
         # An action of its own for each job: an error in one must not keep the others from their runners.
         for request in requests:
             tx.on_failure(partial(self._take_back, request))  # it may have been committed
-        for job_id, each in won.items():
-            tx.on_commit(partial(self._scheduler.release, job_id, is_claimed=True))
-            tx.on_commit(partial(self._send, reserved[job_id], each))
-        tx.on_commit(partial(self._release, [job_id for job_id in ids if job_id not in won]))
+            job_id = request.claimant.job_id
+            if job_id in won:
+                tx.on_commit(partial(self._scheduler.claimed, job_id))
+                tx.on_commit(partial(self._send, reserved[job_id], won[job_id]))
+            else:
+                tx.on_commit(partial(self._scheduler.unclaimed, job_id))
         changed = {job.id: _claimed(tx, job, reserved[job.id], won[job.id]) for job, _ in jobs if job.id in won}
-        lost = sorted(request.claimant.job_id for request in requests if request.claimant.job_id not in won)
+        lost = sorted(reserved.keys() - won.keys())
         refused = [job for job in await store.get_many(tx, lost) if job.is_terminal] if lost else []
         return changed | {job.id: job for job in refused}
-
-    def _release(self, ids: Sequence[str]) -> None:
-        for job_id in ids:
-            self._scheduler.release(job_id, is_claimed=False)
 
 
 def as_waiting(job: Job, module: Module) -> Waiting:

@@ -1,4 +1,4 @@
-"""Of many jobs, those that standing claims get are the ones that would have been offered first, and they get the same instances."""
+"""Of many new jobs, those are claimed at once that the scheduler would have claimed from the queue, for the same instances."""
 
 import asyncio
 import random
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from terracrew import ids
 from terracrew.api.jobs import Job
 from terracrew.api.modules import Module
-from terracrew.protocol.messages import StandingClaims
+from terracrew.protocol.messages import Credits
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.db import Database
 from terracrew.server.db.seam import Tx
@@ -20,11 +20,10 @@ from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import store
 from terracrew.server.jobs.attempts.claims import ClaimGroup, ClaimWon
 from terracrew.server.jobs.create import NotClaimedAhead
-from terracrew.server.scheduling import open_offers
-from terracrew.server.scheduling.standing_claims import NewJobClaims
+from terracrew.server.scheduling.new_job_claims import NewJobClaims
 from terracrew.testing.job_rows import KEYS, SOURCE, Instance, JobRows
 from terracrew.testing.rows import insert
-from tests.server.scheduling.recorded_offers import OfferRecorder
+from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 pytestmark = pytest.mark.feature("S3.offers", "S2.claim")
 GROUPS = ["a", "b", "c"]
@@ -48,7 +47,7 @@ class RunnerOfCrew(msgspec.Struct, frozen=True):
     place: int | None
     """The group that it is assigned to; None for the whole organization."""
     slots: int
-    standing: int
+    credits: int
     """How many of its slots it claims ahead, at most."""
     tags: tuple[str, ...]
 
@@ -78,7 +77,7 @@ RUSHES = st.builds(
             RunnerOfCrew,
             st.sampled_from([None, None, 0, 1, 2]),
             st.integers(1, 4),
-            st.sampled_from([0, 1, 4, 4]),
+            st.sampled_from([0, 0, 0, 1]),
             _TAGS,
         ),
         min_size=2,
@@ -121,13 +120,12 @@ class Crews:
             await rows.run(sql, tags=_json(each.tags), pin=pin, id=module_id)
             self.modules.append(module_id)
 
-    def connected(self) -> tuple[OfferRecorder, dict[str, RunnerSession]]:
-        recorder = OfferRecorder(self.rows)
-        sessions = {
-            instance.id: recorder.connect(instance, each.slots, tags=each.tags)[0]
-            for instance, each in zip(self.instances, self.rush.runners, strict=True)
-        }
-        return recorder, sessions
+    def connected(self) -> ClaimRecorder:
+        recorder = ClaimRecorder(self.rows)
+        for instance, each in zip(self.instances, self.rush.runners, strict=True):
+            session, _ = recorder.connect(instance, each.slots, tags=each.tags)
+            recorder.registry.set_credits(session, Credits(each.credits, 0))
+        return recorder
 
     async def insert(self, tx: Tx, number: int) -> list[tuple[Job, Module]]:
         """Insert the jobs of one of the transactions."""
@@ -150,35 +148,43 @@ class Crews:
         found = [await store.get(tx, job_id) for job_id in self.jobs[number]]
         return [(job, await _module(tx, job.module_id)) for job in found]
 
-    async def by_offers(self) -> dict[str, str]:
-        """Return which instance gets each job that is offered. All offers are claimed before the next jobs are created."""
-        recorder, sessions = self.connected()
+    async def by_queue(self) -> dict[str, str]:
+        """Return which instance gets each job that waits. All claims are decided before the next jobs are created."""
+        recorder = self.connected()
         scheduler = recorder.scheduler
         first: dict[str, str] = {}
         for number in range(len(self.jobs)):
             await self.rows.db.write(lambda tx, number=number: self.insert(tx, number))
             await scheduler.sweep()
-            for session in sessions.values():
-                for job_id in sorted(session.offered):
-                    assert first.setdefault(job_id, session.instance_id) == session.instance_id
-            await self._claim(recorder, first)
+            await self._settle(recorder, first)
         return first
 
-    async def _claim(self, recorder: OfferRecorder, first: dict[str, str]) -> None:
+    async def _settle(self, recorder: ClaimRecorder, first: dict[str, str]) -> None:
+        """Decide all claims, let the instances send credits for the rest of their slots, and decide the claims that follow."""
+        await self._claim(recorder, first)
+        for session in recorder.registry.runners.values():
+            free = session.slots - len(session.active_jobs)
+            recorder.registry.set_credits(session, Credits(free, session.used_credits))
+            recorder.scheduler.serve(session)
+        await self._claim(recorder, first)
+
+    async def _claim(self, recorder: ClaimRecorder, first: dict[str, str]) -> None:
+        for session in recorder.registry.runners.values():
+            for job_id in sorted(session.reserved):
+                assert first.setdefault(job_id, session.instance_id) == session.instance_id
         instances = {each.id: each for each in self.instances}
         for job_id, instance_id in first.items():
             session = recorder.registry.runners[instance_id]
             if job_id in session.active_jobs:
                 continue
             assert await instances[instance_id].claim(job_id)
-            job = await self.rows.load(job_id)
-            recorder.scheduler.claimed(job_id, job.module_id, session)
+            recorder.scheduler.claimed(job_id)
         for session in recorder.registry.runners.values():
-            assert not session.offered
+            assert not session.reserved
 
-    async def by_standing_claims(self) -> tuple[dict[str, str], int]:
-        """Return which instance gets each job, and how many were claimed ahead."""
-        recorder, sessions = self.connected()
+    async def by_creation(self) -> tuple[dict[str, str], int]:
+        """Return which instance gets each job, and how many were claimed with their creation."""
+        recorder = self.connected()
         scheduler = recorder.scheduler
         first: dict[str, str] = {}
         ahead: list[str] = []
@@ -192,8 +198,6 @@ class Crews:
         async def create(tx: Tx, number: int) -> None:
             await claims.claim(tx, await self.insert(tx, number))
 
-        for session, each in zip(sessions.values(), self.rush.runners, strict=True):
-            recorder.registry.stand(session, StandingClaims(min(session.slots, each.standing), 0))
         with scheduler.freshness.watching(self.rows.db) as wakeups:
             await scheduler.sweep()
             for number in range(len(self.jobs)):
@@ -203,10 +207,7 @@ class Crews:
                     await self.rows.db.write(lambda tx, number=number: create(tx, number))
                 while scheduler.is_admitting:
                     await asyncio.sleep(0)
-                for session in sessions.values():
-                    for job_id in sorted(session.offered):
-                        assert first.setdefault(job_id, session.instance_id) == session.instance_id
-                await self._claim(recorder, first)
+                await self._settle(recorder, first)
                 await scheduler.step(await wakeups.get(timeout=0))
         return first, len(ahead)
 
@@ -239,32 +240,31 @@ def _first(_: int) -> int:
     return 0
 
 
-def test_of_many_new_jobs_standing_claims_get_those_that_would_have_been_offered_first(
+def test_of_many_new_jobs_those_are_claimed_that_would_have_been_claimed_from_the_queue(
     opened: tuple[asyncio.AbstractEventLoop, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Priorities, turns of groups, one job of a module at a time, tiers, pins, tags and caps are the same in both ways."""
     loop, db = opened
     outcomes: Counter[str] = Counter()
     monkeypatch.setattr(random, "randrange", _first)  # where the search begins; it only spreads load
-    monkeypatch.setattr(open_offers, "WIDEN_SECONDS", 1000.0)  # only the first instance of each offer counts
 
     async def both(rush: Rush) -> tuple[dict[str, str], dict[str, str], int]:
         crews = Crews(await JobRows.make(db), rush)
         try:
             await crews.build()
-            offered = await crews.by_offers()
+            queued = await crews.by_queue()
             await db.write(_delete_jobs)
-            return (offered, *await crews.by_standing_claims())
+            return (queued, *await crews.by_creation())
         finally:
             await db.write(_delete_all)
 
     @OPTIONS
     @given(RUSHES)
     def same(rush: Rush) -> None:
-        offered, claimed, ahead = loop.run_until_complete(both(rush))
-        assert claimed == offered
-        outcomes["claimed ahead"] += ahead
-        outcomes["offered"] += len(claimed) - ahead
+        queued, claimed, ahead = loop.run_until_complete(both(rush))
+        assert claimed == queued
+        outcomes["with creation"] += ahead
+        outcomes["later"] += len(claimed) - ahead
         outcomes["waiting"] += sum(map(len, rush.transactions)) - len(claimed)
 
     same()

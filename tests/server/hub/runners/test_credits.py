@@ -1,4 +1,4 @@
-"""A runner claims ahead, and is granted a job in the transaction that creates it, without an offer."""
+"""A runner sends credits for its free slots, and is granted a job in the transaction that creates it."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -18,14 +18,14 @@ pytestmark = pytest.mark.feature("S3.offers")
 
 
 @asynccontextmanager
-async def standing(hub: Hub, slots: int = 1) -> AsyncGenerator[Client]:
-    """Connect a runner with standing claims to a server whose scheduler knows the queue."""
+async def ready(hub: Hub, slots: int = 1) -> AsyncGenerator[Client]:
+    """Connect a runner with credits to a server whose scheduler knows the queue."""
     scheduler = hub.server.scheduler
     with scheduler.freshness.watching(hub.server.db):
         async with hub.runner() as runner:
             await hub.until(lambda: hub.session().takes_jobs)
-            await runner.send(messages.StandingClaims(slots, 0))
-            await hub.until(lambda: hub.session().standing == slots)
+            await runner.send_credits(slots)
+            assert hub.session().credits == slots
             await scheduler.sweep()
             yield runner
 
@@ -37,20 +37,15 @@ async def create(hub: Hub, module: str = "") -> dict[str, Any]:
     return answer.json()
 
 
-async def test_the_welcome_says_that_standing_claims_are_read(hub: Hub) -> None:
-    async with hub.connected(await hub.token()) as client:
-        assert (await client.ask(hub.hello()))["reads_standing_claims"] is True
-
-
-async def test_a_new_job_is_granted_without_an_offer_and_runs(hub: Hub) -> None:
-    async with standing(hub) as runner:
+async def test_a_new_job_is_granted_when_it_is_created(hub: Hub) -> None:
+    async with ready(hub) as runner:
         job = await create(hub)
         granted = await runner.get()
-        assert (granted["type"], granted["is_ahead"], granted["spec"]["job_id"]) == ("granted", True, job["id"])
+        assert (granted["type"], granted["spec"]["job_id"]) == ("granted", job["id"])
         assert (job["status"], job["instance_id"]) == ("CLAIMED", hub.session().instance_id), "the answer says so, too"
         stored = await hub.crew.rows.load(job["id"])
         assert (stored.status, stored.instance_id) == ("CLAIMED", hub.session().instance_id)
-        assert hub.session().standing == 0
+        assert hub.session().credits == 0
         assert hub.session().reported_attempts == {AttemptRef(job["id"], 1)}
 
 
@@ -59,7 +54,7 @@ MAX_STATEMENTS = 10
 
 
 async def test_a_job_is_created_claimed_and_granted_with_one_commit(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before standing claims, a dispatch was two transactions."""
+    """Before, a dispatch was two transactions."""
     said: list[str] = []
 
     def counted(method: Any) -> Any:
@@ -74,7 +69,7 @@ async def test_a_job_is_created_claimed_and_granted_with_one_commit(hub: Hub, mo
         for name in ("all", "one", "run", "each"):
             monkeypatch.setattr(kind, name, counted(getattr(kind, name)))
     commits = hub.server.db.health.commits
-    async with standing(hub, 2) as runner:
+    async with ready(hub, 2) as runner:
         await create(hub)
         await runner.get("granted")
         module = await hub.crew.rows.module("app")
@@ -86,24 +81,28 @@ async def test_a_job_is_created_claimed_and_granted_with_one_commit(hub: Hub, mo
         assert len(said) <= MAX_STATEMENTS, said
 
 
-async def test_without_a_standing_claim_that_is_left_a_job_is_offered(hub: Hub) -> None:
-    async with standing(hub) as runner:
+async def test_a_job_waits_until_there_is_a_credit_for_it(hub: Hub) -> None:
+    async with ready(hub) as runner:
         first, second = await create(hub), await create(hub)
         assert (await runner.get("granted"))["spec"]["job_id"] == first["id"]
         await hub.server.scheduler.sweep()
-        assert (await runner.get("offer"))["job_id"] == second["id"]
+        assert second["status"] == "QUEUED"
+        assert not hub.session().reserved
+        await runner.send(messages.Credits(1, received=1))
+        assert (await runner.get("granted"))["spec"]["job_id"] == second["id"]
+        assert hub.session().credits == 0
 
 
-async def test_the_claim_of_an_offer_uses_a_standing_claim(hub: Hub) -> None:
-    job = await hub.job()
-    async with standing(hub) as runner:
-        assert (await runner.get("offer"))["job_id"] == job
-        await runner.granted(job)
-        assert hub.session().standing == 0
+async def test_a_credit_that_was_withdrawn_is_not_used(hub: Hub) -> None:
+    async with ready(hub) as runner:
+        await runner.send_credits(0)
+        assert (await create(hub))["status"] == "QUEUED"
+        await hub.server.scheduler.sweep()
+        assert not hub.session().reserved
 
 
 async def test_a_grant_whose_runner_has_just_gone_is_handed_back_and_the_job_is_queued_again(hub: Hub) -> None:
-    async with standing(hub):
+    async with ready(hub):
         session = hub.session()
         hub.server.registry.has = lambda _: False  # pyright: ignore[reportAttributeAccessIssue]  (it is gone for the sender)
         try:
@@ -116,14 +115,14 @@ async def test_a_grant_whose_runner_has_just_gone_is_handed_back_and_the_job_is_
         assert stored.attempt == 2
         (attempt,) = await hub.crew.rows.attempts(job["id"])
         assert "its runner had gone" in attempt.reason
-        assert session.standing == 0
+        assert session.credits == 0
 
 
 async def test_a_job_that_cannot_be_granted_is_created_and_waits(hub: Hub) -> None:
     """A stored value of the instance is damaged. The request for the job is not to blame, and succeeds."""
-    async with standing(hub):
+    async with ready(hub):
         sql = "UPDATE instances SET engine_versions = '{' WHERE id = :id"
         await hub.crew.rows.run(sql, id=hub.session().instance_id)
         job = await create(hub)
         assert (await hub.crew.rows.load(job["id"])).status == "QUEUED"
-        assert hub.session().standing == 1
+        assert hub.session().credits == 1
