@@ -260,7 +260,7 @@ class Simulation:
             step = min(4.0, left)
             self.site.clock.now += step
             left, passed = left - step, passed + step
-            self.site.server.registry.look()
+            self.site.server.registry.note_check()
             if passed % 12 == 0:
                 for host in self.crew.hosts:
                     await host.heartbeat()

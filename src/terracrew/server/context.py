@@ -186,7 +186,7 @@ class Server:
             grants=self.grants,
             heartbeats=self.heartbeats,
             places=places(self.db, self.id),
-            standing=instances.standing(self.db),
+            session_row=instances.session_rows(self.db),
         )
         executors = ExecutorContext(
             server_id=self.id,

@@ -9,7 +9,7 @@ from terracrew.protocol.messages import Heartbeat
 from terracrew.server.cloud_hosted import leaving, starting
 from terracrew.server.cloud_hosted.leaving import Idle
 from terracrew.server.connections import store as connections
-from terracrew.server.connections.store import Connecting
+from terracrew.server.connections.store import Connecting, PlacedProcess
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.deployments import reads, store
 from terracrew.server.jobs.attempts import claims
@@ -56,9 +56,9 @@ async def reconnect(rows: JobRows, instance: Instance) -> int:
         machine="",
         resume_sha256="",
     )
-    connected = await rows.db.write(lambda tx: connections.connect(tx, process, ""))
-    assert connected is not None
-    return connected.epoch
+    epoch = (await state(rows, instance))["epoch"]
+    placed = PlacedProcess(process, instance.id, epoch, None, "")
+    return (await rows.db.write(lambda tx: connections.connect(tx, [placed])))[instance.id]
 
 
 async def state(rows: JobRows, instance: Instance) -> Row:

@@ -62,7 +62,7 @@ class Watched:
     def wait(self, seconds: float) -> None:
         for _ in range(int(seconds)):
             self.clock.now += 1
-            self.registry.look()
+            self.registry.note_check()
 
     def silence(self) -> tuple[float, bool]:
         return self.registry.silence(REF, self.session.instance_id, LONG)

@@ -23,10 +23,10 @@ def test_a_grant_that_no_heartbeat_ever_names_is_not_heard() -> None:
     """A runner that claimed a job and never started it kept it for ever, as long as it sent heartbeats."""
     watched = Watched()
     watched.registry.grant(watched.session, REF)
-    watched.registry.name(watched.session, [])  # this one was on its way when the grant left
+    watched.registry.set_reported_attempts(watched.session, [])  # this one was on its way when the grant left
     watched.registry.note_contact(watched.session)
     assert watched.silence() == (0.0, False)
-    watched.registry.name(watched.session, [])
+    watched.registry.set_reported_attempts(watched.session, [])
     watched.wait(7)
     assert watched.silence() == (7.0, True)
 
@@ -56,7 +56,7 @@ def test_after_a_gap_in_which_nobody_looked_all_have_a_full_period() -> None:
     watched = Watched()
     watched.registry.grant(watched.session, REF)
     watched.clock.now += 300  # the database was away, or this process was stopped
-    watched.registry.look()
+    watched.registry.note_check()
     watched.wait(2)
     assert watched.silence() == (2.0, False)
 
@@ -68,7 +68,7 @@ def test_nothing_is_kept_of_attempts_that_have_ended() -> None:
         connected = executor(AttemptRef("job_1", number))
         watched.registry.add_executor(connected)
         watched.registry.remove_executor(connected)
-    watched.registry.name(watched.session, [AttemptRef(f"job_{n}", 1) for n in range(100)])
+    watched.registry.set_reported_attempts(watched.session, [AttemptRef(f"job_{n}", 1) for n in range(100)])
     watched.registry.remove(watched.session)
     assert len(watched.registry._closed) == 100, "only names of jobs that it has"  # pyright: ignore[reportPrivateUsage]
     watched.wait(REMEMBER_SECONDS)
@@ -90,7 +90,7 @@ def _watching() -> Registry:
     registry = Registry(clock)
     for _ in range(200):
         clock.advance(1)
-        registry.look()
+        registry.note_check()
     return registry
 
 
@@ -125,7 +125,7 @@ async def test_a_runner_that_names_what_is_not_its_own_keeps_nothing_alive(datab
     session = runner(await world.runner())
     session.active_jobs = {ref.job_id}
     registry.add(session)
-    registry.name(session, [ref])
+    registry.set_reported_attempts(session, [ref])
     heard = Heartbeats(database, registry)
     heard.note(session.instance_id, 1)
     await heard.step()

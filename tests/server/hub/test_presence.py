@@ -47,7 +47,7 @@ async def test_silence_makes_a_runner_offline_and_whoever_looks_is_told(
     """No row changed, so no page did: it showed ONLINE until somebody loaded it again."""
     async with hub.runner() as client:
         monkeypatch.setattr(hub.server.registry, "now", lambda: time.monotonic() + 59)
-        hub.server.registry.look()
+        hub.server.registry.note_check()
         monkeypatch.setattr(hub.server.registry, "_watching_since", 0.0)
         await Presence(hub.server.hub.runners).step()
         assert await status(hub) == "ONLINE"
@@ -74,7 +74,7 @@ async def test_a_runner_that_counts_as_offline_was_not_seen_to_go(
         (session,) = registry.runners.values()
         session.active_jobs, session.reported_attempts = {REF.job_id}, {REF}
         monkeypatch.setattr(registry, "now", lambda: time.monotonic() + 61)
-        registry.look()
+        registry.note_check()
         monkeypatch.setattr(registry, "_watching_since", 0.0)
         clock.advance(61)
         await Presence(hub.server.hub.runners).step()
@@ -225,7 +225,7 @@ def test_what_closed_during_a_gap_was_not_seen_to_go() -> None:
     connected = executor(REF)
     watched.registry.add_executor(connected)
     watched.clock.now += 30
-    watched.registry.look()
+    watched.registry.note_check()
     watched.registry.remove_executor(connected)  # closed while this process was stopped, and read only now
     watched.wait(11)
     assert watched.silence() == (11.0, False)

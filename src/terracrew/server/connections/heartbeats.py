@@ -49,7 +49,7 @@ class Heartbeats:
         noted, self._noted = self._noted, {}
         silent, registry.fell_silent = registry.fell_silent, {}
         connected = sorted(registry.executors)
-        named = sorted(one for one in registry.named(noted) if one[0] not in registry.executors)
+        named = sorted(one for one in registry.reported_by(noted) if one[0] not in registry.executors)
 
         async def work(tx: Tx) -> None:
             zero = tx.now - registry.now()  # the database's time at which this server's clock was zero

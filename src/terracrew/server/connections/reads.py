@@ -36,7 +36,7 @@ _IS_ELSEWHERE: LiteralString = (
 """Whether an attempt's executor is connected to another server than this one."""
 RUNNERS = Table("runners", ServedRunner)
 _RUNNER: LiteralString = f"SELECT {RUNNERS.columns} FROM runners WHERE id = :id"
-_STANDING: LiteralString = f"""
+_SESSION_ROWS: LiteralString = f"""
 SELECT instances.id AS instance_id, instances.epoch, instances.is_connected, instances.asked_at, instances.capacity, {RUNNERS.columns},
     instances.retire_reason,
     (SELECT instance_updates.id FROM instance_updates
@@ -65,12 +65,12 @@ SELECT instances.id, instances.runner_id, instances.name, instances.epoch, insta
 _FORMER: LiteralString = _SEAT + " FROM instances"
 _CONTACT: LiteralString = "instances.id, instances.runner_id, instances.name, instances.epoch, instances.heard_at"
 _RUNNERS: LiteralString = f"SELECT {RUNNERS.columns} FROM batch JOIN runners ON runners.id = batch.id"
-_SEATS: LiteralString = (
+_INSTANCES_NAMED: LiteralString = (
     _SEAT
     + """ FROM batch
     JOIN instances ON instances.runner_id = batch.runner_id AND instances.name = batch.name"""
 )
-_CROWDED: LiteralString = """
+_WITH_ANOTHER_INSTANCE: LiteralString = """
 SELECT batch.runner_id FROM batch WHERE EXISTS (SELECT 1 FROM instances
     WHERE instances.runner_id = batch.runner_id AND instances.is_connected AND instances.name <> batch.name)"""
 _ACTIVE: LiteralString = f"""
@@ -138,9 +138,9 @@ async def active_attempts(tx: Tx, instance_ids: Sequence[str]) -> dict[str, dict
     return found
 
 
-async def standing(tx: Tx, instance_ids: Sequence[str]) -> list[Row]:
+async def session_rows(tx: Tx, instance_ids: Sequence[str]) -> list[Row]:
     """Return what the rows of connected instances and of their runners say now."""
-    return await tx.each(_STANDING, {"id": "text"}, [(each,) for each in instance_ids])
+    return await tx.each(_SESSION_ROWS, {"id": "text"}, [(each,) for each in instance_ids])
 
 
 class InstanceMarks(msgspec.Struct, frozen=True):
@@ -180,14 +180,16 @@ async def former(tx: Tx, owner: ServedRunner, name: str, count: int) -> list[Row
     return [*rows, *await tx.all(others, id=owner.id, name=name, count=count)]
 
 
-async def seats(tx: Tx, names: Sequence[tuple[str, str]]) -> list[Row]:
+async def instances_named(tx: Tx, names: Sequence[tuple[str, str]]) -> list[Row]:
     """Return the instances of these runners (ids) with these names."""
-    return await tx.each(_SEATS, {"runner_id": "text", "name": "text"}, names)
+    return await tx.each(_INSTANCES_NAMED, {"runner_id": "text", "name": "text"}, names)
 
 
-async def crowded(tx: Tx, names: Sequence[tuple[str, str]]) -> set[str]:
+async def runners_with_another_instance(tx: Tx, names: Sequence[tuple[str, str]]) -> set[str]:
     """Return those of these runners (ids) that have a connected instance of another name than this one."""
-    return {row["runner_id"] for row in await tx.each(_CROWDED, {"runner_id": "text", "name": "text"}, names)}
+    return {
+        row["runner_id"] for row in await tx.each(_WITH_ANOTHER_INSTANCE, {"runner_id": "text", "name": "text"}, names)
+    }
 
 
 async def questions(tx: Tx, asked: Sequence[tuple[str, int, float]]) -> list[Row]:

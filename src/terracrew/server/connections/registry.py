@@ -234,7 +234,7 @@ class Registry:
         self.fell_silent: dict[AttemptRef, float] = {}
         """Those of them that were not yet written to the database."""
         self.withheld = WithheldJobs(clock)
-        self._looked_at = self._watching_since = clock()
+        self._checked_at = self._watching_since = clock()
 
     # ---- runners
 
@@ -273,7 +273,7 @@ class Registry:
     def note_contact(self, session: "RunnerSession | ExecutorSession") -> None:
         session.last_contact_at = self.now()
 
-    def name(self, session: RunnerSession, attempts: Collection[AttemptRef]) -> None:
+    def set_reported_attempts(self, session: RunnerSession, attempts: Collection[AttemptRef]) -> None:
         """Take the attempts of a heartbeat. If a grant was sent at the same time, the next heartbeat must report it."""
         if not (attempts or session.reported_attempts or session.granted):  # a fleet is mostly idle
             return
@@ -316,12 +316,12 @@ class Registry:
 
     # ---- contact and silence
 
-    def look(self) -> None:
+    def note_check(self) -> None:
         """Call this before each check for silence. After a gap, every client gets a full period to report."""
         now = self.now()
-        if now - self._looked_at > GAP_SECONDS:
+        if now - self._checked_at > GAP_SECONDS:
             self.pause()
-        self._looked_at = now
+        self._checked_at = now
         self._closed = {ref: at for ref, at in self._closed.items() if now - at < REMEMBER_SECONDS}
         self._silent = {ref: at for ref, at in self._silent.items() if now - at < REMEMBER_SECONDS}
 
@@ -376,7 +376,7 @@ class Registry:
             ages.append(now - session.last_contact_at)
         return min(ages), closed_at is not None and not is_named and ref not in self._silent
 
-    def named(self, instances: Iterable[str]) -> Iterator[tuple[AttemptRef, str]]:
+    def reported_by(self, instances: Iterable[str]) -> Iterator[tuple[AttemptRef, str]]:
         """Yield the attempts that these instances report, whether they own them or not."""
         for instance_id in instances:
             if session := self.runners.get(instance_id):

@@ -5,12 +5,10 @@ from typing import LiteralString
 
 import msgspec
 
-from terracrew import ids
 from terracrew.protocol.dispatcher_choice import OfferedDispatcher
 from terracrew.protocol.messages import AttemptRef, Heartbeat, Installation
 from terracrew.server.db.seam import Columns, Param, Row, Tx
-from terracrew.server.db.statements.mapping import to_params
-from terracrew.server.db.statements.table import Table, batch_assignments, excluded_assignments, values
+from terracrew.server.db.statements.table import Table, batch_assignments, values
 
 
 class Connecting(msgspec.Struct, frozen=True):
@@ -50,13 +48,13 @@ class Connecting(msgspec.Struct, frozen=True):
     """The once token that it came with, which its claim uses up; None if its credential is for any number of jobs."""
 
 
-class Seated(msgspec.Struct, frozen=True):
-    """A process that connects and takes nothing over: its instance is new, free, or its own."""
+class PlacedProcess(msgspec.Struct, frozen=True):
+    """A process that connects, with the instance whose place it gets."""
 
     process: Connecting
     instance_id: str
     epoch: int
-    """Of the instance's last connection; 0 if the instance is new."""
+    """The epoch of the last connection; 0 for a new instance."""
     address: str | None
     resumed: str
     """The digest of the secret by which the process takes its own place again."""
@@ -85,14 +83,6 @@ def _kept(new: LiteralString) -> LiteralString:
     trial_words = CASE WHEN {new}.is_on_trial THEN '' ELSE instances.trial_words END"""
 
 
-_CONNECT: LiteralString = (
-    INSTANCES.insert("id", "epoch", "is_connected", "connected_at", "heard_at")
-    + f""" ON CONFLICT (runner_id, name) DO UPDATE SET {excluded_assignments(*_REPLACED)},
-    {_kept("excluded")}, epoch = instances.epoch + 1, disconnected_at = NULL, asked_at = NULL, is_leaving = false
-WHERE NOT instances.is_connected
-    OR (instances.key_sha256 = excluded.key_sha256 AND instances.resume_sha256 = :resumed)
-RETURNING id, epoch"""
-)
 _GROUPED: tuple[LiteralString, ...] = (
     *INSTANCES.fields,
     "id",
@@ -147,20 +137,7 @@ _ATTEMPT_CONTACT_TYPES: Columns = {
 }
 
 
-async def connect(tx: Tx, process: Connecting, resumed: str) -> Connected | None:
-    """Give a process the row of its instance, with a new epoch; None if another process has the row.
-
-    `resumed` is the digest of the secret by which the process takes its own place again.
-    """
-    new: dict[str, Param] = {"id": ids.new("ins"), "epoch": 1, "is_connected": True}
-    row = await tx.one(_CONNECT, **new, connected_at=tx.now, heard_at=tx.now, resumed=resumed, **to_params(process))
-    if row is None:
-        return None
-    _changed(tx, process.runner_id, row["id"])
-    return Connected(row["id"], row["epoch"])
-
-
-async def connect_each(tx: Tx, seated: Sequence[Seated]) -> dict[str, int]:
+async def connect(tx: Tx, placed: Sequence[PlacedProcess]) -> dict[str, int]:
     """Give each process the row of its instance, and return the new epochs by the ids of the instances.
 
     An instance is missing from the result if its row has changed, or was made, since it was read.
@@ -170,18 +147,18 @@ async def connect_each(tx: Tx, seated: Sequence[Seated]) -> dict[str, int]:
             *values(each.process, *INSTANCES.fields),
             *(each.instance_id, each.epoch or 1, True, tx.now, tx.now, each.address, each.resumed),
         )
-        for each in seated
+        for each in placed
     }
     # Rows are locked in the same order by every server. A new id is known to one server only, so new rows go by their names.
-    named = sorted(seated, key=lambda each: (each.process.runner_id, each.process.name))
+    named = sorted(placed, key=lambda each: (each.process.runner_id, each.process.name))
     new = [rows[each.instance_id] for each in named if not each.epoch]
-    known = [rows[each.instance_id] for each in sorted(seated, key=lambda each: each.instance_id) if each.epoch]
+    known = [rows[each.instance_id] for each in sorted(placed, key=lambda each: each.instance_id) if each.epoch]
     found = [
         *await tx.each(_CONNECT_NEW, _GROUPED_TYPES, new),
         *await tx.each(_CONNECT_AGAIN, _GROUPED_TYPES, known),
     ]
     epochs: dict[str, int] = {row["id"]: row["epoch"] for row in found}
-    for each in seated:
+    for each in placed:
         if each.instance_id in epochs:
             _changed(tx, each.process.runner_id, each.instance_id)
     return epochs
@@ -212,7 +189,7 @@ async def disconnect_silent(tx: Tx, runner_id: str, instance_id: str, epoch: int
         _changed(tx, runner_id, instance_id)
 
 
-async def displace(tx: Tx, runner_id: str, instance_id: str, epoch: int, asked_at: float) -> bool:
+async def disconnect_unanswered(tx: Tx, runner_id: str, instance_id: str, epoch: int, asked_at: float) -> bool:
     """Count an instance as gone that has not answered a question; False if it has answered."""
     touched = await tx.run(
         """UPDATE instances SET is_connected = false, disconnected_at = :now, asked_at = NULL
@@ -329,10 +306,6 @@ async def retire(tx: Tx, runner_id: str, instance_ids: Sequence[str], reason: st
     )
     for row in retired:
         _changed(tx, runner_id, row["id"])
-
-
-async def set_address(tx: Tx, instance_id: str, address: str | None) -> None:
-    await tx.run("UPDATE instances SET address = :address WHERE id = :id", address=address, id=instance_id)
 
 
 async def note_instance_contacts(tx: Tx, rows: Sequence[tuple[str, int, float]]) -> None:

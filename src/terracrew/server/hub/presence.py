@@ -37,7 +37,7 @@ class Presence:
     async def step(self) -> None:
         closed = self._registry.closed
         silent, asked, elsewhere, now = await self._hub.db.read(lambda tx: self._read(tx, closed))
-        self._registry.look()
+        self._registry.note_check()
         for ref in elsewhere:
             self._registry.is_elsewhere(ref)
         for row in asked:

@@ -34,7 +34,7 @@ class Reaper:
 
     async def step(self) -> None:
         silent_or_lost, now = await self._db.read(_silent_or_lost)
-        self._registry.look()
+        self._registry.note_check()
         attempts = {f"{each.job_id}.{each.number}": each for each in silent_or_lost}
         due = self._failed.due(attempts)
         for key, attempt in attempts.items():

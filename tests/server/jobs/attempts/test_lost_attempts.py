@@ -37,7 +37,7 @@ class Lost:
         self.registry = Registry(clock=lambda: self.time)
         for _ in range(30):  # it has watched for longer than anybody may be silent
             self.time += 4
-            self.registry.look()
+            self.registry.note_check()
         self.reaper = Reaper(rows.db, self.registry, decide.APPLY_LEASE)
         self.take = rows.take
 
@@ -61,7 +61,7 @@ class Lost:
 
     async def step(self) -> None:
         self.time += 1
-        self.registry.look()
+        self.registry.note_check()
         await self.reaper.step()
 
     async def job(self) -> service.Job:

@@ -41,5 +41,5 @@ async def lose_contact(attempt: SimulatedAttempt, clock: ShiftedClock, *, after:
     registry = Registry(clock=watched)
     while watched.now < 2 * decide.SILENT_FOR.total_seconds():
         watched.advance(4)
-        registry.look()
+        registry.note_check()
     await Reaper(attempt.crew.server.db, registry, decide.APPLY_LEASE).step()

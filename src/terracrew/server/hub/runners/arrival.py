@@ -109,8 +109,9 @@ async def _place(
     hub: RunnerContext, principal: Principal, hello: messages.RunnerHello
 ) -> tuple[ServedRunner, InstanceRow]:
     asked: list[takeover.Question] | None = None
+    arriving = Arriving(principal, hello)
     if principal.once_token_id is None and ids.is_id("rnr", hello.runner_id):
-        placed = await hub.places(Arriving(principal, hello))
+        placed = await hub.places(arriving)
         if placed is not None:
             return placed
 
@@ -119,11 +120,14 @@ async def _place(
         gap_ended_at = tx.now - hub.registry.watched_for if hub.registry.watched_for < SILENCE_SECONDS else 0.0
         seats = await takeover_audit.former_instances(tx, record, hello)
         await once_connections.check_seats(tx, principal, hello, seats)
-        once = principal.once_token_id
-        place = await instances.take(tx, hub.server_id, record, hello, asked, gap_ended_at, once)
-        if isinstance(place, InstanceRow):
-            await once_connections.check_place(tx, principal, place.instance_id)
-            await takeover_audit.record(tx, principal, record, hello, seats, place)
+        if questions := await takeover.questions_for(tx, record, hello, asked, gap_ended_at):
+            return record, questions
+        former = next((seat for seat in seats if seat.name == hello.instance), None)
+        [place] = await instances.connect(tx, hub.server_id, [(arriving, record, former)])
+        if place is None:
+            raise Unavailable(f"another process has just connected as {hello.instance} of {record.path}; try again")
+        await once_connections.check_place(tx, principal, place.instance_id)
+        await takeover_audit.record(tx, principal, record, hello, seats, place)
         return record, place
 
     record: ServedRunner | None = None

@@ -19,5 +19,5 @@ class RunnerContext(ConnectionContext):
     grants: Grants
     heartbeats: Heartbeats
     places: Places
-    standing: Callable[[str], Awaitable[Row | None]]
+    session_row: Callable[[str], Awaitable[Row | None]]
     """Reads what the rows of an instance and of its runner say now."""

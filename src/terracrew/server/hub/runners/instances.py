@@ -15,6 +15,7 @@ from terracrew.server.connections import heartbeats, reads
 from terracrew.server.connections import store as instance_store
 from terracrew.server.connections.reads import ServedRunner
 from terracrew.server.connections.registry import MAX_REPORTED_ATTEMPTS, RunnerSession
+from terracrew.server.connections.store import Connected, PlacedProcess
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.engines import model as engines
@@ -22,7 +23,8 @@ from terracrew.server.engines import store as engine_store
 from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.hub.runners import takeover, updates
 from terracrew.server.hub.runners.context import RunnerContext
-from terracrew.server.hub.runners.model import InstanceRow
+from terracrew.server.hub.runners.model import Arriving, InstanceRow
+from terracrew.server.hub.runners.takeover_audit import FormerInstance
 from terracrew.server.principals import authorize
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
@@ -36,7 +38,7 @@ async def runner_row(tx: Tx, principal: Principal, runner_id: str, path: str = "
 
     A credential gets the same answer for a path that does not exist and for the path of a runner that it may not serve.
     The row of a runner for one process is locked until the transaction ends, so that of two processes one is first. Processes
-    of a runner with several instances do not wait for each other; `take` decides between two with the same name.
+    of a runner with several instances do not wait for each other; `connect` decides between two with the same name.
     """
     if path and not runner_id:
         wanted = await reads.runner_at(tx, principal.organization_id, paths.parse(path))
@@ -53,28 +55,36 @@ async def runner_row(tx: Tx, principal: Principal, runner_id: str, path: str = "
     return found
 
 
-async def take(
-    tx: Tx,
-    server_id: str,
-    owner: ServedRunner,
-    hello: messages.RunnerHello,
-    asked: Sequence[takeover.Question] | None = None,
-    gap_ended_at: float = 0.0,
-    once_token_id: str | None = None,
-) -> InstanceRow | list[takeover.Question]:
-    """Insert or update the instance's row with a new epoch, or return the connections that must be asked first."""
-    if questions := await takeover.questions_for(tx, owner, hello, asked, gap_ended_at):
-        return questions
-    resume, process = connecting(server_id, owner, hello, once_token_id)
-    connected = await instance_store.connect(tx, process, takeover.resume_digest(hello))
-    if connected is None:
-        raise Unavailable(f"another process has just connected as {hello.instance} of {owner.path}; try again")
-    [row] = await rows_of(tx, [(hello, connected, resume)])
-    return row
+async def connect(
+    tx: Tx, server_id: str, arriving: Sequence[tuple[Arriving, ServedRunner, FormerInstance | None]]
+) -> list[InstanceRow | None]:
+    """Give these processes the places of their instances, with new epochs: each that of its former instance, or a new one.
+
+    The result of a process is None if its instance has changed, or was made, since it was read.
+    """
+    processes = [_placed(server_id, *each) for each in arriving]
+    epochs = await instance_store.connect(tx, [process for _, process in processes])
+    arrived = {
+        process.instance_id: (each.hello, Connected(process.instance_id, epochs[process.instance_id]), resume)
+        for (each, _, _), (resume, process) in zip(arriving, processes, strict=True)
+        if process.instance_id in epochs
+    }
+    rows = dict(zip(arrived, await _rows_of(tx, list(arrived.values())), strict=True))
+    return [rows.get(process.instance_id) for _, process in processes]
 
 
-def connecting(
-    server_id: str, owner: ServedRunner, hello: messages.RunnerHello, once_token_id: str | None = None
+def _placed(
+    server_id: str, arriving: Arriving, owner: ServedRunner, former: FormerInstance | None
+) -> tuple[str, PlacedProcess]:
+    """Return a new secret for the next connection of a process, and what is stored of the process and its place."""
+    who, hello = arriving
+    resume, process = _connecting(server_id, owner, hello, who.once_token_id)
+    instance_id, epoch = (ids.new("ins"), 0) if former is None else (former.id, former.epoch)
+    return resume, PlacedProcess(process, instance_id, epoch, who.address, takeover.resume_digest(hello))
+
+
+def _connecting(
+    server_id: str, owner: ServedRunner, hello: messages.RunnerHello, once_token_id: str | None
 ) -> tuple[str, instance_store.Connecting]:
     """Return a new secret for the next connection of the process, and what is stored of the process."""
     resume = secrets.token_hex(32)
@@ -112,9 +122,7 @@ def _readable(installation: Installation) -> Installation:
     )
 
 
-async def rows_of(
-    tx: Tx, arrived: Sequence[tuple[messages.RunnerHello, instance_store.Connected, str]]
-) -> list[InstanceRow]:
+async def _rows_of(tx: Tx, arrived: Sequence[tuple[messages.RunnerHello, Connected, str]]) -> list[InstanceRow]:
     """Store what these processes said of their engines and attempts, and return their rows; each has its secret beside it."""
     await engine_store.set_available(tx, {it.instance_id: available_engines(hello) for hello, it, _ in arrived})
     active = await reads.active_attempts(tx, [it.instance_id for _, it, _ in arrived])
@@ -145,11 +153,11 @@ REFRESH_BATCH_ROWS = 100
 """The number of connections in one batch. Between two batches, other tasks of the event loop run."""
 
 
-def standing(db: Database) -> Callable[[str], Awaitable[Row | None]]:
+def session_rows(db: Database) -> Callable[[str], Awaitable[Row | None]]:
     """Return the function that reads what the rows of an instance and of its runner say, for many at once."""
 
     async def work(tx: Tx, instance_ids: list[str]) -> Sequence[Row | None]:
-        found = {row["instance_id"]: row for row in await reads.standing(tx, instance_ids)}
+        found = {row["instance_id"]: row for row in await reads.session_rows(tx, instance_ids)}
         return [found.get(each) for each in instance_ids]
 
     return db.grouped_reads(work)
@@ -157,7 +165,7 @@ def standing(db: Database) -> Callable[[str], Awaitable[Row | None]]:
 
 async def refresh_new(hub: RunnerContext, session: RunnerSession) -> None:
     """Apply the current rows to a connection that was just made; many of them are read at once."""
-    row = await hub.standing(session.instance_id)
+    row = await hub.session_row(session.instance_id)
     if hub.registry.has(session):
         await _bring_up_to_date(hub, session, row)
 
@@ -167,7 +175,7 @@ async def refresh(hub: RunnerContext, sessions: Iterable[RunnerSession]) -> None
     asked = iter(sessions)
     while few := list(islice(asked, REFRESH_BATCH_ROWS)):
         names = [session.instance_id for session in few]
-        rows = await hub.db.read(lambda tx, names=names: reads.standing(tx, names))
+        rows = await hub.db.read(lambda tx, names=names: reads.session_rows(tx, names))
         found = {row["instance_id"]: row for row in rows}
         for session in few:
             if hub.registry.has(session):

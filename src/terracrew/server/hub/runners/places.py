@@ -6,14 +6,11 @@ told about it. All others get no place here; `arrival` decides about each of the
 
 from collections.abc import Iterator, Sequence
 
-from terracrew import ids
 from terracrew.server.connections import reads
-from terracrew.server.connections import store as instance_store
 from terracrew.server.connections.reads import ServedRunner
-from terracrew.server.connections.store import Connected
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import rows_to
-from terracrew.server.hub.runners import instances, takeover, takeover_audit
+from terracrew.server.hub.runners import instances, takeover_audit
 from terracrew.server.hub.runners.model import Arriving, Placed, Places
 from terracrew.server.hub.runners.takeover_audit import FormerInstance
 from terracrew.server.principals import authorize
@@ -35,29 +32,24 @@ async def take(tx: Tx, server_id: str, arriving: Sequence[Arriving]) -> list[Pla
     """Give these processes their places. The result of a process that gets none here is None, and nothing was written for it."""
     owners = await _owners(tx, arriving)
     names = [(owner.id, arriving[index].hello.instance) for index, owner in owners.items()]
-    found = {(seat.runner_id, seat.name): seat for seat in rows_to(FormerInstance, await reads.seats(tx, names))}
-    single = [owner.id for owner in owners.values() if not owner.allow_multiple_instances]
-    crowded = await reads.crowded(tx, [name for name in names if name[0] in single])
-    seated: dict[int, tuple[str, instance_store.Seated]] = {}
-    for index, owner in owners.items():
-        who, hello = arriving[index]
-        seat = found.get((owner.id, hello.instance))
-        if owner.id in crowded or (seat is not None and not takeover_audit.is_free(seat, who, hello)):
-            continue
-        resume, process = instances.connecting(server_id, owner, hello)
-        instance_id, epoch = (ids.new("ins"), 0) if seat is None else (seat.id, seat.epoch)
-        seated[index] = (
-            resume,
-            instance_store.Seated(process, instance_id, epoch, who.address, takeover.resume_digest(hello)),
-        )
-    epochs = await instance_store.connect_each(tx, [seat for _, seat in seated.values()])
-    arrived = {
-        index: (arriving[index].hello, Connected(seat.instance_id, epochs[seat.instance_id]), resume)
-        for index, (resume, seat) in seated.items()
-        if seat.instance_id in epochs
+    found = {
+        (seat.runner_id, seat.name): seat for seat in rows_to(FormerInstance, await reads.instances_named(tx, names))
     }
-    rows = dict(zip(arrived, await instances.rows_of(tx, list(arrived.values())), strict=True))
-    return [(owners[index], rows[index]) if index in rows else None for index in range(len(arriving))]
+    single = [owner.id for owner in owners.values() if not owner.allow_multiple_instances]
+    crowded = await reads.runners_with_another_instance(tx, [name for name in names if name[0] in single])
+    free = {
+        index: found.get((owner.id, arriving[index].hello.instance))
+        for index, owner in owners.items()
+        if owner.id not in crowded
+    }
+    free = {
+        index: seat for index, seat in free.items() if seat is None or takeover_audit.is_free(seat, *arriving[index])
+    }
+    placed = await instances.connect(
+        tx, server_id, [(arriving[index], owners[index], seat) for index, seat in free.items()]
+    )
+    rows = dict(zip(free, placed, strict=True))
+    return [(owners[index], row) if (row := rows.get(index)) is not None else None for index in range(len(arriving))]
 
 
 async def _owners(tx: Tx, arriving: Sequence[Arriving]) -> dict[int, ServedRunner]:

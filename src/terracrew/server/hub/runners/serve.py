@@ -124,7 +124,7 @@ async def _renew(hub: RunnerContext, session: RunnerSession, message: messages.R
 
 
 async def _heartbeat(hub: RunnerContext, session: RunnerSession, message: messages.Heartbeat) -> None:
-    hub.registry.name(session, message.attempts)
+    hub.registry.set_reported_attempts(session, message.attempts)
     hub.heartbeats.note(session.instance_id, session.epoch)
     await starts.note(hub, session, message.starting)
     if point := session.next_point(hub.history.latest):

@@ -80,7 +80,7 @@ async def _ask(tx: Tx, row: Row) -> Question:
 
 
 async def _displace(tx: Tx, owner: ServedRunner, row: Row, question: Question) -> None:
-    if not await instance_store.displace(tx, owner.id, row["id"], row["epoch"], question.asked_at):
+    if not await instance_store.disconnect_unanswered(tx, owner.id, row["id"], row["epoch"], question.asked_at):
         raise _refusal(owner, row)
 
 

@@ -5,7 +5,6 @@ import msgspec
 from terracrew.api.runners import AlertKind
 from terracrew.protocol.messages import RunnerHello
 from terracrew.server.connections import reads
-from terracrew.server.connections import store as instance_store
 from terracrew.server.connections.reads import ServedRunner
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
@@ -45,7 +44,7 @@ async def former_instances(tx: Tx, owner: ServedRunner, hello: RunnerHello) -> l
 async def record(
     tx: Tx, who: Principal, owner: ServedRunner, hello: RunnerHello, before: list[FormerInstance], place: InstanceRow
 ) -> None:
-    """Record what the process has taken over, and its new address.
+    """Record what the process has taken over.
 
     A process that reconnects with its own key from its own address takes nothing over.
     """
@@ -54,8 +53,6 @@ async def record(
         if kind is not None:
             details: dict[str, object] = {"instance": hello.instance, "replaced": seat.name}
             await raising.occurred(tx, who, _alerted(owner), _occurrence(kind, who, hello, seat), details)
-    if not any(seat.id == place.instance_id and seat.address == who.address for seat in before):
-        await instance_store.set_address(tx, place.instance_id, who.address)
 
 
 async def record_refusal(tx: Tx, who: Principal, owner: ServedRunner, hello: RunnerHello, reason: str) -> None:
