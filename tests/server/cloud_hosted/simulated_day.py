@@ -15,6 +15,7 @@ from terracrew.clouds.runner_environment import ASK_SECONDS
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.cloud_hosted import leaving
 from terracrew.server.connections.registry import RunnerSession
+from terracrew.server.db.topics import FreedKey
 from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
@@ -140,7 +141,7 @@ class SimulatedDay:
         await self._rows.take(delivery(AttemptRef(job_id, 1), 2, DONE))
         self.ran.append(Ran(self._came[job_id].at, began, self.now))
         it.idle_since = self.now
-        await self._server.scheduler.step({("freed", f"{job_id} {module_id} {it.instance.id}")})
+        await self._server.scheduler.step({("freed", FreedKey(job_id, module_id, it.instance.id).encode())})
         self._at(self.now + self._ask_seconds, lambda: self._ask_to_leave(it, it.idle_since))
 
     async def _hello(self, name: str) -> None:

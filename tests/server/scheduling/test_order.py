@@ -4,6 +4,7 @@ import pytest
 
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database
+from terracrew.server.db.topics import FreedKey
 from terracrew.server.jobs import decide, service
 from terracrew.testing.job_rows import JobRows
 from tests.server.scheduling.recorded_claims import ClaimRecorder
@@ -26,11 +27,11 @@ async def test_a_job_that_is_queued_again_is_claimed_before_the_later_jobs_of_it
         AttemptRef(first, 1),
         lambda job, attempt, now: decide.hand_back(job, attempt, "it drains", now),
     )
-    await scheduler.step({("queue", first), ("freed", f"{first} {module} {runner.id}")})
+    await scheduler.step({("queue", first), ("freed", FreedKey(first, module, runner.id).encode())})
     assert socket.claims == [first, first]
     await runner.claimed(first, 2)
     scheduler.claimed(first)
-    await scheduler.step({("freed", f"{first} {module} {runner.id}")})
+    await scheduler.step({("freed", FreedKey(first, module, runner.id).encode())})
     assert socket.claims == [first, first, second]
 
 

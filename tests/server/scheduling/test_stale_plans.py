@@ -3,6 +3,7 @@
 import pytest
 
 from terracrew.server.db.seam import Database
+from terracrew.server.db.topics import FreedKey
 from terracrew.server.jobs import service
 from tests.server.jobs.waiting_jobs import Waiting
 from tests.server.scheduling.recorded_claims import ClaimRecorder, Socket
@@ -38,7 +39,7 @@ async def approved(database: Database) -> Approved:
 async def test_a_state_that_moved_frees_the_job_from_the_plans_runner(approved: Approved) -> None:
     """An approved job whose plan had gone stale stayed routed to the offline runner that had made the plan."""
     await approved.set("UPDATE modules SET state_version = 1 WHERE id = :id", id=approved.module)
-    freed = ("freed", f"job_x {approved.module} -")  # as adopt, discard, and the end of a job say it
+    freed = ("freed", FreedKey("job_x", approved.module).encode())  # as adopt, discard, and the end of a job say it
     await approved.stage.scheduler.step({freed})
     assert approved.socket.claims == [approved.job]
 
@@ -109,7 +110,7 @@ async def test_a_job_that_a_canceled_one_stood_before_is_freed_too(approved: App
     await approved.stage.scheduler.step({("queue", first)})
     assert approved.socket.claims == [first]
     await approved.set("UPDATE modules SET state_version = 1 WHERE id = :id", id=approved.module)
-    await approved.stage.scheduler.step({("freed", f"job_x {approved.module} -")})
+    await approved.stage.scheduler.step({("freed", FreedKey("job_x", approved.module).encode())})
     await service.cancel(rows.db, approved.admin, first, "after_step")
     await approved.stage.scheduler.step({("queue", first)})
     await approved.stage.scheduler.sweep()
@@ -136,7 +137,7 @@ async def test_a_job_that_its_plan_binds_no_longer_stays_in_the_line_of_its_modu
             await recorder.scheduler.step({("assignments", maker.runner_id)})
     else:
         await rows.run("UPDATE modules SET state_version = 1 WHERE id = :id", id=waiting.module)
-        await recorder.scheduler.step({("freed", f"job_x {waiting.module} -")})
+        await recorder.scheduler.step({("freed", FreedKey("job_x", waiting.module).encode())})
     session, socket = recorder.connect(maker)
     recorder.scheduler.serve(session)
     assert socket.claims == [waiting.id]

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from terracrew.server.db.seam import Database
+from terracrew.server.db.topics import FreedKey
 from terracrew.server.scheduling.assignment_view import Route
 from terracrew.server.scheduling.lines import WaitingLines
 from terracrew.server.scheduling.queue import MAX_DISCARDED_ENTRIES, FairQueue, Waiting
@@ -51,7 +52,7 @@ async def test_a_group_with_one_job_has_its_turn_beside_one_with_many(database: 
         offered = socket.claims[-1]
         module = modules[jobs.index(offered)]
         recorder.scheduler.claimed(offered)
-        await recorder.scheduler.step({("freed", f"{offered} {module} {instance.id}")})
+        await recorder.scheduler.step({("freed", FreedKey(offered, module, instance.id).encode())})
     assert sorted(socket.claims) == sorted(jobs)
     assert socket.claims.index(jobs[-1]) <= 1
 

@@ -13,6 +13,7 @@ from terracrew.server.cloud_hosted.demand import Waker, allot, read_wakers
 from terracrew.server.cloud_hosted.describing import ServerFacts
 from terracrew.server.cloud_hosted.model import CloudCalls
 from terracrew.server.cloud_hosted.sweeping import HELLO_SECONDS
+from terracrew.server.db import topics
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.deployments import model, reads, store
 from terracrew.server.deployments.model import CloudInstance
@@ -71,7 +72,7 @@ class Scaling:
 
     async def _listen(self, wakeups: Any) -> None:
         async for topic, key in wakeups:
-            runner_id = key.partition(" ")[0]
+            runner_id = topics.runner_of(topic, key)
             if topic == "deployments" or runner_id in self._awake:
                 self._changed.add(runner_id)
                 self._scheduler.demand_changed.set()

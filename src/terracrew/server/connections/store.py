@@ -9,6 +9,7 @@ from terracrew.protocol.dispatcher_choice import OfferedDispatcher
 from terracrew.protocol.messages import AttemptRef, Heartbeat, Installation
 from terracrew.server.db.seam import Columns, Param, Row, Tx
 from terracrew.server.db.statements.table import Table, batch_assignments, values
+from terracrew.server.db.topics import InstanceKey
 
 
 class Connecting(msgspec.Struct, frozen=True):
@@ -357,4 +358,4 @@ async def delete_gone(tx: Tx, before: float, count: int) -> list[Row]:
 
 
 def _changed(tx: Tx, runner_id: str, instance_id: str) -> None:
-    tx.wake("instances", f"{runner_id} {instance_id}")
+    tx.wake("instances", InstanceKey(runner_id, instance_id).encode())

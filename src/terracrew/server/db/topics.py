@@ -1,6 +1,8 @@
 """The topics of wake-ups: the names that units of work may wake, and that loops and streams may listen to."""
 
-from typing import Literal, NewType, TypeAlias
+from typing import Literal, NewType, Self, TypeAlias
+
+import msgspec
 
 LogTopic = NewType("LogTopic", str)
 """The log of one job. Each has a topic of its own, because few of the listeners follow the same log."""
@@ -16,13 +18,13 @@ Topic: TypeAlias = (
         "configuration",  # a runner: its processes have to be told their settings
         "deletions",  # a module: something was deleted, and its content can be removed
         "deployments",  # a runner: its deployment or an instance of it in the cloud has changed
-        "ended",  # `job attempt`: the attempt was ended by somebody else
+        "ended",  # an `AttemptKey`: the attempt was ended by somebody else
         "fleet",  # a job of the fleet: it waits, is wanted canceled, or something that people see of it has changed
-        "freed",  # `job module instance`: a module's lock and an instance's slot are free
+        "freed",  # a `FreedKey`: a module's lock and an instance's slot are free
         "group_runs",  # a group: a run of all of its modules has changed
         "history",  # a point: a server has written it to the history of the database
         "holds",  # no key: the server holds changes, or no longer
-        "instances",  # `runner instance`: a process of a runner has come or gone
+        "instances",  # an `InstanceKey`: a process of a runner has come or gone
         "jobs",  # a job: something that people see of it has changed
         "queue",  # a job: it waits for a runner now, or no longer
         "rekey",  # no key: the master key is being changed
@@ -32,7 +34,7 @@ Topic: TypeAlias = (
         "runners",  # a runner: its record has changed
         "states",  # a module: a state of it has arrived or was decided about
         "triggers",  # a module: an output that it uses has changed
-        "updates",  # `job instance`: the update of an instance was asked for, reported about or withdrawn
+        "updates",  # an `UpdateKey`: the update of an instance was asked for, reported about or withdrawn
         "tree",  # a group or module: it was created, changed or deleted
     ]
     | LogTopic
@@ -42,3 +44,41 @@ Topic: TypeAlias = (
 
 def log_of(job_id: str) -> LogTopic:
     return LogTopic(f"log:{job_id}")
+
+
+class _Key(msgspec.Struct, frozen=True, array_like=True):
+    """The key of a topic that names several things. The topics of the others have a plain id."""
+
+    def encode(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def decode(cls, key: str) -> Self:
+        return msgspec.json.decode(key, type=cls)
+
+
+class AttemptKey(_Key, frozen=True, array_like=True):
+    job_id: str
+    attempt: int
+
+
+class FreedKey(_Key, frozen=True, array_like=True):
+    job_id: str
+    module_id: str
+    instance_id: str | None = None
+    """None if no slot is free: only what kept the module from running has ended."""
+
+
+class InstanceKey(_Key, frozen=True, array_like=True):
+    runner_id: str
+    instance_id: str
+
+
+class UpdateKey(_Key, frozen=True, array_like=True):
+    job_id: str
+    instance_id: str
+
+
+def runner_of(topic: str, key: str) -> str:
+    """Return the runner that a wake-up of `runners`, `deployments` or `instances` is about; empty if it may be any."""
+    return InstanceKey.decode(key).runner_id if key and topic == "instances" else key

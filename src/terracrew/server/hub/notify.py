@@ -12,7 +12,7 @@ from terracrew.errors import Unauthenticated
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import reads
 from terracrew.server.connections.registry import RunnerSession
-from terracrew.server.db.topics import Topic
+from terracrew.server.db.topics import AttemptKey, InstanceKey, Topic, UpdateKey
 from terracrew.server.hub.executors import log_settings
 from terracrew.server.hub.runners import instances, once_connections
 from terracrew.server.hub.runners.context import RunnerContext
@@ -48,7 +48,9 @@ class HubNotifier:
         changed = {key for topic, key in woken if topic in ("runners", "access")}
         sessions = {each.instance_id: each for key in changed for each in self._registry.of(key)}
         # A process that came or went concerns its own instance only; checking all of its runner's is O(n^2) when a fleet returns.
-        for instance_id in {key.partition(" ")[2] for topic, key in woken if topic in ("instances", "updates")}:
+        own = {InstanceKey.decode(key).instance_id for topic, key in woken if key and topic == "instances"}
+        own |= {UpdateKey.decode(key).instance_id for topic, key in woken if key and topic == "updates"}
+        for instance_id in own:
             if session := self._registry.runners.get(instance_id):
                 sessions[instance_id] = session
         await instances.refresh(self._hub, sessions.values())
@@ -94,8 +96,8 @@ class HubNotifier:
                 runner.cancel(ref, job["cancel_mode"])
 
     def _ended(self, key: str) -> None:
-        job_id, _, attempt = key.partition(" ")
-        if executor := self._registry.executors.get(AttemptRef(job_id, int(attempt))):
+        ended = AttemptKey.decode(key)
+        if executor := self._registry.executors.get(AttemptRef(ended.job_id, ended.attempt)):
             executor.supersede()
 
     async def _revoked(self, key: str) -> None:

@@ -10,6 +10,7 @@ from terracrew.errors import NotFound, Superseded
 from terracrew.server.db.seam import Columns, Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, batch_assignments, values
+from terracrew.server.db.topics import AttemptKey, FreedKey
 from terracrew.server.history import store as history_store
 from terracrew.server.jobs import attempt_store, decide
 from terracrew.server.jobs import metrics as counts
@@ -204,13 +205,13 @@ def _wake(tx: Tx, before: Job, after: Job, is_own_report: bool) -> None:
     """Wake the pages, the scheduler and the hub. An attempt that reported a change need not be told to stop because of it."""
     tx.wake("jobs", after.id)
     if before.is_active and not after.is_active:
-        tx.wake("freed", f"{before.id} {before.module_id} {before.instance_id}")
+        tx.wake("freed", FreedKey(before.id, before.module_id, before.instance_id).encode())
     if (after.status == "QUEUED") != (before.status == "QUEUED"):
         tx.wake("queue", after.id)
     if is_own_report:
         return
     if before.is_active and (after.attempt != before.attempt or after.is_terminal):
-        tx.wake("ended", f"{before.id} {before.attempt}")
+        tx.wake("ended", AttemptKey(before.id, before.attempt).encode())
     if after.is_active and after.cancel_mode is not None:
         tx.wake("cancel", after.id)
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table
+from terracrew.server.db.topics import UpdateKey
 from terracrew.server.runner_updates.model import InstanceUpdate
 
 UPDATES = Table("instance_updates", InstanceUpdate)
@@ -75,4 +76,4 @@ async def withdraw(tx: Tx, job_id: str) -> None:
 
 
 def _changed(tx: Tx, update: InstanceUpdate) -> None:
-    tx.wake("updates", f"{update.job_id} {update.instance_id}")
+    tx.wake("updates", UpdateKey(update.job_id, update.instance_id).encode())

@@ -8,6 +8,7 @@ from itertools import chain
 
 from terracrew.server.connections.registry import Registry, RunnerSession
 from terracrew.server.db.seam import Database, Wakeups
+from terracrew.server.db.topics import runner_of
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.assignment_view import AssignedRunners
 
@@ -40,9 +41,7 @@ class OnlineRunners:
     async def read(self) -> None:
         """Read what has changed since the last call; everything if that is not known."""
         here = self._registry.runners
-        changed = (
-            set[str]() if self._changes is None else {key.partition(" ")[0] for _, key in await self._changes.get(0)}
-        )
+        changed = set[str]() if self._changes is None else {runner_of(*each) for each in await self._changes.get(0)}
         is_known = (
             self._changes is not None and "" not in changed and self._clock() - self._read_at < WHOLE_READ_SECONDS
         )

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from terracrew.server.connections.registry import Registry, RunnerSession
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.topics import FreedKey
 from terracrew.server.jobs import queue_reads
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.scheduling import assignment_view, reads, wake_demand
@@ -84,7 +85,7 @@ class Scheduler:
 
     async def _step(self, woken: Iterable[tuple[str, str]]) -> None:
         queued = [key for topic, key in woken if topic == "queue" and key]
-        freed = [key for topic, key in woken if topic == "freed" and key]
+        freed = [FreedKey.decode(key) for topic, key in woken if topic == "freed" and key]
         changed = [key for topic, key in woken if topic == "tree" and key]
         if any(not key for _, key in woken):
             await self._reroute()
@@ -97,12 +98,12 @@ class Scheduler:
                 await self._line_up_all(self._modules.heads())
         # The state of a freed module may have changed; then a saved plan no longer binds its job to a runner. If its job was queued
         # again, that job comes before the others of the module. So both are read before the module counts as free.
-        heads = [head for key in freed if (head := self._modules.head(key.split(" ")[1]))]
+        heads = [head for key in freed if (head := self._modules.head(key.module_id))]
         await self._look_at(queued + [head.id for head in heads if head.made_by])
         for key in freed:
-            self._free(*key.split(" "))
+            self._free(key)
         for key in freed:
-            if session := self._registry.runners.get(key.split(" ")[2]):
+            if session := self._registry.runners.get(key.instance_id or ""):
                 self.serve(session)
 
     async def sweep(self) -> None:
@@ -330,14 +331,14 @@ class Scheduler:
         self._fill(self._caps.release(job_id))
         self.serve(found.session)
 
-    def _free(self, job_id: str, module_id: str, instance_id: str) -> None:
-        self._modules.busy.discard(module_id)
-        if session := self._registry.runners.get(instance_id):
-            session.active_jobs.discard(job_id)
+    def _free(self, freed: FreedKey) -> None:
+        self._modules.busy.discard(freed.module_id)
+        if session := self._registry.runners.get(freed.instance_id or ""):
+            session.active_jobs.discard(freed.job_id)
             session.used_at = time.monotonic()
-        if head := self._modules.head(module_id):
+        if head := self._modules.head(freed.module_id):
             self._line_up(head)
-        self._fill(self._caps.end(job_id))
+        self._fill(self._caps.end(freed.job_id))
 
     # ---- runners
 

@@ -7,6 +7,7 @@ from terracrew.api.states import State
 from terracrew.errors import Conflict, Locked, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.topics import FreedKey
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.state import reads, store
@@ -63,5 +64,7 @@ async def _decide(tx: Tx, who: Principal, action: str, before: State, after: Sta
     await audit.record(tx, who, action, "state", after.id, details, organization_id=own)
     tx.wake("states", after.module_id)
     tx.wake("jobs", after.job_id)
-    tx.wake("freed", f"{after.job_id} {after.module_id} -")  # what waits on the module may be able to run now
+    tx.wake(
+        "freed", FreedKey(after.job_id, after.module_id).encode()
+    )  # what waits on the module may be able to run now
     return after

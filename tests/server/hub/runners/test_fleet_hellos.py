@@ -7,6 +7,7 @@ from typing import Any, LiteralString
 import pytest
 
 from terracrew.server.db.seam import Columns, Database, Param, Row, Tx
+from terracrew.server.db.topics import InstanceKey
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.runners.model import Arriving
 from terracrew.server.hub.runners.places import places
@@ -81,9 +82,8 @@ async def test_an_instance_that_comes_makes_nobody_look_at_the_other_instances(
         async with fleet.runner(), fleet.runner(instance="two"), fleet.runner(instance="three") as _:
             wakes = await woken.get(5)
             assert {topic for topic, _ in wakes} == {"instances"}
-            (third,) = (
-                key for _, key in wakes if key.endswith(fleet.server.registry.of(fleet.runner_id)[2].instance_id)
-            )
+            instance_id = fleet.server.registry.of(fleet.runner_id)[2].instance_id
+            (third,) = (key for _, key in wakes if InstanceKey.decode(key).instance_id == instance_id)
             counts = counted(fleet.server.db, monkeypatch)
             await HubNotifier(fleet.server.hub.runners).step({("instances", third)})
             assert sum(counts) == 1

@@ -4,6 +4,7 @@ import pytest
 
 from terracrew.protocol import messages
 from terracrew.server.connections import store as connections
+from terracrew.server.db.topics import InstanceKey
 from terracrew.server.hub.notify import HubNotifier
 from tests.server.hub.hub_clients import Hub
 
@@ -65,7 +66,9 @@ async def test_a_retired_runner_is_asked_to_end_on_each_connection_and_is_given_
         await hub.until(lambda: hub.session().takes_jobs)
         instance_id = hub.session().instance_id
         await hub.server.db.write(lambda tx: connections.retire(tx, hub.runner_id, [instance_id], "replaced"))
-        await HubNotifier(hub.server.hub.runners).step({("instances", f"{hub.runner_id} {instance_id}")})
+        await HubNotifier(hub.server.hub.runners).step(
+            {("instances", InstanceKey(hub.runner_id, instance_id).encode())}
+        )
         assert await runner.get() == {"type": "retire", "reason": "replaced"}
         job_id = await hub.crew.rows.job(await hub.crew.rows.module())
         await runner.send(messages.Heartbeat("0.1.0", False, []))

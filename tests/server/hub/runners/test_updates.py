@@ -8,6 +8,7 @@ from terracrew import ids
 from terracrew.protocol import messages
 from terracrew.protocol.messages import Installation, UpdateReport
 from terracrew.server.db.seam import Row
+from terracrew.server.db.topics import UpdateKey
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.releases import store as releases
 from terracrew.server.runner_updates import store
@@ -157,7 +158,7 @@ async def test_an_update_is_asked_for_on_each_connection_once_also_if_a_wake_up_
         update = await asked(hub)
         await notifier.sweep()
         await notifier.sweep()
-        await notifier.step({("updates", f"{update.job_id} {update.instance_id}")})
+        await notifier.step({("updates", UpdateKey(update.job_id, update.instance_id).encode())})
         await runner.send(UpdateReport(update.id, "running", "fetch"))
         await runner.send(PING)
         assert [(await runner.get())["type"] for _ in range(2)] == ["update", "settled"], "it is sent once"

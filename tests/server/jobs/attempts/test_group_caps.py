@@ -6,6 +6,7 @@ from collections.abc import Collection
 import pytest
 
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.topics import FreedKey
 from terracrew.server.jobs import queue_reads
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
@@ -94,7 +95,7 @@ async def test_a_job_below_a_full_group_is_not_offered_and_takes_no_slot_from_ot
     assert second not in socket.claims
     await rows.take(delivery(runner.ref(first), 1, RUNNING))
     await rows.take(delivery(runner.ref(first), 2, DONE))
-    await recorder.scheduler.step({("freed", f"{first} {module} {runner.id}")})
+    await recorder.scheduler.step({("freed", FreedKey(first, module, runner.id).encode())})
     assert second in socket.claims
     assert third not in socket.claims
     await rows.run("UPDATE groups SET max_running_jobs = NULL")

@@ -8,6 +8,7 @@ from litestar.response import Stream
 
 from terracrew.errors import Unavailable
 from terracrew.server.api.runs.context import RunsCall
+from terracrew.server.db import topics
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.topics import Topic
 from terracrew.server.jobs import reads as jobs
@@ -82,7 +83,7 @@ def _shown(topic: str, key: str) -> tuple[str, str]:
         return "access", key
     if topic == "rollouts":
         return "releases", ""
-    return ("runners", key.partition(" ")[0]) if topic in ("instances", "deployments") else (topic, key)
+    return ("runners", topics.runner_of(topic, key)) if topic in ("instances", "deployments") else (topic, key)
 
 
 async def visible_changes(db: Database, reader: Principal, woken: set[tuple[str, str]]) -> set[tuple[str, str]]:
