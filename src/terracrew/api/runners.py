@@ -68,7 +68,7 @@ class RunnerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What it is for, shown beside its name."""
     max_jobs: Annotated[MaxJobs, Field(label="Jobs at once", metavar="N")] = 100
     """How many jobs each of its instances may run at once. An instance runs fewer if its own settings say so."""
-    allow_multiple_instances: Annotated[bool, Field(label="Several instances", option="--multiple-instances")] = False
+    allow_multiple_instances: Annotated[bool, Field(label="Several instances", option="--multiple/--single")] = False
     """Whether several processes may be connected as it at once."""
     tags: Annotated[Tags, Field(option="--tag", metavar="TAG")] = []
     """It gets the jobs of a module only if it has all of the module's tags."""

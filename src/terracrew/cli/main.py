@@ -102,7 +102,7 @@ def cli(
     `terracrew demo` shows it at work; `terracrew up` starts a server and a runner on this machine.
     """
     ctx.obj = Target(url, profile, token_file, organization)
-    ctx.meta["debug"] = debug
+    del debug  # `run` looks for it, since an error may come before the options are read
 
 
 def main() -> None:

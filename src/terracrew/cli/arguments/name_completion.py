@@ -13,94 +13,47 @@ TIMEOUT_SECONDS = 1.5
 MAX_NAMES = 200
 
 
-def modules(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Complete the path of a module."""
-    del parameter
-    return _named(context, "/modules", typed, lambda each: (each["path"], each["engine"]), recursive=True)
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+Described = Callable[[dict[str, Any]], tuple[str, str]]
+"""Returns a name, and what the shell shows beside it."""
 
 
-def groups(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Complete the path of a group."""
-    del parameter
-    return _named(context, "/groups", typed, lambda each: (each["path"], each["description"]))
+def _complete(place: str, described: Described, **query: Any) -> Complete:
+    """Return a function that completes the names of what a list of the API has."""
+
+    def complete(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+        del parameter
+        return _named(context, place, typed, described, **query)
+
+    return complete
+
+
+def _account(account: dict[str, Any]) -> tuple[str, str]:
+    return f"{account['group']}/{account['name']}" if account["group"] else account["name"], ""
+
+
+def _job(job: dict[str, Any]) -> tuple[str, str]:
+    target = job.get("module_path") or job.get("target_name")
+    return str(job["number"]), f"{job['type'].lower()} of {target}, {job['status'].lower()}"
+
+
+modules = _complete("/modules", lambda each: (each["path"], each["engine"]), recursive=True)
+groups = _complete("/groups", lambda each: (each["path"], each["description"]))
+runners = _complete("/runners", lambda each: (each["path"], each["status"].lower()))
+jobs = _complete("/jobs", _job)
+fleet_jobs = _complete("/fleet-jobs", _job)
+tokens = _complete("/tokens", lambda each: (each["name"], ""))
+releases = _complete("/releases", lambda each: (each["version"], each["released_at"][:10]))
+release_tokens = _complete("/release-tokens", lambda each: (each["name"], ""))
+users = _complete("/users", lambda each: (each["name"], ""))
+service_accounts = _complete("/service-accounts", _account)
+cloud_identities = _complete("/cloud-identities", lambda each: (each["path"], each["location"]))
+organizations = _complete("/organizations", lambda each: (each["name"], ""))
 
 
 def places(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """Complete the path of a group or a module."""
     return [*groups(context, parameter, typed), *modules(context, parameter, typed)]
-
-
-def runners(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Complete the path of a runner."""
-    del parameter
-    return _named(context, "/runners", typed, lambda each: (each["path"], each["status"].lower()))
-
-
-def jobs(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Complete the number of one of the newest jobs."""
-    del parameter
-
-    def described(job: dict[str, Any]) -> tuple[str, str]:
-        return str(job["number"]), f"{job['type'].lower()} of {job['module_path']}, {job['status'].lower()}"
-
-    return _named(context, "/jobs", typed, described)
-
-
-def fleet_jobs(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Complete the number of one of the newest jobs of the fleet."""
-    del parameter
-
-    def described(job: dict[str, Any]) -> tuple[str, str]:
-        return str(job["number"]), f"{job['type'].lower()} of {job['target_name']}, {job['status'].lower()}"
-
-    return _named(context, "/fleet-jobs", typed, described)
-
-
-def tokens(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Complete the name of one of your tokens."""
-    del parameter
-    return _named(context, "/tokens", typed, lambda each: (each["name"], ""))
-
-
-def releases(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Complete the version of a release."""
-    del parameter
-    return _named(context, "/releases", typed, lambda each: (each["version"], each["released_at"][:10]))
-
-
-def release_tokens(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Complete the name of a release token."""
-    del parameter
-    return _named(context, "/release-tokens", typed, lambda each: (each["name"], ""))
-
-
-def users(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Complete the name of a user."""
-    del parameter
-    return _named(context, "/users", typed, lambda each: (each["name"], ""))
-
-
-def service_accounts(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Complete the path of a service account."""
-    del parameter
-
-    def described(account: dict[str, Any]) -> tuple[str, str]:
-        group = account["group"]
-        return f"{group}/{account['name']}" if group else account["name"], ""
-
-    return _named(context, "/service-accounts", typed, described)
-
-
-def cloud_identities(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Complete the path of a cloud identity."""
-    del parameter
-    return _named(context, "/cloud-identities", typed, lambda each: (each["path"], each["location"]))
-
-
-def organizations(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Complete the name of an organization."""
-    del parameter
-    return _named(context, "/organizations", typed, lambda each: (each["name"], ""))
 
 
 def _named(

@@ -9,6 +9,13 @@ if TYPE_CHECKING:
     from terracrew.client.http import Api
 
 
+def api_path(runner: str) -> str:
+    """Return the path below which the API serves a runner, given its path or id."""
+    from terracrew.client.http import segment
+
+    return f"/runners/{segment(runner)}"
+
+
 def token(api: "Api", named: str) -> str:
     """Return the id of one of your tokens, given its id or name."""
     return _id(api, "/tokens", named, "tok_", "token", lambda each: [each["name"]])

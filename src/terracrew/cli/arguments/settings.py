@@ -197,7 +197,7 @@ class _Value(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - g
             self.fail(f"{text!r} is {words}", param, ctx)
         if found is not None:
             return found
-        bounds: click.ParamType[Any] = Number(low, high)
+        bounds: Any = Number(low, high)
         if self._field.shape == "integer":
             bounds = WholeNumber(None if low is None else int(low), None if high is None else int(high))
         return bounds.convert(text, param, ctx)

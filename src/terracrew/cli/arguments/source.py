@@ -1,12 +1,13 @@
 """Options for the source, the inputs and the environment of a module or a job."""
 
+import functools
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from terracrew.cli.arguments import remote_sources
 from terracrew.cli.printing import output, progress
 from terracrew.errors import Invalid, NotFound
 
@@ -14,6 +15,64 @@ if TYPE_CHECKING:
     from terracrew.client.http import Api
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What the options of a command say about a source."""
+
+    folder: Path | None
+    local_path: str | None
+    subdirectory: str
+    remote: dict[str, Any]
+    """The options of a source that runners fetch from another machine, by the names of the source's fields."""
+
+
+_PREFIX = "source_"
+"""Begins the names of these parameters, since commands have others: --tag names tags of runners."""
+_REVISIONS = {"branch": "--branch", "tag": "--git-tag", "commit": "--commit", "version": "--version"}
+_OPTIONS = {
+    "url": "--git",
+    "address": "--registry",
+    "submodules": "--submodules",
+    "credential": "--credential",
+    "known_hosts": "--known-hosts",
+    **_REVISIONS,
+}
+_FIELDS = {
+    "git": {"url", "submodules", "credential", "known_hosts", *_REVISIONS},
+    "registry": {"address", "version"},
+}
+"""Which options belong to each kind of source."""
+
+
+def _option(field: str, text: str, metavar: str) -> Callable[[F], F]:
+    return click.option(_OPTIONS[field], _PREFIX + field, metavar=metavar, help=text)
+
+
+_REMOTE: tuple[Callable[..., Any], ...] = (
+    _option("url", "A git repository: https://host/path, ssh://user@host/path or user@host:path.", "URL"),
+    _option("branch", "The branch of the repository. Without a revision: its default branch.", "NAME"),
+    _option("tag", "The tag of the repository.", "NAME"),
+    _option("commit", "The commit of the repository, with all digits of its id.", "ID"),
+    _option("address", "A module of a registry: [host/]namespace/name/provider.", "ADDRESS"),
+    _option("version", "A range such as '~> 1.2': the highest tag or version in it is used.", "RANGE"),
+    _option("credential", "The environment variable of the module (a secret) with a token or a private key.", "NAME"),
+    click.option(
+        "--known-hosts",
+        _PREFIX + "known_hosts",
+        type=click.File(),
+        metavar="FILE",
+        help="The host keys to expect, for a private key; `-` reads standard input.",
+    ),
+    click.option(
+        "--submodules/--no-submodules",
+        _PREFIX + "submodules",
+        default=None,
+        help="Whether the submodules of the repository are fetched, too (the default).",
+    ),
+)
+
 
 _folder = click.option(
     "--from",
@@ -46,8 +105,20 @@ _unset_environment = click.option(
 
 
 def source_options(command: F) -> F:
-    """Add --from, --path, the options of a repository or a registry, and --subdirectory."""
-    return _folder(_path(remote_sources.remote_options(_subdirectory(command))))
+    """Add --from, --path, the options of a repository or a registry, and --subdirectory. The command gets them as `source`."""
+
+    @functools.wraps(command)
+    def run(*args: Any, folder: Path | None, local_path: str | None, subdirectory: str, **values: Any) -> Any:
+        given = {field: values.pop(_PREFIX + field) for field in _OPTIONS}
+        hosts: TextIO | None = given["known_hosts"]
+        given["known_hosts"] = hosts.read() if hosts else None
+        remote = {field: value for field, value in given.items() if value is not None}
+        return command(*args, source=SourceOptions(folder, local_path, subdirectory, remote), **values)
+
+    decorated: Any = _subdirectory(run)
+    for option in reversed(_REMOTE):
+        decorated = option(decorated)
+    return _folder(_path(decorated))
 
 
 def input_options(command: F) -> F:
@@ -60,28 +131,52 @@ def removal_options(command: F) -> F:
     return _unset_variables(_unset_environment(command))
 
 
-def source(
-    api: "Api",
-    folder: Path | None,
-    local_path: str | None,
-    subdirectory: str,
-    before: dict[str, Any] | None = None,
-) -> dict[str, Any] | None:
+def source(api: "Api", options: SourceOptions, before: dict[str, Any] | None = None) -> dict[str, Any] | None:
     """Return the source as the API expects it, or None if none was given. A folder is uploaded first.
 
     `before` is the source that the module has: options of a repository or a registry can change a part of it.
     """
+    folder, local_path = options.folder, options.local_path
     if folder and local_path:
         raise Invalid("--from uploads a folder and --path names one on the runner's machine: give only one of them")
-    if (folder or local_path) and remote_sources.is_given():
+    if (folder or local_path) and options.remote:
         raise Invalid(
             "--from and --path name a folder, and --git and --registry name a source elsewhere: give only one of them"
         )
-    if not folder and not local_path:
-        return remote_sources.source(subdirectory, before)
     if local_path:
-        return {"kind": "local", "path": local_path, "subdirectory": subdirectory}
-    return {"kind": "archive", "archive_id": upload(api, folder), "subdirectory": subdirectory} if folder else None
+        return {"kind": "local", "path": local_path, "subdirectory": options.subdirectory}
+    if folder:
+        return {"kind": "archive", "archive_id": upload(api, folder), "subdirectory": options.subdirectory}
+    return _remote_source(options, before)
+
+
+def _remote_source(options: SourceOptions, before: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the source as the API expects it, or None if no option asks for one.
+
+    Without --git and --registry, the options change the source that there is.
+    """
+    given, subdirectory = options.remote, options.subdirectory
+    if "url" in given and "address" in given:
+        raise Invalid("--git and --registry exclude each other: give only one of them")
+    revisions = [field for field in _REVISIONS if given.get(field)]
+    if len(revisions) > 1:
+        options = " and ".join(_REVISIONS[field] for field in revisions)
+        raise Invalid(f"{options} exclude each other: give only one of them")
+    is_new = "url" in given or "address" in given
+    kind = "git" if "url" in given else "registry" if "address" in given else (before or {}).get("kind", "")
+    unfit = [field for field in given if field not in _FIELDS.get(kind, set[str]())]
+    if unfit:
+        raise Invalid(
+            f"{_OPTIONS[unfit[0]]} is for a git repository: give its address with --git"
+            + ("" if unfit[0] != "version" else ", or that of a module of a registry with --registry"),
+            hint="--git https://host/path --branch main",
+        )
+    if is_new:
+        return {"kind": kind, "subdirectory": subdirectory} | given
+    if before is None or kind not in _FIELDS or not (given or subdirectory):
+        return None
+    kept = {field: text for field, text in before.items() if not revisions or field not in _REVISIONS}
+    return kept | given | ({"subdirectory": subdirectory} if subdirectory else {})
 
 
 def upload(api: "Api", folder: Path) -> str:

@@ -1,5 +1,6 @@
 """Renders a job for a terminal: why it waits, its steps, and what is known about each attempt."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 _LOGIN_NAMES = ("role", "client_id", "service_account")
 """What the clouds call somebody who logs in."""
+_MAX_REQUESTS_AT_ONCE = 4
 _MAX_ATTEMPTS_SHOWN = 10
 """Only this many of the newest attempts are listed with their runners."""
 
@@ -96,7 +98,9 @@ def job(api: "Api", found: dict[str, Any]) -> None:
         click.echo()
         click.echo("\n".join(lines))
     attempts: list[dict[str, Any]] = found.get("attempts") or []
-    known = [api.get(f"/jobs/{found['id']}/attempts/{a['number']}") for a in attempts[-_MAX_ATTEMPTS_SHOWN:]]
+    with ThreadPoolExecutor(_MAX_REQUESTS_AT_ONCE) as pool:
+        places = [f"/jobs/{found['id']}/attempts/{each['number']}" for each in attempts[-_MAX_ATTEMPTS_SHOWN:]]
+        known: list[dict[str, Any]] = list(pool.map(api.get, places))
     if known:
         click.echo()
         columns = ("ATTEMPT", "RUNNER", "CLAIMED", "CHANGES BEGAN", "ENDED", "OUTCOME", "REASON")

@@ -1,14 +1,13 @@
 """`terracrew job run`, `rerun` and `wait`: queue a job, and wait for its end. A destroy is confirmed first."""
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from terracrew.api import fields
 from terracrew.api.place_settings import LimitsChange
-from terracrew.cli.arguments import name_completion, remote_sources, settings, values
+from terracrew.cli.arguments import name_completion, settings, values
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.commands.job import follow, lost_resources, status_line
 from terracrew.cli.connection.deadline import deadline
@@ -86,9 +85,7 @@ def run(
     lost_job: str | None,
     left_out: tuple[str, ...],
     idempotency_key: str | None,
-    folder: Path | None,
-    local_path: str | None,
-    subdirectory: str,
+    source: sources.SourceOptions,
     variables: tuple[str, ...],
     environment: tuple[str, ...],
     stop_at_approval: bool,
@@ -119,8 +116,8 @@ def run(
     if fresh:
         body["is_fresh"] = True
     body |= lost_resources.body(lost_job, left_out)
-    before = api.get(f"/modules/{segment(module)}")["source"] if remote_sources.is_given() else None
-    if found := sources.source(api, folder, local_path, subdirectory, before):
+    before = api.get(f"/modules/{segment(module)}")["source"] if source.remote else None
+    if found := sources.source(api, source, before):
         body["source"] = found
     if variables:
         body["inputs"] = sources.inputs(variables)

@@ -1,6 +1,5 @@
 """`terracrew module create`, `update`, `move`, `delete` and `unlock`."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -50,9 +49,7 @@ _REMOVALS = {
 def create(
     target: Target,
     path: str,
-    folder: Path | None,
-    local_path: str | None,
-    subdirectory: str,
+    source: sources.SourceOptions,
     variables: tuple[str, ...],
     environment: tuple[str, ...],
     own_backend: bool,
@@ -64,7 +61,7 @@ def create(
     group = path.rpartition("/")[0]
     if parents and group:
         sources.ensure_group(api, group)
-    found = sources.source(api, folder, local_path, subdirectory)
+    found = sources.source(api, source)
     if found is None:
         raise Invalid(
             "a module needs a source",
@@ -108,9 +105,7 @@ def create(
 def update(
     target: Target,
     path: str,
-    folder: Path | None,
-    local_path: str | None,
-    subdirectory: str,
+    source: sources.SourceOptions,
     variables: tuple[str, ...],
     environment: tuple[str, ...],
     unset_variables: tuple[str, ...],
@@ -126,7 +121,7 @@ def update(
     api = target.api()
     before = api.get(f"/modules/{segment(path)}")
     changes = fields.given(change)
-    if found := sources.source(api, folder, local_path, subdirectory, before["source"]):
+    if found := sources.source(api, source, before["source"]):
         changes["source"] = found
     if variables or unset_variables:
         kept = sources.without(before["inputs"], unset_variables, f"{path} has no input")

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from terracrew.cli.arguments import name_completion
-from terracrew.cli.commands.runner.api_path import api_path
+from terracrew.cli.arguments.references import api_path
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid

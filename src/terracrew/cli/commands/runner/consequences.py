@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING, Any
 
-from terracrew.cli.commands.runner.api_path import api_path
+from terracrew.cli.arguments.references import api_path
 from terracrew.cli.printing import output
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from terracrew.cli.arguments import name_completion, values
+from terracrew.cli.arguments.references import api_path
 from terracrew.cli.arguments.values import Duration
 from terracrew.cli.commands import fleet_job
-from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.wording.durations import duration

@@ -6,9 +6,11 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, references, values
+from terracrew.api import fields
+from terracrew.api.runners import NewRunner, RunnerChange
+from terracrew.cli.arguments import name_completion, references, settings
+from terracrew.cli.arguments.references import api_path
 from terracrew.cli.commands.runner import consequences
-from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.client.address import is_loopback
@@ -17,16 +19,11 @@ _AFTER_REPLACEMENT = (
     "{path} has a new token. The old one has ended: connections that were opened with it end within seconds, and running "
     "jobs continue. Stop its processes and start each of them again with this"
 )
-MAX_JOBS_HELP = "How many jobs each instance may run at once."
 
 
 def _options_of_a_new_runner(command: Callable[..., Any]) -> Callable[..., Any]:
     for add in (
         click.option("--no-assign", is_flag=True, help="Assign it to nothing yet, instead of to its whole group."),
-        click.option("--description", help="A description."),
-        click.option("--multiple", "allow_multiple_instances", is_flag=True, help="Allow several instances."),
-        click.option("--tag", "tags", multiple=True, help="A tag. Can be repeated."),
-        click.option("--max-jobs", type=values.WholeNumber(min=1), help=MAX_JOBS_HELP),
         click.option(
             "--group",
             default="",
@@ -36,7 +33,7 @@ def _options_of_a_new_runner(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
     ):
         command = add(command)
-    return command
+    return settings.request_options(RunnerChange, defaults=NewRunner, without=("service_account",))(command)
 
 
 @click.command(
@@ -53,10 +50,13 @@ def _options_of_a_new_runner(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @output.json_option
 @pass_target
-def register(target: Target, name: str, no_assign: bool, **given: Any) -> output.Result:
+def register(
+    target: Target, name: str, group: str, no_assign: bool, replace: bool, change: RunnerChange
+) -> output.Result:
     """Register a runner called NAME and print the commands that start it. Its token is shown only once."""
-    made = target.api().post("/runners/register", _body(name, no_assign, given))
-    words = _AFTER_REPLACEMENT if given["replace"] else "registered {path}. Run this on the runner's machine"
+    body = _body(name, group, no_assign, change) | ({"replace": True} if replace else {})
+    made = target.api().post("/runners/register", body)
+    words = _AFTER_REPLACEMENT if replace else "registered {path}. Run this on the runner's machine"
     return _print_registered(made, words)
 
 
@@ -88,20 +88,19 @@ def reregister(target: Target, path: str, yes: bool) -> output.Result:
 @_options_of_a_new_runner
 @output.json_option
 @pass_target
-def create(target: Target, name: str, service_account: str, no_assign: bool, **given: Any) -> output.Result:
+def create(
+    target: Target, name: str, service_account: str, group: str, no_assign: bool, change: RunnerChange
+) -> output.Result:
     """Create a runner called NAME that authenticates with a service account and has no token."""
     api = target.api()
     account = {"service_account": references.service_account(api, service_account)}
-    made = api.post("/runners", _body(name, no_assign, given | account))
+    made = api.post("/runners", _body(name, group, no_assign, change) | account)
     return output.message(made, f"created runner {made['path']}")
 
 
-def _body(name: str, no_assign: bool, given: dict[str, Any]) -> dict[str, Any]:
-    return (
-        {"name": name}
-        | {key: value for key, value in given.items() if value}
-        | ({"assign": False} if no_assign else {})
-    )
+def _body(name: str, group: str, no_assign: bool, change: RunnerChange) -> dict[str, Any]:
+    place = {"group": group} if group else {}
+    return fields.given(change) | {"name": name} | place | ({"assign": False} if no_assign else {})
 
 
 def _print_registered(made: dict[str, Any], words: str) -> output.Result:

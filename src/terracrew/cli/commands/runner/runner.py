@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from terracrew.cli.arguments import name_completion, references
+from terracrew.cli.arguments.references import api_path
 from terracrew.cli.commands.runner import assign, deploy, drain, once_token, register, update
-from terracrew.cli.commands.runner.api_path import api_path
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output

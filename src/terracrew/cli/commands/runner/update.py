@@ -5,12 +5,13 @@ from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, values
+from terracrew.api import fields
+from terracrew.api.runners import RunnerChange
+from terracrew.cli.arguments import name_completion, settings, values
+from terracrew.cli.arguments.references import api_path
 from terracrew.cli.commands import fleet_job
 from terracrew.cli.commands.release import rollout as rollout_view
 from terracrew.cli.commands.runner import consequences
-from terracrew.cli.commands.runner.api_path import api_path
-from terracrew.cli.commands.runner.register import MAX_JOBS_HELP
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Conflict, Invalid
@@ -26,12 +27,7 @@ from terracrew.protocol.limits import MAX_LOG_BATCH_EVENTS, MAX_LOG_PERIOD_SECON
     ),
 )
 @click.argument("path", required=False, shell_complete=name_completion.runners)
-@click.option("--description", help="A description.")
-@click.option("--max-jobs", type=values.WholeNumber(min=1), help=MAX_JOBS_HELP)
-@click.option("--tag", "tags", multiple=True, help="A tag. Can be repeated; replaces all tags. '' removes all.")
-@click.option(
-    "--multiple/--single", "allow_multiple_instances", default=None, help="Whether several instances are allowed."
-)
+@settings.request_options(RunnerChange, without=("service_account",))
 @click.option(
     "--all-modules/--not-all-modules",
     "is_assigned_to_all_modules",
@@ -57,7 +53,9 @@ from terracrew.protocol.limits import MAX_LOG_BATCH_EVENTS, MAX_LOG_PERIOD_SECON
 def update(
     target: Target,
     path: str | None,
-    tags: tuple[str, ...],
+    change: RunnerChange,
+    is_assigned_to_all_modules: bool | None,
+    is_disabled: bool | None,
     version: str | None,
     is_all: bool,
     group: str,
@@ -65,15 +63,13 @@ def update(
     accept_breaking: bool,
     wait: bool,
     yes: bool,
-    **given: Any,
 ) -> output.Result:
     """Update the runner PATH to the latest release; with options for its fields, change these instead.
 
     Options that are not given change nothing. The name and the group of a runner never change.
     """
-    changes = {name: value for name, value in given.items() if value is not None}
-    if tags:
-        changes["tags"] = [each for each in tags if each]
+    others = {"is_assigned_to_all_modules": is_assigned_to_all_modules, "is_disabled": is_disabled}
+    changes = fields.given(change) | {name: value for name, value in others.items() if value is not None}
     _check(path, changes, is_all=is_all, is_for_all=bool(group or dry_run or yes), is_for_release=version is not None)
     if is_all:
         return update_all(target, group, accept_breaking=accept_breaking, dry_run=dry_run, yes=yes, wait=wait)

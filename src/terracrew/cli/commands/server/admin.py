@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from terracrew.cli.commands.server.serve import GIVEN_KEY
+from terracrew.cli.commands.server.serve import Given, pass_given
 from terracrew.cli.connection import local
 from terracrew.cli.printing import output
 from terracrew.errors import Conflict, Unauthenticated
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 @click.command("backup")
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @output.json_option
-@click.pass_context
-def backup(ctx: click.Context, directory: Path) -> output.Result:
+@pass_given
+def backup(given: Given, directory: Path) -> output.Result:
     """Copy a server on SQLite into DIRECTORY while it runs: database, objects and master key.
 
     To restore it, start a server with a copy of DIRECTORY as its --data-directory. Anybody who can read DIRECTORY can
@@ -26,7 +26,7 @@ def backup(ctx: click.Context, directory: Path) -> output.Result:
     """
     from terracrew.server.maintenance import backup as backups
 
-    made = backups.make(ctx.meta[GIVEN_KEY].settings(), directory)
+    made = backups.make(given.settings(), directory)
 
     def show() -> None:
         for each in made.left_out:
@@ -38,8 +38,8 @@ def backup(ctx: click.Context, directory: Path) -> output.Result:
 
 @click.command("admin-token")
 @output.json_option
-@click.pass_context
-def admin_token(ctx: click.Context) -> output.Result:
+@pass_given
+def admin_token(given: Given) -> output.Result:
     """Print an API token of the administrator, for a command line without a browser.
 
     On SQLite it is the one in the data directory, which the server renews. On PostgreSQL each call makes a new one, for
@@ -47,19 +47,19 @@ def admin_token(ctx: click.Context) -> output.Result:
     """
     from terracrew.server.maintenance.administrator import admin_token
 
-    token = admin_token(ctx.meta[GIVEN_KEY].settings())
+    token = admin_token(given.settings())
     return output.message({"token": token}, token)
 
 
 @click.command("admin-link")
 @output.json_option
-@click.pass_context
-def admin_link(ctx: click.Context) -> output.Result:
+@pass_given
+def admin_link(given: Given) -> output.Result:
     """Print a link that logs the administrator in to the dashboard. It works once, within an hour.
 
     A server on SQLite owns its database: if it is running, it is asked for the link. A new link ends an earlier one.
     """
-    settings = ctx.meta[GIVEN_KEY].settings()
+    settings = given.settings()
     running = None if settings.is_postgres else local.of_directory(settings.directory)
     link = _new_link(settings) if running is None else _link_of(running)
     return output.message({"link": link}, link)
@@ -99,8 +99,8 @@ def _new_link(settings: "ServerSettings") -> str:
 @click.command("adopt-object-store")
 @click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 @output.json_option
-@click.pass_context
-def adopt_object_store(ctx: click.Context, yes: bool) -> output.Result:
+@pass_given
+def adopt_object_store(given: Given, yes: bool) -> output.Result:
     """Make the object store that the settings name the one of the database, so that servers start with it.
 
     A server refuses to start with a store that is not that of its database. This command is for a store that was moved
@@ -108,7 +108,7 @@ def adopt_object_store(ctx: click.Context, yes: bool) -> output.Result:
     """
     from terracrew.server.maintenance import object_store
 
-    settings = ctx.meta[GIVEN_KEY].settings()
+    settings = given.settings()
     found = object_store.survey(settings)
     if not found.is_own:
         former = f"; its former store was at {found.known.place}" if found.known else ""

@@ -4,34 +4,32 @@ import secrets
 
 import click
 
-from terracrew.cli.commands.server.serve import GIVEN_KEY, Given
+from terracrew.cli.commands.server.serve import Given, pass_given
 from terracrew.cli.printing import output, settings_table
 from terracrew.errors import Invalid
 
 
 @click.command("settings")
 @output.json_option
-@click.pass_context
-def settings(ctx: click.Context) -> output.Result:
+@pass_given
+def settings(given: Given) -> output.Result:
     """Print the effective settings, each with the layer that it came from. Secrets are hidden.
 
     The layers are, from low to high: defaults, the settings file, the environment, the command line. The options of
     `server` go before the command: `terracrew server --config server.toml settings`.
     """
-    given: Given = ctx.meta[GIVEN_KEY]
     return settings_table.show_effective(given.merged())
 
 
 @click.command("environment")
 @output.json_option
-@click.pass_context
-def environment(ctx: click.Context) -> output.Result:
+@pass_given
+def environment(given: Given) -> output.Result:
     """Print which variables of this shell the engines of built-in runners would get, without their values.
 
     `runner_environment` names further ones. The options of `server` go before the command. `terracrew up` has its own list:
     `terracrew up --show-environment`.
     """
-    given: Given = ctx.meta[GIVEN_KEY]
     return given.environment_of_engines()
 
 

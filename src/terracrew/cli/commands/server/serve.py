@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import click
+
 from terracrew.cli.connection import local
 
 if TYPE_CHECKING:
     from terracrew.cli.printing import output
     from terracrew.settings.merging import Merged
     from terracrew.settings.server import ServerSettings
-
-GIVEN_KEY = "terracrew.server.given"
 
 
 class Given(NamedTuple):
@@ -46,6 +46,10 @@ class Given(NamedTuple):
 
     def _set(self) -> dict[str, Any]:
         return {name: value for name, value in self.options.items() if value not in (None, ())}
+
+
+pass_given = click.make_pass_decorator(Given)
+"""Hands a command of `terracrew server` what was given before it."""
 
 
 def serve(given: Given, *, with_builtin_runner: bool | None, is_held: bool) -> None:

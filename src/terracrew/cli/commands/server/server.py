@@ -7,7 +7,7 @@ import click
 
 from terracrew.cli.commands.server import admin, configuration, hold, issuer, rekey, storage
 from terracrew.cli.commands.server.options import config_option, hold_option, settings_options
-from terracrew.cli.commands.server.serve import GIVEN_KEY, Given, serve
+from terracrew.cli.commands.server.serve import Given, serve
 from terracrew.cli.lazy import LazyGroup
 
 
@@ -30,7 +30,7 @@ def server(ctx: click.Context, file: Path | None, with_runner: bool | None, is_h
     given = Given(file, options)
     if ctx.invoked_subcommand is None:
         serve(given, with_builtin_runner=with_runner, is_held=is_held)
-    ctx.meta[GIVEN_KEY] = given
+    ctx.obj = given
 
 
 for _command in (
