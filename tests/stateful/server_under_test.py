@@ -35,7 +35,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.rollouts.updating import RunnerUpdaters
 from terracrew.server.runners import service as runners
-from terracrew.server.runners.removal.loop import Removals
+from terracrew.server.runners.removal.service import Removals
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.scheduling.new_job_claims import NewJobClaims
 from terracrew.server.scheduling.scheduler import Scheduler

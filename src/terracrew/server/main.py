@@ -41,7 +41,7 @@ from terracrew.server.retention.leftovers import Leftovers
 from terracrew.server.retention.loop import Deletions, Retention
 from terracrew.server.rollouts.loop import Rollouts
 from terracrew.server.runners import reads as runner_reads
-from terracrew.server.runners.removal.loop import Removals
+from terracrew.server.runners.removal.service import Removals
 from terracrew.server.scheduling import crews
 from terracrew.server.supervise import supervise
 from terracrew.server.uploads import service as uploads

@@ -18,7 +18,7 @@ from terracrew.server.jobs.triggers import Triggers
 from terracrew.server.objects import open_objects
 from terracrew.server.retention.leftovers import Leftovers
 from terracrew.server.runners import eligibility
-from terracrew.server.runners.removal.loop import Removals
+from terracrew.server.runners.removal.service import Removals
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.testing.job_rows import KEYS, JobRows

@@ -4,7 +4,7 @@ import pytest
 
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.releases.service import publish, withdraw
-from terracrew.server.runners.outdated import current_version, is_outdated
+from terracrew.server.runners.version_reads import current_version, is_outdated
 from terracrew.testing.job_rows import JobRows
 from tests.server.application import Application
 from tests.server.deployments.cloud_rows import cloud_runner

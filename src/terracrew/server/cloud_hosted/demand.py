@@ -11,8 +11,9 @@ import msgspec
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads
 from terracrew.server.deployments.model import CloudDeployment, CloudInstance, ScaleLimits, Supplied
-from terracrew.server.runners import cloud_reads, seat_reads
-from terracrew.server.runners.cloud_reads import CloudHostedRecord
+from terracrew.server.runners import reads as runner_reads
+from terracrew.server.runners import seat_reads
+from terracrew.server.runners.reads import CloudHostedRecord
 from terracrew.server.runners.seat_reads import Announced, FreeSeat
 from terracrew.server.scheduling import select
 from terracrew.server.scheduling.wake_demand import WakeDemand
@@ -108,7 +109,7 @@ async def read_wakers(tx: Tx, runner_ids: Collection[str], seats: Sequence[FreeS
     deployments = await reads.many(tx, runner_ids)
     live = await reads.live_of(tx, deployments)
     announced = await seat_reads.newest(tx, deployments)
-    records = await cloud_reads.records(tx, deployments)
+    records = await runner_reads.records(tx, deployments)
     found: dict[str, Waker] = {}
     for runner_id in deployments.keys() & records.keys():
         deployment = deployments[runner_id]

@@ -32,7 +32,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases import store as releases
 from terracrew.server.runners import service as runners
-from terracrew.server.runners import views
+from terracrew.server.runners import view_reads
 from terracrew.server.tree.groups import service as groups
 
 FORCE = "force"
@@ -239,7 +239,7 @@ async def _queued(
         ),
     )
     found = await runners.find(tx, who, runner.id, Verb.RUNNER_READ)
-    return DeployedRunner(await views.view(tx, found), job)
+    return DeployedRunner(await view_reads.view(tx, found), job)
 
 
 def _check(settings: DeploymentSettings, identity: IdentityRecord, account: str | None, default_image: str) -> None:

@@ -7,7 +7,7 @@ from terracrew.server.cloud_identities import store as identities
 from terracrew.server.cloud_identities.model import as_cloud_identity
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
-from terracrew.server.runners import cloud_reads
+from terracrew.server.runners import reads
 
 
 class ServerFacts(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ async def describe(
 
     Without an image that people chose, its instances have that which was deployed last. A job that deploys another one names it.
     """
-    row, runner = await store.get(tx, runner_id), (await cloud_reads.records(tx, [runner_id])).get(runner_id)
+    row, runner = await store.get(tx, runner_id), (await reads.records(tx, [runner_id])).get(runner_id)
     if row is None or runner is None:
         return None
     record = await identities.find(tx, row.identity_id)

@@ -16,7 +16,8 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads, store
 from terracrew.server.deployments.model import CloudDeployment, CloudInstance
 from terracrew.server.deployments.reads import InstancePresence
-from terracrew.server.runners import cloud_reads, seat_reads
+from terracrew.server.runners import reads as runner_reads
+from terracrew.server.runners import seat_reads
 from terracrew.wording.durations import duration
 
 
@@ -59,7 +60,7 @@ async def _kept(tx: Tx, deployment: CloudDeployment, idle: Idle, *, is_retired: 
         return ""
     least, kept_seconds = deployment.settings.min_instances, deployment.settings.idle_seconds
     others = sum(each.name != idle.name and deployment.counts(each) for each in live)
-    record = (await cloud_reads.records(tx, [deployment.runner_id])).get(deployment.runner_id)
+    record = (await runner_reads.records(tx, [deployment.runner_id])).get(deployment.runner_id)
     is_wanted = deployment.status == "deployed" and record is not None and not record.is_closed and not is_retired
     if is_wanted and others < least:
         return f"{least} instance{' of this runner is' if least == 1 else 's of this runner are'} always wanted"

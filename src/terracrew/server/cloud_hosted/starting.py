@@ -26,7 +26,8 @@ from terracrew.server.jobs import queue_reads
 from terracrew.server.jobs import service as jobs
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runners import cloud_reads, seat_reads
+from terracrew.server.runners import reads as runner_reads
+from terracrew.server.runners import seat_reads
 from terracrew.server.supervise import Tasks
 
 REPEAT_SECONDS = 20.0
@@ -60,7 +61,7 @@ async def decide(
     `job_ids` are the jobs that were counted. One that was claimed since has taken a slot, and would otherwise count twice.
     """
     deployment = await store.hold(tx, runner_id)
-    runner = (await cloud_reads.records(tx, [runner_id])).get(runner_id)
+    runner = (await runner_reads.records(tx, [runner_id])).get(runner_id)
     if deployment is None or runner is None or deployment.status != "deployed":
         return []
     live = await store.live_instances(tx, runner_id)
@@ -111,7 +112,7 @@ async def take_unanswered(tx: Tx, runner_id: str) -> list[CloudInstance]:
     """
     deployment = await store.hold(tx, runner_id)
     now = store.moment(tx)
-    runner = (await cloud_reads.records(tx, [runner_id])).get(runner_id)
+    runner = (await runner_reads.records(tx, [runner_id])).get(runner_id)
     if deployment is None or runner is None or runner.is_closed or not deployment.can_wake(now):
         return []
     found: list[CloudInstance] = []

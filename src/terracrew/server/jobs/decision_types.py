@@ -6,7 +6,7 @@ import msgspec
 
 from terracrew.api.jobs import Attempt, Job, Plan
 from terracrew.protocol.messages import AttemptRef
-from terracrew.server.tree.modules.model import DestroyLimits
+from terracrew.server.tree.modules.policy import DestroyLimits
 
 
 def hold_ref(hold_id: str) -> AttemptRef:

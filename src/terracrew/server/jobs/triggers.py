@@ -14,7 +14,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.supervise import FailedRows
-from terracrew.server.tree.inputs import trigger_reads, trigger_store
+from terracrew.server.tree.inputs import reads, trigger_store
 from terracrew.server.tree.modules import service as modules
 
 POLL_SECONDS = 0.5
@@ -41,13 +41,13 @@ class Triggers:
     async def step(self) -> bool:
         """Queue the jobs whose turn it is, and return whether modules wait for theirs."""
         count = MAX_MODULES_PER_STEP + len(self._failed)
-        ready = await self._db.read(lambda tx: trigger_reads.ready(tx, count))
+        ready = await self._db.read(lambda tx: reads.ready(tx, count))
         due = self._failed.due(ready)
         for module_id in ready:
             if module_id in due:
                 with self._failed.handling(module_id):
                     await self._handle(module_id)
-        return await self._db.read(trigger_reads.has_any)
+        return await self._db.read(reads.has_any)
 
     async def _handle(self, module_id: str) -> None:
         job = await self._db.write(lambda tx: self._queue(tx, module_id))
@@ -57,7 +57,7 @@ class Triggers:
     async def _queue(self, tx: Tx, module_id: str) -> Job | None:
         """Create the job of a module, and forget that it was needed, in one transaction; None if none is needed any more."""
         row = await trigger_store.hold(tx, module_id)
-        if row is None or not await trigger_reads.is_ready(tx, module_id):
+        if row is None or not await reads.is_ready(tx, module_id):
             return None
         await trigger_store.forget(tx, module_id)
         if not await self._is_outdated(tx, module_id):

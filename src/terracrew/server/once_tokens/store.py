@@ -22,6 +22,15 @@ SELECT once_tokens.id AS token_id, once_tokens.instance_id, {_STATUS} AS status,
     runners.id, runners.name, runners.path, runners.organization_id
 FROM once_tokens JOIN runners ON runners.id = once_tokens.runner_id"""
 VALID: tuple[OnceTokenStatus, ...] = ("waiting", "running")
+MAX_WAITING_TOKENS = 1000
+"""How many tokens of one runner may wait for a job at once."""
+ENDED: dict[OnceTokenStatus, str] = {
+    "running": "this token is for one job, and another instance has claimed it",
+    "used": "this token was for one job, which has ended",
+    "expired": "this token was for one job, and has expired before there was one",
+    "revoked": "this token was for one job, and was revoked",
+}
+"""What the holder of a token is told that is not valid, or not here."""
 
 
 class FoundToken(msgspec.Struct, frozen=True):

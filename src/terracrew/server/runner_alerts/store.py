@@ -3,12 +3,25 @@
 from collections.abc import Sequence
 from typing import LiteralString
 
+import msgspec
+
 from terracrew import ids
-from terracrew.api.runners import RunnerAlert
+from terracrew.api.runners import AlertKind, RunnerAlert
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import rows_to, to_params
 from terracrew.server.db.statements.table import Table, excluded_assignments
-from terracrew.server.runner_alerts.model import MOVE_SHOWN_SECONDS, Occurrence
+
+
+class Occurrence(msgspec.Struct, frozen=True):
+    """One event that raises an alert, or is counted by one that is open."""
+
+    kind: AlertKind
+    instance: str
+    address: str | None
+    former_address: str | None = None
+    former_at: float | None = None
+    is_other_machine: bool = False
+
 
 ALERTS = Table("runner_alerts", RunnerAlert)
 _LAST: tuple[LiteralString, ...] = ("address", "former_address", "former_at", "is_other_machine", "last_at")
@@ -22,6 +35,7 @@ RETURNING id, count, audited_at"""
 _PRECISION_SECONDS = 0.000_001
 OPEN: LiteralString = "acknowledged_at IS NULL AND (kind <> 'moved' OR last_at > :moved_since)"
 """The condition of an alert that is shown."""
+MOVE_SHOWN_SECONDS = 7 * 24 * 3600.0
 
 
 async def raise_or_count(tx: Tx, runner_id: str, what: Occurrence, audit_before: float) -> Row:

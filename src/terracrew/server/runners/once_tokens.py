@@ -9,7 +9,7 @@ from terracrew.errors import Conflict, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.once_tokens import store
-from terracrew.server.once_tokens.model import MAX_WAITING_TOKENS
+from terracrew.server.once_tokens.store import MAX_WAITING_TOKENS
 from terracrew.server.paging import page, start
 from terracrew.server.principals import delegation
 from terracrew.server.principals.authorize import Verb

@@ -8,12 +8,15 @@ from typing import LiteralString
 
 import msgspec
 
+from terracrew.api.runners import Runner
 from terracrew.server.db.kept import KeptAnswers
 from terracrew.server.db.seam import Param, Row, Tx
 from terracrew.server.db.statements.fragments import child_of
+from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.db.statements.search import UNUSED
-from terracrew.server.principals import visibility
+from terracrew.server.principals import authorize, visibility
 from terracrew.server.principals.authorize import Visible
+from terracrew.server.runners.store import RUNNERS
 
 MIN_KEPT_RUNNERS = 200
 """The runners of an organization with fewer are counted for each request."""
@@ -36,25 +39,6 @@ _MATCHES: LiteralString = (
 )
 _NAMED: LiteralString = """EXISTS (SELECT 1 FROM instances
         WHERE instances.runner_id = runners.id AND instances.is_connected AND lower(instances.name) LIKE """
-
-
-def _word(parameter: LiteralString) -> LiteralString:
-    """Return the condition that a word is in the texts that describe a runner, or in the name of a connected instance."""
-    return (
-        "(" + parameter + " = '%%' OR " + _MATCHES + " LIKE " + parameter + " ESCAPE '\\'"
-        " OR " + _NAMED + parameter + " ESCAPE '\\'))"
-    )
-
-
-_SEARCHED: LiteralString = (
-    _word("CAST(:word_1 AS text)")
-    + " AND "
-    + _word("CAST(:word_2 AS text)")
-    + " AND "
-    + _word("CAST(:word_3 AS text)")
-    + " AND "
-    + _word("CAST(:word_4 AS text)")
-)
 _BELOW: LiteralString = f"""WITH RECURSIVE places (id) AS (
     SELECT CAST(:group_id AS text) UNION SELECT groups.id FROM places JOIN groups ON {child_of("places")})"""
 _SEEN: LiteralString = visibility.SEEN_GROUPS + ", places (id) AS (SELECT id FROM seen_groups)"
@@ -90,18 +74,6 @@ _BY_ID: LiteralString = (
     + STATUS
     + " = CAST(:status AS text)) ORDER BY runners.id LIMIT :count"
 )
-_BY_PATH: LiteralString = (
-    " SELECT runners.id FROM own AS runners WHERE (CAST(:status AS text) IS NULL OR "
-    + STATUS
-    + " = CAST(:status AS text)) AND "
-    + _SEARCHED
-    + " ORDER BY runners.path, runners.id LIMIT :count OFFSET :skipped"
-)
-_COUNTS: LiteralString = (
-    ", found AS MATERIALIZED (SELECT " + STATUS + " AS status FROM own AS runners WHERE " + _SEARCHED + ")"
-    " SELECT found.status, count(*) AS runners FROM found GROUP BY found.status"
-)
-"""The relation is materialized, because SQLite would otherwise compute each status twice: for the group and for the answer."""
 _COUNTS_OF_ORGANIZATION: LiteralString = f"""
 SELECT CASE WHEN runners.is_draining OR here.is_taking = 0 THEN 'DRAINING' ELSE 'ONLINE' END AS status, count(*) AS runners
 FROM (SELECT instances.runner_id, max(CASE WHEN instances.is_draining THEN 0 ELSE 1 END) AS is_taking
@@ -126,7 +98,6 @@ SELECT found.id FROM (
         WHERE runners.organization_id IS NULL AND CAST(:is_shared AS boolean) ORDER BY runners.path LIMIT :last) AS shared
 ) AS found ORDER BY found.path, found.id LIMIT :count OFFSET :skipped"""
 """Without a search and a status the index of paths has the order, and only the runners up to the page are read."""
-
 _FIRST_BY_ID: LiteralString = """
 SELECT found.id FROM (
     SELECT own.id FROM (SELECT runners.id FROM runners
@@ -136,6 +107,66 @@ SELECT found.id FROM (
         ORDER BY runners.id LIMIT :count) AS shared
 ) AS found ORDER BY found.id LIMIT :count"""
 """Without a status the index of ids has the order, and only the runners of the page are read."""
+_OF_ACCOUNT: LiteralString = (
+    f"SELECT {RUNNERS.columns} FROM runners"
+    " WHERE organization_id = :organization_id AND service_account_id = :account_id ORDER BY path LIMIT :count"
+)
+_RECORDS: LiteralString = """
+SELECT runners.id, runners.organization_id, runners.path, runners.region, runners.max_jobs,
+    runners.is_disabled OR runners.is_draining AS is_closed,
+    coalesce(CASE WHEN groups.path = '' THEN service_accounts.name ELSE groups.path || '/' || service_accounts.name END, '')
+        AS account_path
+FROM batch JOIN runners ON runners.id = batch.id
+LEFT JOIN service_accounts ON service_accounts.id = runners.service_account_id
+LEFT JOIN groups ON groups.id = service_accounts.group_id
+WHERE runners.organization_id IS NOT NULL"""
+_FIRST: LiteralString = """
+SELECT own.place_id, own.kind, own.path, own.organization_id,
+    (SELECT count(*) FROM assignments AS other
+        WHERE other.place_id = own.place_id AND other.runner_id <> own.runner_id) AS companions
+FROM assignments AS own JOIN runners ON runners.id = own.runner_id
+WHERE own.runner_id = :id ORDER BY own.kind, own.path LIMIT :count"""
+_NEARER: LiteralString = """
+SELECT DISTINCT assignments.path FROM assignments JOIN runners ON runners.id = assignments.runner_id
+WHERE assignments.organization_id = :organization_id AND assignments.runner_id <> :id
+    AND (CAST(:path AS text) = '' AND assignments.path <> ''
+        OR substr(assignments.path, 1, length(CAST(:path AS text)) + 1) = CAST(:path AS text) || '/')
+LIMIT :count"""
+MAX_NEARER_PLACES = 3
+"""How many places with nearer runners are looked for; a reader is told the names of one less."""
+_MAX_RANKED_GROUPS = 5
+"""For how many of its groups nearer places are looked for: each search may read all assignments of the organization."""
+
+
+def _word(parameter: LiteralString) -> LiteralString:
+    """Return the condition that a word is in the texts that describe a runner, or in the name of a connected instance."""
+    return (
+        "(" + parameter + " = '%%' OR " + _MATCHES + " LIKE " + parameter + " ESCAPE '\\'"
+        " OR " + _NAMED + parameter + " ESCAPE '\\'))"
+    )
+
+
+_SEARCHED: LiteralString = (
+    _word("CAST(:word_1 AS text)")
+    + " AND "
+    + _word("CAST(:word_2 AS text)")
+    + " AND "
+    + _word("CAST(:word_3 AS text)")
+    + " AND "
+    + _word("CAST(:word_4 AS text)")
+)
+_BY_PATH: LiteralString = (
+    " SELECT runners.id FROM own AS runners WHERE (CAST(:status AS text) IS NULL OR "
+    + STATUS
+    + " = CAST(:status AS text)) AND "
+    + _SEARCHED
+    + " ORDER BY runners.path, runners.id LIMIT :count OFFSET :skipped"
+)
+_COUNTS: LiteralString = (
+    ", found AS MATERIALIZED (SELECT " + STATUS + " AS status FROM own AS runners WHERE " + _SEARCHED + ")"
+    " SELECT found.status, count(*) AS runners FROM found GROUP BY found.status"
+)
+"""The relation is materialized, because SQLite would otherwise compute each status twice: for the group and for the answer."""
 
 
 class RunnerScope(msgspec.Struct, frozen=True):
@@ -246,3 +277,59 @@ async def paths(tx: Tx, runner_ids: Sequence[str]) -> list[str]:
         [(runner_id,) for runner_id in runner_ids],
     )
     return sorted(row["path"] for row in rows)
+
+
+async def of_account(tx: Tx, seen: Visible, organization_id: str, account_id: str, count: int) -> list[Runner]:
+    """Return the first `count` runners of a service account, ordered by path, without those that the reader may not see."""
+    rows = await tx.all(_OF_ACCOUNT, organization_id=organization_id, account_id=account_id, count=count)
+    found = rows_to(Runner, rows)
+    return [each for each in found if seen.covers(authorize.group(organization_id, each.group or ""))]
+
+
+class CloudHostedRecord(msgspec.Struct, frozen=True):
+    """The record of a cloud-hosted runner. A shared runner is never one."""
+
+    id: str
+    organization_id: str
+    path: str
+    region: str | None
+    max_jobs: int
+    is_closed: bool
+    """Whether it is disabled or drains, so that nothing is started."""
+    account_path: str
+    """The service account (`group/name`) that its processes use; empty if there is none."""
+
+
+async def records(tx: Tx, runner_ids: Collection[str]) -> dict[str, CloudHostedRecord]:
+    """Return the records of these runners by their ids."""
+    rows = await tx.each(_RECORDS, {"id": "text"}, [(each,) for each in sorted(runner_ids)])
+    return {each.id: each for each in rows_to(CloudHostedRecord, rows)}
+
+
+async def first(tx: Tx, runner_id: str, count: int) -> list[Row]:
+    """Return the first places of a runner, groups before modules, each with the paths of nearer places of other runners."""
+    rows = await tx.all(_FIRST, id=runner_id, count=count)
+    groups = [row for row in rows if row["kind"] == "group"][:_MAX_RANKED_GROUPS]
+    nearer = {row["place_id"]: await _nearer(tx, runner_id, row) for row in groups}
+    return [{**row, "nearer": nearer.get(row["place_id"], [])} for row in rows]
+
+
+async def _nearer(tx: Tx, runner_id: str, place: Row) -> list[str]:
+    rows = await tx.all(
+        _NEARER,
+        id=runner_id,
+        organization_id=place["organization_id"],
+        path=place["path"],
+        count=MAX_NEARER_PLACES,
+    )
+    return sorted(row["path"] for row in rows)
+
+
+async def count(tx: Tx, runner_id: str) -> int:
+    """Return how many places a runner is assigned to."""
+    row = await tx.one(
+        "SELECT count(*) AS places FROM assignments JOIN runners ON runners.id = assignments.runner_id"
+        " WHERE runners.id = :id",
+        id=runner_id,
+    )
+    return row["places"] if row else 0

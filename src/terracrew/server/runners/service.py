@@ -8,7 +8,18 @@ from terracrew import ids
 from terracrew.api import fields
 from terracrew.api.groups import Group
 from terracrew.api.pages import Page
-from terracrew.api.runners import NewRunner, Registered, Registration, Runner, RunnerChange, RunnerStatus, RunnerView
+from terracrew.api.place_settings import PlaceKind
+from terracrew.api.runners import (
+    Acknowledgement,
+    NewRunner,
+    Registered,
+    Registration,
+    Runner,
+    RunnerAlert,
+    RunnerChange,
+    RunnerStatus,
+    RunnerView,
+)
 from terracrew.api.tags import normalized
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.assignments import store as assignments
@@ -20,13 +31,16 @@ from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runners import assigning, reads, store, views
+from terracrew.server.runner_alerts import store as alert_store
+from terracrew.server.runner_alerts.raising import MAX_OPEN_PER_RUNNER
+from terracrew.server.runners import reads, store, view_reads
 from terracrew.server.runners.shared import rules
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.credentials import Secret
 from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.groups import tree_path as paths
 
+MAX_SHOWN_ALERTS = 2 * MAX_OPEN_PER_RUNNER
 CLOUD_TOKEN_SECONDS = 10 * 365 * 24 * 3600.0
 
 
@@ -63,7 +77,7 @@ async def _require(tx: Tx, who: Principal, verb: Verb, runner: Runner, unseen: N
 
 
 async def show(tx: Tx, who: Principal, reference: str) -> RunnerView:
-    return await views.view(tx, await find(tx, who, reference, Verb.RUNNER_READ))
+    return await view_reads.view(tx, await find(tx, who, reference, Verb.RUNNER_READ))
 
 
 async def listing(
@@ -76,7 +90,7 @@ async def listing(
         found = await groups.on_the_way(tx, who, group, seen)
         within = reads.RunnerScope(found.organization_id, found.id, found.path)
     ids_ = await reads.page(tx, seen, within, status and status.value, start(after), limit + 1)
-    return page(await views.views_of(tx, ids_), limit)
+    return page(await view_reads.views_of(tx, ids_), limit)
 
 
 def is_shared_seen(who: Principal) -> bool:
@@ -149,7 +163,7 @@ async def _registered(tx: Tx, runner: Runner, token: Secret, url: str, release_k
         command += ' --instance "$(hostname)"'  # each of its processes needs a name of its own
     else:
         environment["TERRACREW_RUNNER__INSTANCE"] = runner.name
-    view = await views.view(tx, runner)
+    view = await view_reads.view(tx, runner)
     return Registered(runner.id, runner.path, runner.id, token.text, environment, command, view)
 
 
@@ -187,7 +201,7 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: RunnerChange) -
             tx.wake("configuration", after.id)
     if is_assigned is not None:
         await _assign_to_group(tx, who, after, is_assigned)
-    return await views.view(tx, after)
+    return await view_reads.view(tx, after)
 
 
 async def _require_kept(tx: Tx, runner: Runner, given: dict[str, object]) -> None:
@@ -209,7 +223,7 @@ async def _assign_to_group(tx: Tx, who: Principal, runner: Runner, is_assigned: 
         return
     organization_id, group_id, path = runner.organization_id or "", runner.group_id or "", runner.group or ""
     if is_assigned:
-        if await assigning.assign(tx, runner, group_id, "group", organization_id, path):
+        if await assign(tx, runner, group_id, "group", organization_id, path):
             await note(tx, who, "runner.assign", runner, kind="group", place=path)
     elif await assignments.withdraw(tx, runner.id, group_id):
         await note(tx, who, "runner.withdraw", runner, kind="group", place=path)
@@ -267,7 +281,7 @@ async def _insert(
     runner = msgspec.structs.replace(runner, service_account_id=await _account(tx, who, new.service_account, runner))
     await store.insert(tx, runner, token and token.sha256, tx.now + token_seconds if token else None)
     if new.assign:
-        await assigning.assign(tx, runner, group.id, "group", group.organization_id, group.path)
+        await assign(tx, runner, group.id, "group", group.organization_id, group.path)
     await note(tx, who, "runner.create", runner, is_assigned=new.assign)
     return runner
 
@@ -313,3 +327,35 @@ async def _find_account(tx: Tx, reference: str, organization_id: str) -> store.A
         return await store.service_account(tx, ids.parse("sac", reference), organization_id)
     group, name = paths.split(paths.parse(reference))
     return await store.service_account_at(tx, organization_id, group, name)
+
+
+async def open_alerts(tx: Tx, who: Principal, reference: str) -> Page[RunnerAlert]:
+    """Return what nobody has acknowledged. Addresses are shown only to those who may change the runner."""
+    runner = await find(tx, who, reference, Verb.RUNNER_WRITE)
+    return Page(await alert_store.shown(tx, runner.id, MAX_SHOWN_ALERTS))
+
+
+async def acknowledge_alerts(tx: Tx, who: Principal, reference: str, what: Acknowledgement) -> Page[RunnerAlert]:
+    """Acknowledge alerts, and return those that are left."""
+    runner = await find(tx, who, reference, Verb.RUNNER_WRITE)
+    until = tx.now if what.until is None else min(tx.now, what.until.astimezone(UTC).timestamp())
+    rows = await alert_store.acknowledge(tx, runner.id, until, who.name)
+    found = sorted({(str(row["kind"]), str(row["instance"])) for row in rows})
+    said = [f"{kind} {instance}".strip() for kind, instance in found]
+    await note(tx, who, "runner.acknowledge", runner, alerts=said)
+    return Page(await alert_store.shown(tx, runner.id, MAX_SHOWN_ALERTS))
+
+
+async def assign(tx: Tx, runner: Runner, place_id: str, kind: PlaceKind, organization_id: str, path: str) -> bool:
+    """Let a place use the runner. Returns False if it already could. A runner serves nothing outside its own group."""
+    if runner.is_shared:
+        raise Conflict(f"`{runner.path}` is shared: it serves every module and takes no assignments")
+    if runner.removing_since is not None:
+        raise Conflict(f"`{runner.path}` is being removed: undrain it first, which stops the removal")
+    if organization_id != runner.organization_id:
+        raise NotFound(f"there is no {kind} `{path}` here, or you may not see it")
+    own = runner.group or ""
+    if not paths.is_within(path, own):
+        place = f"{kind} `{path}`" if path else "the organization"
+        raise Invalid(f"{place} is outside of `{own}`: a runner can only be assigned inside its own group")
+    return await assignments.insert(tx, runner.id, place_id, kind, organization_id, path)

@@ -13,7 +13,7 @@ from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report, held_lock, holds, placement, reads
-from terracrew.server.tree.groups import level_reads
+from terracrew.server.tree.groups import reads as level_reads
 from terracrew.server.tree.groups.inheritance import effective, origins
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.modules import policy

@@ -5,7 +5,7 @@ import msgspec
 from terracrew.api.job_views import Placement, RunningLimit
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.runs import reads
-from terracrew.server.tree.groups import level_reads
+from terracrew.server.tree.groups import reads as level_reads
 
 
 async def of_module(tx: Tx, module_id: str) -> Placement:

@@ -9,7 +9,7 @@ from playwright.async_api import Page, expect
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs.model import FleetJobStatus
-from terracrew.server.runners.removal.loop import Removals
+from terracrew.server.runners.removal.service import Removals
 from terracrew.testing.job_rows import insert_instance
 from tests.server.dashboard.browser import accessibility
 from tests.server.dashboard.company import deployed

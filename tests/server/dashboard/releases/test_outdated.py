@@ -10,7 +10,7 @@ from terracrew.server.dashboard.releases import rollout
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.runners import views
+from terracrew.server.runners import view_reads
 from terracrew.server.runners.reads import RunnerScope
 from tests.server.application import Application
 from tests.server.dashboard.company import releases
@@ -112,7 +112,7 @@ async def test_the_alert_and_the_rows_agree_about_every_runner(application: Appl
                 await company.instance(runner_id, f"i{number}", silent=silent, version=version, retire_reason=reason)
         await tx.run("UPDATE cloud_deployments SET version = :version", version=chance.choice(["", "1.4.0", "1.5.0"]))
         alert = await rollout.read_outdated(tx, await authorize.visible(tx, who, Verb.RUNNER_READ), within)
-        return alert.count if alert else 0, sum(each.is_outdated for each in await views.views_of(tx, ids))
+        return alert.count if alert else 0, sum(each.is_outdated for each in await view_reads.views_of(tx, ids))
 
     for _ in range(40):
         alerted, shown = await db.write(shuffle)

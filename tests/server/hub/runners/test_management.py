@@ -11,7 +11,7 @@ from terracrew.errors import Removed, Unauthenticated
 from terracrew.protocol import messages
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.jobs.reaper import Reaper
-from terracrew.server.runners.removal.loop import Removals
+from terracrew.server.runners.removal.service import Removals
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, delivery
 from terracrew.testing.job_rows import JobRows, begin_code

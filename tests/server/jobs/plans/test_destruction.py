@@ -19,8 +19,7 @@ from terracrew.server.jobs.plans import approver_rules
 from terracrew.server.jobs.plans.destruction import reason_to_ask, removes_everything
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
-from terracrew.server.tree.modules.model import DestroyLimits
-from terracrew.server.tree.modules.policy import ModulePolicy
+from terracrew.server.tree.modules.policy import DestroyLimits, ModulePolicy
 from terracrew.testing.deliveries import RUNNING, delivery, fact
 from terracrew.testing.job_rows import KEYS, JobRows, begin
 from tests.server.jobs.waiting_jobs import Waiting, waiting

@@ -11,7 +11,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import store as connections
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import service as jobs
-from terracrew.server.runners.removal.loop import Removals
+from terracrew.server.runners.removal.service import Removals
 from terracrew.testing.deliveries import DONE, delivery
 from terracrew.testing.job_rows import Instance, JobRows
 from tests.server.application import Application, on_one

@@ -8,7 +8,7 @@ import pytest
 from terracrew import ids
 from terracrew.api.runners import Runner
 from terracrew.errors import Invalid
-from terracrew.server.runners.removal.loop import Removals
+from terracrew.server.runners.removal.service import Removals
 from terracrew.server.runners.shared import declaration, declaring
 from terracrew.server.runners.shared.declaration import DeclaredRunner
 from terracrew.server.secrets import credentials

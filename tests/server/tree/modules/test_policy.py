@@ -7,8 +7,7 @@ import pytest
 from terracrew.server.db.seam import Tx
 from terracrew.server.tree.modules import job_settings, policy, store
 from terracrew.server.tree.modules.job_settings import JobSettings
-from terracrew.server.tree.modules.model import DestroyLimits
-from terracrew.server.tree.modules.policy import ModulePolicy
+from terracrew.server.tree.modules.policy import DestroyLimits, ModulePolicy
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
 

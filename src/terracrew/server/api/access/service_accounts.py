@@ -24,7 +24,7 @@ from terracrew.server.identity.access import service as access
 from terracrew.server.paging import After, Limit
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.runners import account_reads
+from terracrew.server.runners import reads
 
 MAX_LISTED_RUNNERS = 100
 
@@ -52,7 +52,7 @@ async def show_account(request: AccessCall, account_id: FromPath[str]) -> Servic
     async def read(tx: Tx) -> ServiceAccountDetails:
         found = await access.find(tx, who, tree_path(account_id))
         seen = await authorize.visible(tx, who, Verb.RUNNER_READ)
-        runners = await account_reads.of_account(tx, seen, found.organization_id, found.id, MAX_LISTED_RUNNERS)
+        runners = await reads.of_account(tx, seen, found.organization_id, found.id, MAX_LISTED_RUNNERS)
         roles = await role_reads.of_principal(tx, found.id, found.organization_id)
         return ServiceAccountDetails(
             **msgspec.structs.asdict(found),

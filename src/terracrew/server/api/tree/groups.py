@@ -9,7 +9,7 @@ from terracrew.server.api.tree.context import TreeCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.paging import After, Limit
-from terracrew.server.tree.groups import inheritance, level_reads, service
+from terracrew.server.tree.groups import inheritance, reads, service
 
 
 @get("/groups", summary="List groups")
@@ -34,7 +34,7 @@ async def show(request: TreeCall, group: FromPath[str]) -> GroupView:
 
     async def read(tx: Tx) -> GroupView:
         found = await service.show(tx, request.user, tree_path(group))
-        return inheritance.view(await level_reads.lineage(tx, found.id))
+        return inheritance.view(await reads.lineage(tx, found.id))
 
     return await request.context.db.read(read)
 

@@ -21,7 +21,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.runs import module_standing
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.inputs.dependencies import Direction
-from terracrew.server.tree.modules import archives, contents, hidden_values, output_references, service
+from terracrew.server.tree.modules import archives, contents, output_references, service
 from terracrew.server.uploads import service as uploads
 
 
@@ -57,7 +57,7 @@ async def show(request: TreeCall, module: FromPath[str]) -> ModuleView:
 
     async def read(tx: Tx) -> ModuleView:
         found = await service.find(tx, request.user, tree_path(module), request.verb(Verb.TREE_READ))
-        shown = hidden_values.shown(found, await contents.load(tx, request.context.keys, found.id))
+        shown = contents.shown(found, await contents.load(tx, request.context.keys, found.id))
         return await module_standing.view(tx, shown, request.user)
 
     return await request.context.db.read_in_background(read)
@@ -111,7 +111,7 @@ async def move(request: TreeCall, module: FromPath[str], data: JSONBody[ModuleMo
 
     async def work(tx: Tx) -> Module:
         moved = await group_runs.move_module(tx, who, tree_path(module), data.path)
-        return hidden_values.shown(moved, await contents.load(tx, keys, moved.id))
+        return contents.shown(moved, await contents.load(tx, keys, moved.id))
 
     return await request.context.db.write(work)
 

@@ -27,7 +27,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.paging import After, Limit
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.runners import alerts, service, views
+from terracrew.server.runners import service, view_reads
 from terracrew.server.runners.removal import remaining
 from terracrew.server.runners.removal import service as removal
 from terracrew.server.tree.modules import assigning
@@ -52,7 +52,7 @@ async def create(request: TreeCall, data: JSONBody[NewRunner]) -> RunnerView:
     who = request.user
 
     async def work(tx: Tx) -> RunnerView:
-        return await views.view(tx, await service.create(tx, who, data))
+        return await view_reads.view(tx, await service.create(tx, who, data))
 
     return await request.context.db.write(work)
 
@@ -126,14 +126,14 @@ async def drain(request: TreeCall, runner: FromPath[str], data: JSONBody[DrainRe
 async def list_alerts(request: TreeCall, runner: FromPath[str]) -> Page[RunnerAlert]:
     """List the signs that somebody else may use the runner's credentials, and that nobody has acknowledged, the latest first."""
     who = request.user
-    return await request.context.db.read(lambda tx: alerts.of(tx, who, tree_path(runner)))
+    return await request.context.db.read(lambda tx: service.open_alerts(tx, who, tree_path(runner)))
 
 
 @post("/runners/{runner:str}/alerts/acknowledge", summary="Acknowledge alerts about a runner", status_code=HTTP_200_OK)
 async def acknowledge(request: TreeCall, runner: FromPath[str], data: JSONBody[Acknowledgement]) -> Page[RunnerAlert]:
     """Acknowledge the alerts about a runner, or only those of occurrences up to a time. The answer has those that are left."""
     who = request.user
-    return await request.context.db.write(lambda tx: alerts.acknowledge(tx, who, tree_path(runner), data))
+    return await request.context.db.write(lambda tx: service.acknowledge_alerts(tx, who, tree_path(runner), data))
 
 
 @get("/runners/{runner:str}/assignments", summary="List what may use a runner")

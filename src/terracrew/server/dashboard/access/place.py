@@ -16,7 +16,7 @@ from terracrew.server.identity.access import role_reads, subjects
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.tree.groups import inheritance, level_reads, service
+from terracrew.server.tree.groups import inheritance, reads, service
 from terracrew.server.tree.modules import level_reads as module_reads
 from terracrew.server.tree.modules import service as modules
 
@@ -73,14 +73,14 @@ async def read(tx: Tx, who: Principal, kind: PlaceKind, reference: str, verb: Ve
     if kind == "module":
         module = await modules.find(tx, who, reference, verb)
         found: tuple[str, str, str, str] = module.id, module.organization_id, module.path, module.name
-        lineage, count = await level_reads.lineage(tx, module.group_id), 1
+        lineage, count = await reads.lineage(tx, module.group_id), 1
         place = modules.place(module)
     else:
         group = await service.find(tx, who, reference)
         place = service.place(group)
         await authorize.require(tx, who, verb, place, service.unseen(reference))
         found = group.id, group.organization_id, group.path, group.name
-        lineage = await level_reads.lineage(tx, group.id)
+        lineage = await reads.lineage(tx, group.id)
         count = await module_reads.count_below(tx, group, nav.MAX_COUNTED + 1)
     if place.organization_id != who.organization_id:
         raise service.unseen(reference)

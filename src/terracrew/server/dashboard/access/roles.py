@@ -22,7 +22,7 @@ from terracrew.server.http.request import tree_path
 from terracrew.server.identity.access import explain, roles, users
 from terracrew.server.principals.authorize import GRANTS, Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.tree.groups import level_reads
+from terracrew.server.tree.groups import reads
 from terracrew.server.tree.groups import service as groups
 
 PAGE_ROWS = 100
@@ -123,7 +123,7 @@ async def _limit(tx: Tx, who: Principal, answer: Explanation) -> str:
     if answer.verb is not Verb.JOB_APPROVE:
         return ""
     _, group_id, _ = await roles.find_place(tx, who.organization_id or "", answer.path)
-    lineage = await level_reads.lineage(tx, group_id)
+    lineage = await reads.lineage(tx, group_id)
     return place.approval_limit(lineage, answer.principal_name, answer.principal_kind)
 
 

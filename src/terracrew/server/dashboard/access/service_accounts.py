@@ -19,7 +19,7 @@ from terracrew.server.identity.federation import service as trust
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runners import account_reads
+from terracrew.server.runners import reads
 from terracrew.server.tree.groups import reads as group_reads
 
 HERE = "/dashboard/service-accounts"
@@ -89,7 +89,7 @@ async def read_one(tx: Tx, who: Principal, account_id: str) -> AccountPage:
         await service.secrets(tx, who, account.id),
         await trust.policies(tx, who, account.id),
         (await roles.listing(tx, who, query, None, MAX_LISTED)).items if is_here else [],
-        await account_reads.of_account(tx, seen, account.organization_id, account.id, MAX_LISTED),
+        await reads.of_account(tx, seen, account.organization_id, account.id, MAX_LISTED),
         (await authorize.visible(tx, who, Verb.ACCESS_WRITE)).covers(place),
     )
 

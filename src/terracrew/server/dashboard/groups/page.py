@@ -21,9 +21,9 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads as runner_reads
-from terracrew.server.runners import views
+from terracrew.server.runners import view_reads
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.tree.groups import inheritance, level_reads, organization_store, service
+from terracrew.server.tree.groups import inheritance, organization_store, reads, service
 from terracrew.server.tree.groups.inheritance import EffectiveRule
 from terracrew.server.tree.modules import level_reads as module_reads
 from terracrew.server.tree.modules import places
@@ -133,7 +133,7 @@ async def read_head(tx: Tx, who: Principal, reference: str) -> GroupHead:
     place = service.place(group)
     return GroupHead(
         group,
-        await level_reads.lineage(tx, group.id),
+        await reads.lineage(tx, group.id),
         may_change=(await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place),
         may_read_access=(await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place),
         may_change_access=(await authorize.visible(tx, who, Verb.ACCESS_WRITE)).covers(place),
@@ -155,7 +155,7 @@ async def read(
     head = await read_head(tx, who, reference)
     group = head.group
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
-    children = await level_reads.children(tx, seen, group, groups_after, PAGE_ROWS + 1)
+    children = await reads.children(tx, seen, group, groups_after, PAGE_ROWS + 1)
     module_ids = await module_reads.in_group(tx, seen, group, modules_after, PAGE_ROWS + 1)
     shown = await modules.read_rows(tx, who, module_ids[:PAGE_ROWS])
     scope = runner_reads.RunnerScope(group.organization_id, group.id, group.path)
@@ -166,7 +166,7 @@ async def read(
         head,
         await _rows(tx, seen, children[:PAGE_ROWS]),
         shown,
-        [RunnerLine(each) for each in await views.views_of(tx, runner_ids[:MAX_RUNNERS])],
+        [RunnerLine(each) for each in await view_reads.views_of(tx, runner_ids[:MAX_RUNNERS])],
         {name: inheritance.effective_rule(head.lineage, name) for name in inheritance.DEFAULTS},
         await module_reads.count_below(tx, group, nav.MAX_COUNTED + 1) if is_whole else None,
         await inputs.panel(tx, who, keys, places.of_group(group)) if is_whole else None,
@@ -194,7 +194,7 @@ async def _run(tx: Tx, group: Group) -> RunPanel | None:
 
 async def _rows(tx: Tx, seen: authorize.Visible, groups: list[Group]) -> list[GroupRow]:
     whole = [group.id for group in groups if seen.covers(service.place(group))]
-    counts = await level_reads.contents(tx, whole)
+    counts = await reads.contents(tx, whole)
     return [
         GroupRow(group, counts[group.id]["groups"], counts[group.id]["modules"])
         if group.id in counts

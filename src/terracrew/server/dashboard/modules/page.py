@@ -45,7 +45,7 @@ from terracrew.server.runs.reasons import Watch
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import resources
 from terracrew.server.state import service as state_service
-from terracrew.server.tree.groups import level_reads
+from terracrew.server.tree.groups import reads as level_reads
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.modules import output_references, places, policy, reads, service
 from terracrew.server.tree.modules.reads import NO_FILTER, ModuleFilter

@@ -28,7 +28,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runs import placement
 from terracrew.server.state import importing
 from terracrew.server.state import service as states
-from terracrew.server.tree.groups import level_reads
+from terracrew.server.tree.groups import reads
 from terracrew.server.tree.groups.inheritance import EffectiveRule, effective_rule
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.modules import policy, removal, service
@@ -76,7 +76,7 @@ class ModuleSettingsPage(msgspec.Struct, frozen=True):
 async def read(tx: Tx, who: Principal, reference: str) -> ModuleSettingsPage:
     module = await service.find(tx, who, reference, Verb.TREE_WRITE)
     place = service.place(module)
-    lineage = await level_reads.lineage(tx, module.group_id)
+    lineage = await reads.lineage(tx, module.group_id)
     remains = await removal.kept(tx, module.id)
     state = await states.kept(tx, module.id)
     return ModuleSettingsPage(

@@ -15,7 +15,7 @@ from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.tree.groups import level_reads
+from terracrew.server.tree.groups import reads
 from terracrew.server.tree.modules import archives, service
 from terracrew.source_rules.git import REVISION_FIELDS
 
@@ -162,7 +162,7 @@ class SourcePage(msgspec.Struct, frozen=True):
 
 async def _read(tx: Tx, request: DashboardCall, module: str) -> SourcePage:
     found = await service.find(tx, request.user, module, Verb.TREE_WRITE)
-    return SourcePage(found, (await level_reads.lineage(tx, found.group_id))[::-1])
+    return SourcePage(found, (await reads.lineage(tx, found.group_id))[::-1])
 
 
 @get("/{module:str}/source")

@@ -19,7 +19,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.state import comparison, importing, quarantine, reads
-from terracrew.server.tree.groups import level_reads
+from terracrew.server.tree.groups import reads as level_reads
 from terracrew.server.tree.modules import service as modules
 
 PAGE_ROWS = 50

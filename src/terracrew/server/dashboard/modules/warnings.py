@@ -17,7 +17,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb, Visible
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import plan_diff
-from terracrew.server.tree.inputs import trigger_reads
+from terracrew.server.tree.inputs import reads as trigger_reads
 
 MAX_HOLDING = 5
 """How many of the modules that a module waits for are named."""

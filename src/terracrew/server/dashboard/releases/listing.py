@@ -21,7 +21,7 @@ from terracrew.server.releases.model import Release
 from terracrew.server.rollouts import service as rollouts
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runners import service as runners
-from terracrew.server.runners import version_reads, views
+from terracrew.server.runners import version_reads, view_reads
 from terracrew.source_rules.version_ranges import parse_version
 
 PAGE_ROWS = 30
@@ -159,7 +159,7 @@ async def read_notes(tx: Tx, who: Principal, rules_: RolloutRules, since: str, u
     latest = rules.latest(known, __version__)
     newest = latest.version if latest else known[0].version if known else ""
     record = await runners.find(tx, who, runner, Verb.RUNNER_READ) if runner else None
-    view = await views.view(tx, record) if record else None
+    view = await view_reads.view(tx, record) if record else None
     since, until = since or (view.version or "" if view and parse_version(view.version or "") else ""), until or newest
     wanted = rules.between(known, since, until)
     service.require_reader(who)

@@ -16,7 +16,7 @@ from terracrew.server.dashboard.runners import page, start
 from terracrew.server.dashboard.runners.page import HERE, address
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.runners import alerts, service, views
+from terracrew.server.runners import service, view_reads
 from terracrew.server.runners.removal import remaining
 from terracrew.server.runners.removal import service as removal
 from terracrew.server.tree.modules import assigning
@@ -130,7 +130,7 @@ async def bind(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
 async def acknowledge(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, AcknowledgeForm)
     seen = Acknowledgement(form.until)
-    await request.context.db.write(lambda tx: alerts.acknowledge(tx, request.user, runner, seen))
+    await request.context.db.write(lambda tx: service.acknowledge_alerts(tx, request.user, runner, seen))
     return render.done(request, "The alerts are acknowledged", address(runner))
 
 
@@ -192,7 +192,7 @@ async def _change(request: DashboardCall, runner: str, change: RunnerChange) -> 
 
 
 async def _changeable(tx: Tx, request: DashboardCall, runner: str) -> RunnerView:
-    return await views.view(tx, await service.find(tx, request.user, runner, Verb.RUNNER_WRITE))
+    return await view_reads.view(tx, await service.find(tx, request.user, runner, Verb.RUNNER_WRITE))
 
 
 handlers = [

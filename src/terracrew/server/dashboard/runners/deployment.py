@@ -22,7 +22,7 @@ from terracrew.server.fleet_jobs.model import FleetJobView
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runners import service, views
+from terracrew.server.runners import service, view_reads
 
 
 class RunnerDestroyForm(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class DeploymentPage(msgspec.Struct, frozen=True):
 
 async def read(tx: Tx, who: Principal, reference: str) -> DeploymentPage:
     record = await service.find(tx, who, reference, Verb.RUNNER_READ)
-    runner = await views.view(tx, record)
+    runner = await view_reads.view(tx, record)
     found = await deploying.show(tx, who, record.id)
     state = (await cloud.states(tx, [runner]))[record.id]
     return DeploymentPage(

@@ -21,7 +21,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.rollouts.planning import RolloutRules
-from terracrew.server.runners import alerts, outdated, place_reads, service, views
+from terracrew.server.runners import reads, service, version_reads, view_reads
 from terracrew.server.runners.removal import remaining
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.tree.groups import reads as group_reads
@@ -132,7 +132,7 @@ class RunnerPage(msgspec.Struct, frozen=True):
 
     def is_behind(self, instance: Instance) -> bool:
         """Return whether an instance has a lower version than the latest release."""
-        return outdated.is_outdated(instance.version, self.runner.latest_version or "")
+        return version_reads.is_outdated(instance.version, self.runner.latest_version or "")
 
     @property
     def has_credential(self) -> bool:
@@ -156,7 +156,7 @@ class RunnerPage(msgspec.Struct, frozen=True):
 
 async def read(tx: Tx, who: Principal, reference: str, watch: Watch, rules: RolloutRules) -> RunnerPage:
     record = await service.find(tx, who, reference, Verb.RUNNER_READ)
-    runner = await views.view(tx, record)
+    runner = await view_reads.view(tx, record)
     may_change = (await authorize.visible(tx, who, Verb.RUNNER_WRITE)).covers(service.place(runner))
     seen, organization_id = await authorize.visible(tx, who, Verb.JOB_READ), who.organization_id or ""
     active = await runner_reads.active(tx, organization_id, seen, runner.id, MAX_JOBS)
@@ -170,14 +170,14 @@ async def read(tx: Tx, who: Principal, reference: str, watch: Watch, rules: Roll
         jobs=[jobs[each] for each in active if each in jobs],
         waiting=[jobs[each] for each in waiting[:MAX_JOBS] if each in jobs],
         has_more_waiting=len(waiting) > MAX_JOBS,
-        places=[msgspec.convert(row, PlaceRow) for row in await place_reads.first(tx, runner.id, MAX_PLACES)],
-        place_count=await place_reads.count(tx, runner.id),
+        places=[msgspec.convert(row, PlaceRow) for row in await reads.first(tx, runner.id, MAX_PLACES)],
+        place_count=await reads.count(tx, runner.id),
         settings=rows(runner),
         delivering=(await remaining.of(tx, who, record)).delivering if runner.is_draining else 0,
         account=next((each.path for each in accounts if each.id == runner.service_account_id), "")
         or (runner.service_account_id or ""),
         accounts=accounts if may_change else [],
-        alerts=(await alerts.of(tx, who, runner.id)).items if may_change else [],
+        alerts=(await service.open_alerts(tx, who, runner.id)).items if may_change else [],
         offered=await offered(tx, who, record) if may_change else [],
         cloud=state,
         deployment=await deploying.show(tx, who, runner.id) if state else None,

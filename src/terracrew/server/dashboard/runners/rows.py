@@ -17,7 +17,7 @@ from terracrew.server.jobs import runner_reads
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runners import reads, service, views
+from terracrew.server.runners import reads, service, view_reads
 from terracrew.server.tree.groups import reads as group_reads
 
 PAGE_ROWS = 50
@@ -92,7 +92,7 @@ async def read_page(
     pages = max(1, -(-counts[status.value if status else "ALL"] // PAGE_ROWS))
     page = min(max(1, page), pages)
     ids = await reads.by_path(tx, seen, within, status and status.value, typed, (page - 1) * PAGE_ROWS, PAGE_ROWS)
-    rows = await _rows(tx, who, await views.views_of(tx, ids))
+    rows = await _rows(tx, who, await view_reads.views_of(tx, ids))
     old = await rollout.read_outdated(tx, seen, within)
     may_update = old is not None and await rollout.is_updatable(tx, who, within, old.latest)
     return RunnersPage(rows, counts, status, search, page, pages, head, old, may_update)

@@ -17,7 +17,7 @@ from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.runners.page import HERE
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.runners import service, views
+from terracrew.server.runners import service, view_reads
 
 IMAGE = f"terracrew-runner:{__version__}"
 _INSTANCE = "TERRACREW_RUNNER__INSTANCE"
@@ -138,7 +138,7 @@ async def started(request: DashboardCall, runner: FromPath[str], since: Moment =
         return Redirect(f"{HERE}/{runner}", status_code=303)
 
     async def read(tx: Tx) -> RunnerView:
-        return await views.view(tx, await service.find(tx, who, runner, Verb.RUNNER_READ))
+        return await view_reads.view(tx, await service.find(tx, who, runner, Verb.RUNNER_READ))
 
     found = await request.context.db.read_in_background(read)
     template = "runners/started.html"

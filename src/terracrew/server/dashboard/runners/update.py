@@ -20,7 +20,7 @@ from terracrew.server.rollouts import planning
 from terracrew.server.rollouts import service as rollouts
 from terracrew.server.rollouts.model import BreakingChange, RunnerUpdate
 from terracrew.server.rollouts.planning import RolloutRules
-from terracrew.server.runners import service, views
+from terracrew.server.runners import service, view_reads
 from terracrew.wording.update_words import ByHand
 
 
@@ -45,7 +45,7 @@ class UpdateOnePage(msgspec.Struct, frozen=True):
 
 async def read(tx: Tx, who: Principal, rules: RolloutRules, reference: str) -> UpdateOnePage:
     record = await service.find(tx, who, reference, Verb.RUNNER_WRITE)
-    runner = await views.view(tx, record)
+    runner = await view_reads.view(tx, record)
     release = await planning.latest(tx, rules)
     if release is None or not runner.is_outdated:
         return UpdateOnePage(runner, release, None, [])

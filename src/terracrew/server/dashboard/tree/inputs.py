@@ -21,7 +21,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.tree.groups import level_reads
+from terracrew.server.tree.groups import reads
 from terracrew.server.tree.inputs import service
 from terracrew.server.tree.inputs.model import InputPlace
 from terracrew.server.tree.modules import output_references, places
@@ -152,7 +152,7 @@ async def _read(tx: Tx, request: DashboardCall, place: str) -> InputsPage:
     if not found.may_change:
         raise Forbidden(f"you may not change the inputs of {at.words}: ask an owner for a role")
     module = await modules.find(tx, who, at.id, Verb.TREE_READ) if at.kind == "module" else None
-    lineage = await level_reads.lineage(tx, module.group_id if module else at.id)
+    lineage = await reads.lineage(tx, module.group_id if module else at.id)
     return InputsPage(found, lineage[::-1])
 
 

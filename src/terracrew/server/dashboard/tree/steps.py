@@ -19,7 +19,7 @@ from terracrew.server.http.request import tree_path
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.tree.groups import level_reads
+from terracrew.server.tree.groups import reads
 from terracrew.server.tree.inputs.model import InputPlace
 from terracrew.server.tree.modules import places, step_settings
 from terracrew.server.tree.modules import service as modules
@@ -132,7 +132,7 @@ async def _read(tx: Tx, who: Principal, reference: str) -> StepsPage:
     if not found.may_change:
         raise Forbidden(f"you may not change the hooks and flags of {at.words}: ask an owner for a role")
     module = await modules.find(tx, who, at.id, Verb.TREE_READ) if at.kind == "module" else None
-    lineage = await level_reads.lineage(tx, module.group_id if module else at.id)
+    lineage = await reads.lineage(tx, module.group_id if module else at.id)
     return StepsPage(found, lineage[::-1])
 
 

@@ -9,7 +9,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.runners.takeover_audit import FormerInstance
 from terracrew.server.identity.keys.signing import GENERIC
 from terracrew.server.identity.oidc.tokens import AccessTokens
-from terracrew.server.once_tokens import model, store
+from terracrew.server.once_tokens import store
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
 
@@ -45,7 +45,7 @@ async def check_place(tx: Tx, who: Principal, instance_id: str) -> None:
     if found is None:
         raise Unauthenticated(GENERIC)
     if not found.is_valid_for(instance_id):
-        raise CredentialEnded(model.ENDED[found.status])
+        raise CredentialEnded(store.ENDED[found.status])
 
 
 async def end_of(db: Database, tokens: AccessTokens, session: RunnerSession) -> Unauthenticated | None:
@@ -56,5 +56,5 @@ async def end_of(db: Database, tokens: AccessTokens, session: RunnerSession) -> 
         return None if is_live else Unauthenticated("the credential of this connection was revoked")
     found = await db.read(lambda tx: store.find(tx, token_id))
     if found is None:  # its runner was removed, or it ended long ago
-        return CredentialEnded(model.ENDED["used"])
-    return None if found.is_valid_for(session.instance_id) else CredentialEnded(model.ENDED[found.status])
+        return CredentialEnded(store.ENDED["used"])
+    return None if found.is_valid_for(session.instance_id) else CredentialEnded(store.ENDED[found.status])

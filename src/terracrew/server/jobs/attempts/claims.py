@@ -35,7 +35,7 @@ from terracrew.server.state.content import state_context
 from terracrew.server.tree.inputs import reads as input_reads
 from terracrew.server.tree.inputs.effective import GivenInputs
 from terracrew.server.tree.modules import module_key
-from terracrew.server.tree.step_settings import combine
+from terracrew.server.tree.step_settings import model
 from terracrew.server.tree.step_settings import store as step_settings
 
 
@@ -309,9 +309,9 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
         resume=_resume(row, given, keys),
         is_destroy_plan=bool(row["is_destroy_plan"]),
         is_fresh=bool(row["is_fresh"]),
-        hooks=combine.hooks(row["steps"]),
+        hooks=model.hooks(row["steps"]),
         hook_environments=given.hook_environments,
-        flags=combine.flags(row["steps"], row["engine"]),
+        flags=model.flags(row["steps"], row["engine"]),
         limits=_limits.decode(row["limits"]),
         cloud=_cloud.decode(row["cloud"]),
         choice=row["choice"],
@@ -330,7 +330,7 @@ def _inputs_sha256(row: Row, given: GivenInputs | None) -> str:
     parts.append(row["module_path"])  # variables can be given it, and the approval rules of its groups apply
     parts += given.revision if given else []
     if steps := row["steps"]:
-        parts += [combine.hooks(steps), combine.flags(steps, row["engine"])]
+        parts += [model.hooks(steps), model.flags(steps, row["engine"])]
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
 

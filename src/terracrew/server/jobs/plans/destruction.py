@@ -1,7 +1,7 @@
 """What a plan destroys, and when a person must look at it first: pure functions over the facts of a plan."""
 
 from terracrew.protocol.events import PlanSummary
-from terracrew.server.tree.modules.model import DestroyLimits
+from terracrew.server.tree.modules.policy import DestroyLimits
 
 
 def destroyed(plan: PlanSummary) -> int:

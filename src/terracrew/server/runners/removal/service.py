@@ -6,12 +6,20 @@ import msgspec
 
 from terracrew.api.runners import Dependents, Runner, RunnerRemoval
 from terracrew.errors import Conflict
-from terracrew.server.db.seam import Tx
+from terracrew.logging import get_logger
+from terracrew.server.db.seam import Database, Tx
 from terracrew.server.deployments import store as deployments
 from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.runners import service, store
 from terracrew.server.runners.removal import reads, remaining
 from terracrew.server.runners.shared import rules
+
+POLL_SECONDS = 1.0
+"""How often runners that are being removed are checked."""
+SWEEP_SECONDS = 30.0
+"""While none is being removed, the loop waits for a change of a runner, or for this long."""
+MAX_RUNNERS_PER_STEP = 100
+log = get_logger("terracrew.runners")
 
 
 async def remove(tx: Tx, who: Principal, reference: str, force: bool) -> RunnerRemoval:
@@ -92,3 +100,22 @@ def _pinned(found: Dependents) -> str:
         return ", ".join(found.pinned)
     words = f"{others} {'other ' if found.pinned else ''}{'module' if others == 1 else 'modules'}"
     return f"{', '.join(found.pinned)} and {words}" if found.pinned else words
+
+
+class Removals:
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def run(self) -> None:
+        with self._db.listen("runners") as wakeups:
+            while True:
+                is_waiting = await self.step()
+                await wakeups.get(timeout=POLL_SECONDS if is_waiting else SWEEP_SECONDS)
+
+    async def step(self) -> bool:
+        """Delete what can be deleted, and return whether a runner was being removed."""
+        found, is_waiting = await self._db.read(lambda tx: reads.removing(tx, MAX_RUNNERS_PER_STEP))
+        for runner_id in found:
+            if await self._db.write(lambda tx, runner_id=runner_id: finish(tx, runner_id)):
+                log.info("runner removed", runner=runner_id)
+        return is_waiting

@@ -5,6 +5,7 @@ from typing import LiteralString
 
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements import fragments
+from terracrew.server.db.statements.fragments import IS_OPEN_JOB
 from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.tree.inputs.model import Input, PlacedInput
 from terracrew.server.tree.inputs.store import INPUTS
@@ -26,6 +27,60 @@ HAS_OLDER_OUTPUTS: LiteralString = f"""EXISTS (SELECT 1 FROM outputs WHERE outpu
 """The condition that the module of such an input has outputs of a job before its last change."""
 
 _HAD_OUTPUTS: LiteralString = "EXISTS (SELECT 1 FROM outputs WHERE outputs.module_id = inputs.source_module_id)"
+_UP: LiteralString = """
+    UNION ALL SELECT above.start_id, groups.id, groups.parent_id, groups.path, above.level + 1
+    FROM above JOIN groups ON groups.id = above.parent_id)"""
+_PLACED: LiteralString = f"""
+SELECT above.start_id, above.path, above.level, {INPUTS.columns},
+    (SELECT source.path FROM modules AS source WHERE source.id = inputs.source_module_id AND source.path <> source.id)
+        AS source_path
+FROM above JOIN inputs ON inputs.place_id = above.place_id AND inputs.is_current"""
+_ABOVE: LiteralString = "WITH RECURSIVE above (start_id, place_id, parent_id, path, level) AS ("
+_MODULE: LiteralString = "SELECT modules.id, modules.id, modules.group_id, modules.path, 0"
+_OF_MODULES: LiteralString = f"""{_ABOVE}
+    {_MODULE} FROM batch JOIN modules ON modules.id = batch.id
+{_UP}{_PLACED}"""
+_OF_MODULES_WITH_JOBS: LiteralString = f"""{_ABOVE}
+    {_MODULE} FROM batch JOIN jobs ON jobs.id = batch.id JOIN modules ON modules.id = jobs.module_id
+{_UP}{_PLACED}"""
+_OF_GROUP: LiteralString = f"""{_ABOVE}
+    SELECT groups.id, groups.id, groups.parent_id, groups.path, 0 FROM groups WHERE groups.id = :id
+{_UP}{_PLACED}"""
+_NEEDED: LiteralString = """WITH RECURSIVE needed (start_id, id) AS (
+    SELECT triggered_modules.module_id, triggered_modules.module_id FROM triggered_modules
+        WHERE CAST(:module_id AS text) IS NULL OR triggered_modules.module_id = CAST(:module_id AS text)
+    UNION SELECT needed.start_id, inputs.source_module_id FROM needed JOIN inputs ON inputs.place_id = needed.id
+        AND inputs.is_current AND inputs.source_module_id IS NOT NULL)"""
+"""Defines `needed`: each of these modules with itself and everything that it needs, directly or not."""
+_HAS_OPEN_CHANGE: LiteralString = f"""EXISTS (
+    SELECT 1 FROM jobs WHERE jobs.module_id = needed.id AND jobs.type <> 'PLAN' AND {IS_OPEN_JOB})"""
+_IS_AHEAD_IN_RUN: LiteralString = """EXISTS (SELECT 1 FROM group_run_modules
+    WHERE group_run_modules.module_id = needed.id AND group_run_modules.status IN ('WAITING', 'RUNNING'))"""
+_IS_TRIGGERED: LiteralString = """EXISTS (
+    SELECT 1 FROM triggered_modules AS above WHERE above.module_id = needed.id)"""
+_HAS_FAILED: LiteralString = """EXISTS (SELECT 1 FROM jobs AS newest WHERE newest.status <> 'SUCCEEDED' AND newest.id = (
+    SELECT max(jobs.id) FROM jobs WHERE jobs.module_id = needed.id AND jobs.type <> 'PLAN'))"""
+_READY: LiteralString = f"""{_NEEDED}
+SELECT triggered_modules.module_id FROM triggered_modules
+WHERE triggered_modules.module_id IN (SELECT start_id FROM needed) AND NOT EXISTS (
+    SELECT 1 FROM needed WHERE needed.start_id = triggered_modules.module_id AND (
+        {_HAS_OPEN_CHANGE} OR {_IS_AHEAD_IN_RUN}
+        OR needed.id <> needed.start_id AND ({_IS_TRIGGERED} OR {_HAS_FAILED})))
+ORDER BY triggered_modules.changed_at, triggered_modules.module_id LIMIT :count"""
+"""One statement, so that another server which turns a row into a job is seen either before or after that, never in between."""
+_HOLDING: LiteralString = f"""{_NEEDED}
+SELECT modules.id, modules.path, modules.organization_id, modules.id = needed.start_id AS is_itself,
+    (SELECT min(inputs.source_output) FROM inputs WHERE inputs.place_id = needed.start_id AND inputs.is_current
+        AND inputs.source_module_id = needed.id) AS output,
+    {_HAS_OPEN_CHANGE} AS has_open_change, {_IS_AHEAD_IN_RUN} AS is_in_run, {_IS_TRIGGERED} AS is_triggered
+FROM needed JOIN modules ON modules.id = needed.id
+WHERE {_HAS_OPEN_CHANGE} OR {_IS_AHEAD_IN_RUN} OR needed.id <> needed.start_id AND ({_IS_TRIGGERED} OR {_HAS_FAILED})
+ORDER BY modules.path LIMIT :count"""
+"""What a module waits for, by the conditions of `_READY`."""
+_PROBLEM: LiteralString = """
+SELECT trigger_problems.message, trigger_problems.cause_job_id, trigger_problems.created_at FROM trigger_problems
+WHERE trigger_problems.module_id = :module_id AND NOT EXISTS (SELECT 1 FROM jobs
+    WHERE jobs.module_id = :module_id AND jobs.type <> 'PLAN' AND jobs.created_at > trigger_problems.created_at)"""
 
 
 def is_ended(now: LiteralString) -> LiteralString:
@@ -58,27 +113,6 @@ def holds_jobs(now: LiteralString, destroys: LiteralString) -> LiteralString:
     # The first two conditions are repeated before OR, so that both databases use the index of references.
     return f"""(inputs.is_current AND inputs.source_module_id IS NOT NULL
         AND ({IS_WAITED_FOR} AND NOT ({destroys} AND {_HAD_OUTPUTS}) OR {is_ended(now)}))"""
-
-
-_UP: LiteralString = """
-    UNION ALL SELECT above.start_id, groups.id, groups.parent_id, groups.path, above.level + 1
-    FROM above JOIN groups ON groups.id = above.parent_id)"""
-_PLACED: LiteralString = f"""
-SELECT above.start_id, above.path, above.level, {INPUTS.columns},
-    (SELECT source.path FROM modules AS source WHERE source.id = inputs.source_module_id AND source.path <> source.id)
-        AS source_path
-FROM above JOIN inputs ON inputs.place_id = above.place_id AND inputs.is_current"""
-_ABOVE: LiteralString = "WITH RECURSIVE above (start_id, place_id, parent_id, path, level) AS ("
-_MODULE: LiteralString = "SELECT modules.id, modules.id, modules.group_id, modules.path, 0"
-_OF_MODULES: LiteralString = f"""{_ABOVE}
-    {_MODULE} FROM batch JOIN modules ON modules.id = batch.id
-{_UP}{_PLACED}"""
-_OF_MODULES_WITH_JOBS: LiteralString = f"""{_ABOVE}
-    {_MODULE} FROM batch JOIN jobs ON jobs.id = batch.id JOIN modules ON modules.id = jobs.module_id
-{_UP}{_PLACED}"""
-_OF_GROUP: LiteralString = f"""{_ABOVE}
-    SELECT groups.id, groups.id, groups.parent_id, groups.path, 0 FROM groups WHERE groups.id = :id
-{_UP}{_PLACED}"""
 
 
 async def of_modules(tx: Tx, module_ids: Sequence[str]) -> dict[str, list[PlacedInput]]:
@@ -137,3 +171,34 @@ async def needs(tx: Tx, module_id: str, other_id: str) -> bool:
         other_id=other_id,
     )
     return row is not None
+
+
+async def ready(tx: Tx, count: int) -> list[str]:
+    """Return the modules whose turn it is: everything that they need has been applied, and nothing more is about to change it."""
+    return [row["module_id"] for row in await tx.all(_READY, module_id=None, count=count)]
+
+
+async def is_ready(tx: Tx, module_id: str) -> bool:
+    """Return whether it is the turn of this module."""
+    return bool(await tx.all(_READY, module_id=module_id, count=1))
+
+
+async def has_any(tx: Tx) -> bool:
+    """Return whether any module waits for its turn."""
+    return await tx.one("SELECT module_id FROM triggered_modules LIMIT 1") is not None
+
+
+async def changed_at(tx: Tx, module_id: str) -> float | None:
+    """Return since when a module has to be applied because of a changed output; None if it does not have to."""
+    row = await tx.one("SELECT changed_at FROM triggered_modules WHERE module_id = :module_id", module_id=module_id)
+    return None if row is None else row["changed_at"]
+
+
+async def holding(tx: Tx, module_id: str, count: int) -> list[Row]:
+    """Return the modules that a module which has to be applied waits for, with the output of each that it uses."""
+    return await tx.all(_HOLDING, module_id=module_id, count=count)
+
+
+async def problem(tx: Tx, module_id: str) -> Row | None:
+    """Return why the last changed output could not queue a job of a module, unless a change was queued since."""
+    return await tx.one(_PROBLEM, module_id=module_id)

@@ -17,7 +17,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups.quotas import Quotas
-from terracrew.server.tree.modules import archive_reads, store
+from terracrew.server.tree.modules import reads, store
 from terracrew.server.uploads import service as uploads
 from terracrew.server.uploads.service import Body, Staging
 from terracrew.source_rules import archive as tar
@@ -47,7 +47,7 @@ async def may_use(tx: Tx, who: Principal, archive: Archive) -> bool:
     seen = await authorize.visible(tx, who, Verb.JOB_RUN)
     if seen.is_everything(archive.organization_id):
         return True
-    paths = await archive_reads.used_at(tx, archive.id)
+    paths = await reads.used_at(tx, archive.id)
     return any(seen.covers(authorize.module(archive.organization_id, path)) for path in paths)
 
 

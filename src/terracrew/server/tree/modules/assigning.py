@@ -9,7 +9,7 @@ from terracrew.server.assignments import store as assignments
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runners import assigning
+from terracrew.server.runners import service
 from terracrew.server.runners import service as runners
 from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.modules import service as modules
@@ -28,7 +28,7 @@ async def assign(tx: Tx, who: Principal, runner: str, wanted: AssignTo) -> Runne
     place = await _place(tx, who, wanted)
     if place.kind == "module":
         await modules.hold_at(tx, place.id, place.path)
-    if await assigning.assign(tx, found, place.id, place.kind, place.organization_id, place.path):
+    if await service.assign(tx, found, place.id, place.kind, place.organization_id, place.path):
         await runners.note(tx, who, "runner.assign", found, kind=place.kind, place=place.path)
     return found
 

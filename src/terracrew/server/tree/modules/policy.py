@@ -9,7 +9,13 @@ from terracrew.api.groups import ApprovalRule, RuleName
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.tree.groups import inheritance
 from terracrew.server.tree.modules import reads
-from terracrew.server.tree.modules.model import DestroyLimits
+
+
+class DestroyLimits(msgspec.Struct, frozen=True):
+    """How much an APPLY may destroy without an approval. None sets no limit; destroying everything always needs one."""
+
+    max_destroy: int | None = None
+    max_destroy_percent: int | None = None
 
 
 class ModulePolicy(msgspec.Struct, frozen=True):

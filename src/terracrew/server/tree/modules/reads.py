@@ -83,6 +83,15 @@ SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.p
         WHERE steps.job_id = jobs.id AND steps.attempt = jobs.attempt AND steps.status = 'RUNNING') AS job_step
 FROM batch JOIN modules ON modules.id = batch.id JOIN groups ON groups.id = modules.group_id
 LEFT JOIN jobs ON jobs.id = (SELECT max(newest.id) FROM jobs AS newest WHERE newest.module_id = modules.id)"""
+_DESTROYED_AT: LiteralString = """(SELECT max(destroyed.finished_at) FROM jobs AS destroyed
+    WHERE destroyed.module_id = modules.id AND destroyed.type = 'DESTROY' AND destroyed.status = 'SUCCEEDED')"""
+_NOT_ENDED: LiteralString = "9e15"
+"""A time after all others."""
+_UNUSED: LiteralString = """archives.created_at <= :grace
+    AND NOT EXISTS (SELECT 1 FROM modules WHERE substr(modules.source, 33, 36) = archives.id)
+    AND NOT EXISTS (SELECT 1 FROM jobs WHERE substr(jobs.source, 33, 36) = archives.id
+        AND (jobs.finished_at IS NULL OR jobs.finished_at > :before))"""
+"""Archives made before `:grace` that no module uses, and that no job uses unless it ended before `:before`."""
 
 
 class ModuleScope(msgspec.Struct, frozen=True):
@@ -261,12 +270,6 @@ async def path(tx: Tx, module_id: str, organization_id: str) -> str | None:
     return None if row is None else row["path"]
 
 
-_DESTROYED_AT: LiteralString = """(SELECT max(destroyed.finished_at) FROM jobs AS destroyed
-    WHERE destroyed.module_id = modules.id AND destroyed.type = 'DESTROY' AND destroyed.status = 'SUCCEEDED')"""
-_NOT_ENDED: LiteralString = "9e15"
-"""A time after all others."""
-
-
 async def below(tx: Tx, group_id: str, count: int) -> list[Row]:
     """Return the modules in a group and below it, and whether there is anything to destroy in each.
 
@@ -298,3 +301,37 @@ async def with_own_backends(tx: Tx, module_ids: Iterable[str]) -> set[str]:
         [(each,) for each in sorted(set(module_ids))],
     )
     return {row["id"] for row in rows}
+
+
+async def unused(tx: Tx, after: str, grace: float, before: float, limit: int) -> list[Row]:
+    """Return the unused archives after the archive `after`, with their sizes."""
+    return await tx.all(
+        "SELECT id, size AS bytes FROM archives WHERE id > :after AND " + _UNUSED + " ORDER BY id LIMIT :limit",
+        after=after,
+        grace=grace,
+        before=before,
+        limit=limit,
+    )
+
+
+async def used_at(tx: Tx, archive_id: str) -> list[str]:
+    """Return the paths of the modules that use an archive, or had a job that did."""
+    rows = await tx.all(
+        """SELECT modules.path FROM modules WHERE substr(modules.source, 33, 36) = :id
+        UNION SELECT modules.path FROM jobs JOIN modules ON modules.id = jobs.module_id
+        WHERE substr(jobs.source, 33, 36) = :id""",
+        id=archive_id,
+    )
+    return [row["path"] for row in rows]
+
+
+async def hold_unused(tx: Tx, archive_id: str, grace: float, before: float) -> bool:
+    """Lock the row of an archive until the transaction ends, and return whether the archive is unused."""
+    await tx.one("SELECT id FROM archives WHERE id = :id FOR UPDATE", id=archive_id)
+    row = await tx.one(
+        "SELECT id FROM archives WHERE id = :id AND " + _UNUSED,
+        id=archive_id,
+        grace=grace,
+        before=before,
+    )
+    return row is not None

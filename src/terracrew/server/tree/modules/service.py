@@ -39,7 +39,7 @@ from terracrew.server.tree.groups import tree_path as paths
 from terracrew.server.tree.inputs import checks as input_checks
 from terracrew.server.tree.inputs import store as inputs
 from terracrew.server.tree.inputs import trigger_store
-from terracrew.server.tree.modules import archives, checks, contents, hidden_values, reads, removal, store
+from terracrew.server.tree.modules import archives, checks, contents, reads, removal, store
 from terracrew.server.tree.modules.contents import Content
 from terracrew.server.tree.step_settings import store as step_settings
 from terracrew.source_rules import configurations
@@ -135,11 +135,11 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
     )
     groups.check_cloud(module.cloud)
     await store.insert(tx, module)
-    given = hidden_values.restored(Content(), variables, environment)
+    given = contents.restored(Content(), variables, environment)
     await contents.save(tx, keys, module.id, given, who)
     await audit.record(tx, who, "module.create", "module", module.id, {"path": path})
     tx.wake("tree", module.id)
-    return hidden_values.shown(module, given)
+    return contents.shown(module, given)
 
 
 async def change(
@@ -163,7 +163,7 @@ async def change(
     checks.check_audiences(after.oidc_audiences)
     groups.check_cloud(after.cloud)
     had = await contents.load(tx, keys, before.id)
-    has = hidden_values.restored(had, asked.get("inputs", had.inputs), asked.get("environment", had.environment))
+    has = contents.restored(had, asked.get("inputs", had.inputs), asked.get("environment", had.environment))
     checks.check_workspace(after.engine, after.backend, has.environment)
     if after.backend != before.backend and (count := (await removal.kept(tx, before.id)).unfinished_jobs):
         raise Conflict(
@@ -172,7 +172,7 @@ async def change(
             unfinished_jobs=count,
         )
     if after == before and has == had:
-        return hidden_values.shown(before, had)
+        return contents.shown(before, had)
     await store.update(tx, after)
     if has != had:
         await contents.save(tx, keys, after.id, has, who)
@@ -182,7 +182,7 @@ async def change(
     details = {"path": after.path, "changed": sorted(changed)}
     await audit.record(tx, who, "module.change", "module", after.id, details, organization_id=after.organization_id)
     tx.wake("tree", after.id)
-    return hidden_values.shown(after, has)
+    return contents.shown(after, has)
 
 
 async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:

@@ -1,11 +1,13 @@
 """What a group or a module adds to a step of its jobs."""
 
-from terracrew.api.steps import NewStepSettings
+from collections.abc import Iterable, Sequence
+
+from terracrew.api.steps import NewStepSettings, StepSettings
 from terracrew.engine_rules import flags as engine_flags
 from terracrew.errors import Invalid
 from terracrew.masking import names
 from terracrew.protocol.hooks import Hook
-from terracrew.protocol.spec import Step
+from terracrew.protocol.spec import Step, StepHook
 
 MAX_SCRIPT_CHARACTERS = 65_536
 _MAX_ARGUMENTS = 100
@@ -43,3 +45,22 @@ def _check_hook(name: str, hook: Hook) -> None:
         raise Invalid(f"{name}: the first line of a script names its interpreter by an absolute path, as in {_EXAMPLE}")
     if hook.command and not hook.command[0]:
         raise Invalid(f"{name}: the command is empty")
+
+
+def hooks(found: Sequence[StepSettings]) -> list[StepHook]:
+    """Return the hooks in the order in which they run: a group's hooks run around those of what is below it.
+
+    `found` has the highest place first.
+    """
+    first = [StepHook(each.step, "before", each.before, each.path) for each in found if each.before is not None]
+    last = [StepHook(each.step, "after", each.after, each.path) for each in reversed(found) if each.after is not None]
+    return first + last
+
+
+def flags(found: Iterable[StepSettings], engine: str) -> dict[Step, list[str]]:
+    """Return the flags of an engine for each step. Those of a lower place come last, so an engine that reads a flag twice uses them."""
+    combined: dict[Step, list[str]] = {}
+    for each in found:
+        if added := each.flags.get(engine):
+            combined.setdefault(each.step, []).extend(added)
+    return combined
