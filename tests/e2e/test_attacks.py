@@ -165,7 +165,7 @@ def test_an_executor_that_is_cut_off_does_not_apply_before_it_has_a_permit(
     assert words(witness)[0] == "begin"
 
 
-SHORT_SILENCE = constants(server__jobs__decide__SILENT_FOR=8, server__connections__configuration__HEARTBEAT_SECONDS=2)
+SHORT_SILENCE = constants(server__jobs__decide__SILENT_FOR=8, api__runners__HEARTBEAT_SECONDS=2)
 """Instead of a minute, and heartbeats of ten seconds."""
 
 

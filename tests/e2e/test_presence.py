@@ -21,7 +21,7 @@ SILENCE_SECONDS, HEARTBEAT_SECONDS, WRITE_SECONDS = 10.0, 2.0, 1.0
 """Instead of a minute, ten seconds and five, for a server that is started with `IMPATIENT`."""
 IMPATIENT = constants(
     server__runners__model__SILENCE_SECONDS=SILENCE_SECONDS,
-    server__connections__configuration__HEARTBEAT_SECONDS=HEARTBEAT_SECONDS,
+    api__runners__HEARTBEAT_SECONDS=HEARTBEAT_SECONDS,
     server__connections__heartbeats__WRITE_SECONDS=WRITE_SECONDS,
     server__process__serve__PING_SECONDS=3,
 )
