@@ -238,8 +238,10 @@ def _shape(info: types.Type) -> Shape:
         (types.DictType, "map"),
         (types.StructType, "struct"),
     )
-    other: Shape = "other"
-    return next((shape for of, shape in shapes if isinstance(info, of)), other)
+    for of, shape in shapes:
+        if isinstance(info, of):
+            return shape
+    return "other"
 
 
 def _choices(info: types.Type, annotation: Any) -> tuple[str, ...]:

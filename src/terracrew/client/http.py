@@ -71,6 +71,10 @@ class Api:
         self.on_wait: Callable[[errors.TerracrewError], None] = lambda _: None
         """Called with the error that a request waits for."""
 
+    def close(self) -> None:
+        """Close the connections to the server."""
+        self._pool.clear()
+
     def get(self, path: str, /, **query: Any) -> Any:
         return self._call("GET", _with_query(path, query))
 

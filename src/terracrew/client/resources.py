@@ -1,0 +1,195 @@
+"""What the Python client can do with each noun. Every method is one request, or one for each page of a list."""
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import msgspec
+
+from terracrew.api.groups import Group, GroupChange, GroupView, NewGroup
+from terracrew.api.inputs import InputView, NewInput, Target
+from terracrew.api.job_views import JobListed, JobView
+from terracrew.api.jobs import Approval, ApprovedJob, CancelRequest, Decline, Job, JobStatus, NewJob
+from terracrew.api.module_views import ModuleListed, ModuleView
+from terracrew.api.modules import Archive, Module, ModuleChange, ModuleMove, NewModule
+from terracrew.api.runners import Registered, Registration, RunnerChange, RunnerRemoval, RunnerStatus, RunnerView
+from terracrew.api.states import ModuleOutputs, State
+from terracrew.client.http import Api, segment
+from terracrew.errors import Conflict, Incompatible
+from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.spec import JobType
+
+T = TypeVar("T")
+
+
+def converted(answer: Any, kind: type[T]) -> T:
+    """Return an answer as the struct that the API describes."""
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise Incompatible(
+            f"the server's answer cannot be read ({error}): install the version of the server here"
+        ) from error
+
+
+class Resource:
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def _all(self, kind: type[T], path: str, **query: Any) -> Iterator[T]:
+        for item in self._api.list(path, **query):
+            yield converted(item, kind)
+
+
+class Groups(Resource):
+    def list(self, parent: str | None = None) -> Iterator[Group]:
+        """Yield the groups directly in `parent`, or all of them."""
+        return self._all(Group, "/groups", parent=parent)
+
+    def get(self, path: str) -> GroupView:
+        return converted(self._api.get(f"/groups/{segment(path)}"), GroupView)
+
+    def create(self, new: NewGroup, *, parents: bool = False) -> Group:
+        """Create a group and, with `parents`, its missing parent groups."""
+        return converted(self._api.post("/groups?parents=true" if parents else "/groups", new), Group)
+
+    def change(self, path: str, change: GroupChange) -> Group:
+        return converted(self._api.patch(f"/groups/{segment(path)}", change), Group)
+
+    def delete(self, path: str) -> None:
+        self._api.delete(f"/groups/{segment(path)}")
+
+
+class Modules(Resource):
+    def list(self, group: str | None = None, *, recursive: bool = True) -> Iterator[ModuleListed]:
+        """Yield the modules in and below a group, or those of the whole organization."""
+        return self._all(ModuleListed, "/modules", group=group, recursive=recursive)
+
+    def get(self, path: str) -> ModuleView:
+        return converted(self._api.get(f"/modules/{segment(path)}"), ModuleView)
+
+    def create(self, new: NewModule) -> Module:
+        return converted(self._api.post("/modules", new), Module)
+
+    def change(self, path: str, change: ModuleChange) -> Module:
+        """Change what the request names, and keep the rest."""
+        return converted(self._api.patch(f"/modules/{segment(path)}", change), Module)
+
+    def move(self, path: str, to: str) -> Module:
+        return converted(self._api.post(f"/modules/{segment(path)}/move", ModuleMove(to)), Module)
+
+    def delete(self, path: str, *, force: bool = False) -> None:
+        """Delete a module, with `force` also its jobs, logs and states. Its resources are not touched."""
+        self._api.delete(f"/modules/{segment(path)}{'?force=true' if force else ''}")
+
+    def outputs(self, path: str, *, sensitive: bool = False) -> ModuleOutputs:
+        return converted(self._api.get(f"/modules/{segment(path)}/outputs", sensitive=sensitive), ModuleOutputs)
+
+    def upload(self, archive: bytes) -> Archive:
+        """Upload a source as a tar.gz archive; its id is that of an `ArchiveSource`."""
+        return converted(self._api.upload_in_parts("/archives", archive, "application/gzip", target="archive"), Archive)
+
+
+class Inputs(Resource):
+    def list(self, place: str = "", *, inherited: bool = True) -> Iterator[InputView]:
+        return self._all(InputView, "/inputs", place=place, inherited=inherited)
+
+    def set(self, new: NewInput) -> InputView:
+        return converted(self._api.post("/inputs", new), InputView)
+
+    def remove(self, name: str, place: str = "", target: Target = "variable") -> None:
+        self._api.delete(f"/inputs?name={segment(name)}&place={segment(place)}&target={target}")
+
+
+class States(Resource):
+    def list(self, module: str) -> Iterator[State]:
+        return self._all(State, f"/modules/{segment(module)}/states")
+
+    def current(self, module: str) -> dict[str, Any]:
+        """Return the current state of a module as the engine wrote it."""
+        return self._api.get(f"/modules/{segment(module)}/state")
+
+
+class Runners(Resource):
+    def list(self, group: str | None = None, status: RunnerStatus | None = None) -> Iterator[RunnerView]:
+        return self._all(RunnerView, "/runners", group=group, status=status)
+
+    def get(self, path: str) -> RunnerView:
+        return converted(self._api.get(f"/runners/{segment(path)}"), RunnerView)
+
+    def register(self, new: Registration) -> Registered:
+        """Register a runner. Only this answer has its token."""
+        return converted(self._api.post("/runners/register", new), Registered)
+
+    def change(self, path: str, change: RunnerChange) -> RunnerView:
+        return converted(self._api.patch(f"/runners/{segment(path)}", change), RunnerView)
+
+    def remove(self, path: str, *, force: bool = False) -> RunnerRemoval:
+        """Remove a runner after its last job, or with `force` at once."""
+        answer = self._api.delete(f"/runners/{segment(path)}{'?force=true' if force else ''}")
+        return converted(answer, RunnerRemoval)
+
+
+class RunningJob:
+    """A job that was created or found, to be followed and decided about."""
+
+    def __init__(self, api: Api, job: Job) -> None:
+        self._api, self.job = api, job
+        self._path = f"/jobs/{segment(job.id)}"
+
+    def get(self) -> JobView:
+        """Return the job as it is now."""
+        return converted(self._api.get(self._path), JobView)
+
+    def follow(self, write: Callable[[str], object] = sys.stdout.write) -> JobView:
+        """Hand the log to `write` as it grows. Return the job when it has ended, or when its plan waits for an approval."""
+        for event in self._api.events(f"{self._path}/log/stream"):
+            if event.name == "log":
+                for each in msgspec.json.decode(event.data):
+                    write(each["text"])
+            elif event.name == "end":
+                break
+            elif event.name == "job" and (job := self.get()).status is JobStatus.AWAITING_APPROVAL:
+                return job
+        return self.get()
+
+    def wait(self) -> JobView:
+        """Return the job when it has ended, or when its plan waits for an approval, without its log."""
+        return self.follow(lambda _: None)
+
+    def approve(self, seen: JobView, comment: str = "") -> ApprovedJob:
+        """Approve the plan that the job waits with. The approval covers the plan and the doubts that `seen` shows, and nothing else."""
+        doubts = [AttemptRef(each.job_id, each.attempt) for each in seen.doubts]
+        doubts += [AttemptRef(each.hold_id, 0) for each in seen.holds]
+        body = Approval(_waiting_plan(seen), doubts, comment)
+        return converted(self._api.post(f"{self._path}/approve", body), ApprovedJob)
+
+    def decline(self, seen: JobView, reason: str = "") -> Job:
+        """Decline the plan that `seen` shows."""
+        return converted(self._api.post(f"{self._path}/decline", Decline(_waiting_plan(seen), reason)), Job)
+
+    def cancel(self) -> Job:
+        return converted(self._api.post(f"{self._path}/cancel", CancelRequest()), Job)
+
+
+def _waiting_plan(job: JobView) -> int:
+    if job.plan_attempt is None:
+        raise Conflict(f"job {job.number} is {job.status}: there is no plan to decide about")
+    return job.plan_attempt
+
+
+class Jobs(Resource):
+    def run(self, module: str, *, apply: bool = False, destroy: bool = False, new: NewJob | None = None) -> RunningJob:
+        """Queue a job of a module: a plan, an apply or a destroy, or what `new` says."""
+        kind = JobType.APPLY if apply else JobType.DESTROY if destroy else JobType.PLAN
+        key = {"Idempotency-Key": uuid4().hex}
+        made = self._api.post(f"/modules/{segment(module)}/jobs", new or NewJob(kind), key)
+        return RunningJob(self._api, converted(made, Job))
+
+    def get(self, job: str | int) -> RunningJob:
+        """Find a job by its id or its number."""
+        return RunningJob(self._api, converted(self._api.get(f"/jobs/{segment(str(job))}"), JobView))
+
+    def list(self, module: str | None = None, status: JobStatus | None = None) -> Iterator[JobListed]:
+        return self._all(JobListed, "/jobs", module=module, status=status)
