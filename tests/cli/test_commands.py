@@ -51,8 +51,8 @@ def test_lists_are_aligned_in_a_pipe_and_json_for_programs(terracrew: Terracrew,
     lines = terracrew("module", "list").splitlines()
     assert lines[0].split("  ")[0] == "PATH"
     assert lines[0].split() == ["PATH", "STATUS", "NEWEST", "JOB", "STATE", "ENGINE", "SOURCE"]
-    assert re.match(r"platform/vpc +— +— +3 +tofu +archive abababababab", lines[1])
-    assert re.match(r"a +FAILED, in doubt +APPLY #7, .* 3 +tofu +archive abababababab", lines[2])
+    assert re.match(r"platform/vpc +— +— +3 +tofu +uploaded archive abababababab", lines[1])
+    assert re.match(r"a +FAILED, in doubt +APPLY #7, .* 3 +tofu +uploaded archive abababababab", lines[2])
     assert json.loads(terracrew("module", "list", "--json"))[0] == MODULE
 
 

@@ -48,7 +48,7 @@ def test_a_module_is_made_from_a_registry_and_its_version_changed_alone(
     server.on(f"PATCH {PLACE}", MODULE)
     terracrew("module", "update", "platform/vpc", "--version", "2.0.0")
     assert server.asked[-1].json() == {"source": body | {"version": "2.0.0"}}
-    assert "acme/network/aws ~> 1.0" in terracrew("module", "show", "platform/vpc")
+    assert "acme/network/aws, version ~> 1.0" in terracrew("module", "show", "platform/vpc")
     terracrew("module", "update", "platform/vpc", "--branch", "main")
     assert (terracrew.code, "--branch is for a git repository" in terracrew.err) == (2, True)
 
@@ -112,7 +112,7 @@ def test_options_that_do_not_fit_are_refused(
 
 def test_a_module_and_a_job_show_the_repository_and_the_commit(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on(f"GET {PLACE}", MODULE)
-    assert f"{URL}//vpc branch main" in terracrew("module", "show", "platform/vpc")
+    assert f"{URL}//vpc, branch main" in terracrew("module", "show", "platform/vpc")
     job = {"id": "job_1", "number": 7, "status": "SUCCEEDED", "type": "PLAN", "module_path": "platform/vpc"}
     job |= {"engine": "tofu", "created_at": THEN, "source_description": f"git {URL}, tag v1, commit {'a' * 12}"}
     job |= {"source_commit": "a" * 40, "source_revision": "tag v1", "source_moved_from": "b" * 40}

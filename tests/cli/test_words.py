@@ -6,7 +6,7 @@ import click
 import pytest
 
 from terracrew.cli.main import cli
-from terracrew.cli.printing import hints, output
+from terracrew.cli.printing import output
 from terracrew.errors import Invalid, NotFound
 from tests.cli.conftest import Terracrew
 
@@ -44,9 +44,9 @@ def test_long_lines_are_broken_between_words_and_commands_stay_whole() -> None:
     ],
 )
 def test_what_was_not_found_has_a_command_that_lists_it(message: str, hint: str | None) -> None:
-    found = hints.of(NotFound(message))
+    found = output.hint_of(NotFound(message))
     assert (found is None) if hint is None else (found or "").startswith(hint)
-    assert hints.of(Invalid(message, hint="mine")) == "mine"
+    assert output.hint_of(Invalid(message, hint="mine")) == "mine"
 
 
 def _groups(command: click.Command, context: click.Context) -> list[tuple[click.Group, click.Context]]:

@@ -130,9 +130,9 @@ def run(arguments: list[str]) -> int:
 
 def message(error: TerracrewError) -> str:
     """Return what went wrong and, on the next line, the hint."""
-    from terracrew.cli.printing import hints, output  # imported here to keep `--help` fast
+    from terracrew.cli.printing import output  # imported here to keep `--help` fast
 
     red = click.style("error:", fg="red", bold=True)
-    hint = hints.of(error)
+    hint = output.hint_of(error)
     text = f"{red} {output.broken(plain(error.message), indent=len('error: '))}"
     return text + (f"\n{click.style('hint:', bold=True)} {plain(hint)}" if hint else "")

@@ -160,8 +160,8 @@ def _remote_source(options: SourceOptions, before: dict[str, Any] | None) -> dic
         raise Invalid("--git and --registry exclude each other: give only one of them")
     revisions = [field for field in _REVISIONS if given.get(field)]
     if len(revisions) > 1:
-        options = " and ".join(_REVISIONS[field] for field in revisions)
-        raise Invalid(f"{options} exclude each other: give only one of them")
+        names = " and ".join(_REVISIONS[field] for field in revisions)
+        raise Invalid(f"{names} exclude each other: give only one of them")
     is_new = "url" in given or "address" in given
     kind = "git" if "url" in given else "registry" if "address" in given else (before or {}).get("kind", "")
     unfit = [field for field in given if field not in _FIELDS.get(kind, set[str]())]

@@ -88,7 +88,7 @@ def set_value(target: Target, key: str, value: str | None) -> output.Result:
 @output.json_option
 def path() -> output.Result:
     """Print the path of the configuration file."""
-    return output.message({"path": str(profiles.path())}, profiles.path())
+    return output.message({"path": str(profiles.path())}, str(profiles.path()))
 
 
 def read_token() -> str:

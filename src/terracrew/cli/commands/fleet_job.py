@@ -1,6 +1,7 @@
 """`terracrew fleet-job`: jobs that deploy, update and remove cloud-hosted runners, and test connections to clouds."""
 
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,8 +16,6 @@ from terracrew.wording.escapes import plain
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
-import time
-from typing import TYPE_CHECKING
 
 TYPES = ("DEPLOY_WORKER", "UPDATE_WORKER", "DESTROY_WORKER", "CONNECTION_TEST")
 STATUSES = ("QUEUED", "CLAIMED", "PROCESSING", "SUCCEEDED", "FAILED", "CANCELED")

@@ -1,6 +1,7 @@
 """Prints the result of a command: JSON for programs, plain aligned columns in a pipe, coloured ones on a terminal."""
 
 import functools
+import re
 import shutil
 import sys
 import textwrap
@@ -12,6 +13,7 @@ from typing import Any
 import click
 import msgspec
 
+from terracrew.errors import TerracrewError
 from terracrew.wording import plan_words
 
 wide_option = click.option("--wide", is_flag=True, help="Print all columns, on lines that may be long.")
@@ -264,3 +266,35 @@ def plan(summary: Mapping[str, Any]) -> str:
         if summary.get(count)
     ]
     return plan_words.counts(summary) + (f" ({', '.join(more)})" if more else "")
+
+
+_LISTS = {
+    "module": "terracrew module list",
+    "group": "terracrew group list",
+    "runner": "terracrew runner list",
+    "job": "terracrew job list",
+    "organization": "terracrew organization list",
+    "user": "terracrew user list",
+    "cloud identity": "terracrew cloud-identity list",
+    "service account": "terracrew service-account list",
+    "token": "terracrew token list",
+}
+_MISSING = re.compile(rf"there is no ({'|'.join(_LISTS)})\b(?! and)")
+_NOT_AN_ID = re.compile(r"is not an id: expected `(\w+)_`")
+_OF_IDS = {
+    "job": "`terracrew job list` shows the number of each job, which is enough",
+    "sec": "`terracrew service-account secrets ACCOUNT` lists the ids of secrets",
+    "sta": "`terracrew state list MODULE` lists the states of a module",
+    "ses": "`terracrew user sessions NAME` lists the ids of sessions",
+}
+
+
+def hint_of(error: TerracrewError) -> str | None:
+    """Return the hint of an error, or one that follows from what it says."""
+    if hint := error.details.get("hint"):
+        return str(hint)
+    if (found := _MISSING.search(error.message)) is not None:
+        return f"`{_LISTS[found[1]]}` lists those that you may see"
+    if (found := _NOT_AN_ID.search(error.message)) is not None:
+        return _OF_IDS.get(found[1])
+    return None

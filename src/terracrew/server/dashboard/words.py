@@ -11,17 +11,11 @@ from terracrew.api.jobs import JobStatus
 from terracrew.api.runners import Runner, RunnerAlert, RunnerStatus, RunnerView
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import (
-    ArchiveSource,
-    GitSource,
     JobType,
-    LocalSource,
-    PluginSource,
-    RegistrySource,
-    Source,
     Step,
 )
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, FleetStep
-from terracrew.wording import alert_words, limit_words
+from terracrew.wording import alert_words, limit_words, source_words
 
 Tone = Literal["ok", "warn", "bad", "busy", "idle"]
 Shape = Literal["circle", "half", "cross", "arc", "clock", "tick", "slash", "moon", "mark"]
@@ -463,18 +457,4 @@ def iso(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def source(found: Source) -> str:
-    """Describe the source of a module in a few words."""
-    below = f"//{found.subdirectory}" if found.subdirectory else ""
-    match found:
-        case GitSource():
-            revision = next((f", {kind} {text}" for kind in REVISIONS if kind and (text := getattr(found, kind))), "")
-            return f"{found.url}{below}{revision}"
-        case RegistrySource():
-            return f"{found.address}{below}, {f'version {found.version}' if found.version else 'newest version'}"
-        case LocalSource():
-            return f"{found.path}{below} on the runner"
-        case ArchiveSource():
-            return f"uploaded archive {found.sha256[:12]}{below}"
-        case PluginSource():
-            return f"{found.plugin} (plug-in){below}"
+source = source_words.describe

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terracrew.cli.arguments import name_completion, values
-from terracrew.cli.commands.job import diff, lost_resources, render, status_line
+from terracrew.cli.commands.job import diff, lost_resources, render, run, status_line
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Conflict
@@ -14,9 +14,6 @@ from terracrew.wording import approval_words, dependency_words, plan_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
-from typing import TYPE_CHECKING
-
-from terracrew.cli.commands.job import run
 
 _MAX_RESOURCES_SHOWN = 30
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")

@@ -4,19 +4,16 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+import click
 import msgspec
 
 from terracrew.cli.commands.job import status_line
 from terracrew.cli.connection import deadline
 from terracrew.cli.printing import output
+from terracrew.wording import plan_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
-from typing import TYPE_CHECKING
-
-import click
-
-from terracrew.wording import plan_words
 
 MIN_POLL_SECONDS = 2.0
 """The least time between two reads of a job that other jobs' events cause."""

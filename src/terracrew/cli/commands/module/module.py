@@ -3,6 +3,7 @@
 from typing import Any
 
 import click
+import msgspec
 
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.commands.job import render
@@ -10,10 +11,9 @@ from terracrew.cli.commands.module import contents, edit
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
-from terracrew.wording import approval_words, dependency_words, dispatcher_words, limit_words
+from terracrew.protocol.spec import Source
+from terracrew.wording import approval_words, dependency_words, dispatcher_words, limit_words, source_words
 from terracrew.wording.durations import written
-
-_REVISIONS = ("branch", "tag", "commit", "version")
 
 
 @click.command("list")
@@ -24,7 +24,7 @@ def list_modules(target: Target, group: str) -> output.Result:
     """List the modules of the organization, or those below GROUP."""
     items = list(target.api().list("/modules", group=group or None, recursive=True))
     rows = [
-        (item["path"], *_newest_job(item), item.get("state_version") or "", item["engine"], _source(item["source"]))
+        (item["path"], *_newest_job(item), item.get("state_version") or "", item["engine"], _source(item))
         for item in items
     ]
     columns = ("PATH", "STATUS", "NEWEST JOB", "STATE", "ENGINE", "SOURCE")
@@ -59,7 +59,7 @@ def show_module(target: Target, path: str) -> output.Result:
             ("id", found["id"]),
             ("description", found["description"]),
             ("engine", f"{found['engine']} {found.get('engine_version') or ''}".strip()),
-            ("source", _source(found["source"])),
+            ("source", _source(found)),
             ("inputs", found["inputs"]),
             ("environment", sorted(found["environment"])),
             ("applied by itself", _triggers(found)),
@@ -120,18 +120,8 @@ def _quarantined(state: dict[str, Any]) -> str:
     return f"{state['id']}, {what}, of attempt {state['attempt']} of job #{state['number']}, {came}"
 
 
-def _source(source: dict[str, Any]) -> str:
-    below = f"//{source['subdirectory']}" if source.get("subdirectory") else ""
-    if source["kind"] == "local":
-        return f"{source['path']}{below}"
-    if source["kind"] == "plugin":
-        return f"{source['plugin']} (plug-in){below}"
-    if source["kind"] == "registry":
-        return f"{source['address']}{below} {source.get('version') or 'newest version'}"
-    if source["kind"] == "git":
-        revision = next((f" {name} {source[name]}" for name in _REVISIONS if source.get(name)), "")
-        return f"{source['url']}{below}{revision}"
-    return f"archive {source.get('sha256', '')[:12] or source['archive_id']}{below}"
+def _source(found: dict[str, Any]) -> str:
+    return source_words.describe(msgspec.convert(found["source"], Source))
 
 
 @click.group(cls=LazyGroup)

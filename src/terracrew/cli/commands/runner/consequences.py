@@ -1,21 +1,18 @@
 """Says what a command does to running jobs and to the modules that a runner serves, and waits until it is done."""
 
 import sys
-from typing import TYPE_CHECKING, Any
-
-from terracrew.cli.arguments.references import api_path
-from terracrew.cli.printing import output
-
-if TYPE_CHECKING:
-    from terracrew.client.http import Api
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from terracrew.cli.arguments.references import api_path
 from terracrew.cli.connection import deadline
-from terracrew.cli.printing import streams
+from terracrew.cli.printing import output, streams
 from terracrew.errors import Conflict, NotFound
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
 
 MAX_COUNTED_MODULES = 1000
 
