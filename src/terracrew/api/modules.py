@@ -50,8 +50,8 @@ class ModuleSettings(PlaceSettings, frozen=True, kw_only=True):
     ] = 604_800
     """How long a plan waits for an approval before its job is declined."""
     triggers: Annotated[Triggers, Field(label="When an output that it uses changes", section="triggers")] = "manual"
-    """`auto`: an apply of another module that changes an output which this one uses queues an APPLY of this one, after those of
-    all modules that it needs. It needs approvals like any other job."""
+    """Whether it is applied by itself (`auto`) when an apply of another module has changed an output that it uses: once, after all
+    modules that it needs. The job needs approvals like any other one."""
     runner_instance_name: Annotated[
         InstanceName | None, Field(label="Instance", option="--instance", metavar="NAME", section="placement")
     ] = None

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from terracrew.protocol.field import Field
 from terracrew.protocol.phase import Phase
 
 CloudName = Literal["aws", "azure", "gcp", "vault"]
@@ -28,14 +29,22 @@ RoleName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]+\Z", max_length
 class AwsIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Roles of AWS IAM that trust this server's tokens."""
 
-    plan_role: RoleArn
+    plan_role: Annotated[RoleArn, Field(label="Role for plans", metavar="arn:aws:iam::111122223333:role/plan")]
     """The ARN of the role for everything up to the plan; it needs to read only."""
-    apply_role: RoleArn
+    apply_role: Annotated[
+        RoleArn, Field(label="Role for applies and destroys", metavar="arn:aws:iam::111122223333:role/apply")
+    ]
     """The ARN of the role for the apply or destroy."""
-    audience: Audience = ""
+    audience: Annotated[Audience, Field(label="Audience of the token", metavar="sts.amazonaws.com")] = ""
     """The audience of the token; `sts.amazonaws.com` if empty."""
-    region: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]*\Z", max_length=50)] = ""
-    session_name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9+=,.@_-]*\Z", max_length=64)] = ""
+    region: Annotated[
+        str, msgspec.Meta(pattern=r"^[a-z0-9-]*\Z", max_length=50), Field(label="Region", metavar="eu-central-1")
+    ] = ""
+    session_name: Annotated[
+        str,
+        msgspec.Meta(pattern=r"^[A-Za-z0-9+=,.@_-]*\Z", max_length=64),
+        Field(label="Name of the session", metavar="terracrew-42"),
+    ] = ""
     """The name of the session in CloudTrail; `terracrew-` and the number of the job if empty."""
 
     @property
@@ -49,11 +58,11 @@ class AwsIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 class AzureIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Applications or managed identities of Microsoft Entra with a federated credential for this server."""
 
-    tenant_id: Uuid
-    plan_client_id: Uuid
-    apply_client_id: Uuid
-    subscription_id: Annotated[str, msgspec.Meta(pattern=rf"({_UUID})|^\Z")] = ""
-    audience: Audience = ""
+    tenant_id: Annotated[Uuid, Field(label="Tenant id")]
+    plan_client_id: Annotated[Uuid, Field(label="Client id for plans")]
+    apply_client_id: Annotated[Uuid, Field(label="Client id for applies and destroys")]
+    subscription_id: Annotated[str, msgspec.Meta(pattern=rf"({_UUID})|^\Z"), Field(label="Subscription id")] = ""
+    audience: Annotated[Audience, Field(label="Audience of the token", metavar="api://AzureADTokenExchange")] = ""
     """The audience of the token; `api://AzureADTokenExchange` if empty."""
 
     @property
@@ -67,12 +76,25 @@ class AzureIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 class GcpIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Service accounts of Google Cloud that a workload identity provider lets this server's tokens impersonate."""
 
-    workload_identity_provider: Annotated[str, msgspec.Meta(pattern=_PROVIDER, max_length=300)]
+    workload_identity_provider: Annotated[
+        str,
+        msgspec.Meta(pattern=_PROVIDER, max_length=300),
+        Field(
+            label="Workload identity provider",
+            metavar="projects/1/locations/global/workloadIdentityPools/ci/providers/terracrew",
+        ),
+    ]
     """`projects/<number>/locations/global/workloadIdentityPools/<pool>/providers/<provider>`"""
-    plan_service_account: Email
-    apply_service_account: Email
-    project: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9:.-]*\Z", max_length=100)] = ""
-    audience: Audience = ""
+    plan_service_account: Annotated[
+        Email, Field(label="Service account for plans", metavar="plan@project.iam.gserviceaccount.com")
+    ]
+    apply_service_account: Annotated[
+        Email, Field(label="Service account for applies and destroys", metavar="apply@project.iam.gserviceaccount.com")
+    ]
+    project: Annotated[
+        str, msgspec.Meta(pattern=r"^[a-z0-9:.-]*\Z", max_length=100), Field(label="Project", metavar="my-project")
+    ] = ""
+    audience: Annotated[Audience, Field(label="Audience of the token")] = ""
     """The audience of the token; `https://iam.googleapis.com/` and the name of the provider if empty."""
 
     @property
@@ -86,13 +108,21 @@ class GcpIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 class VaultIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Roles of the JWT auth method of a Vault."""
 
-    address: Annotated[str, msgspec.Meta(pattern=_ADDRESS, max_length=300)]
-    plan_role: RoleName
-    apply_role: RoleName
-    mount: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._/-]*\Z", max_length=200)] = ""
+    address: Annotated[
+        str, msgspec.Meta(pattern=_ADDRESS, max_length=300), Field(label="Address", metavar="https://vault.example.com")
+    ]
+    plan_role: Annotated[RoleName, Field(label="Role for plans", metavar="plan")]
+    apply_role: Annotated[RoleName, Field(label="Role for applies and destroys", metavar="apply")]
+    mount: Annotated[
+        str,
+        msgspec.Meta(pattern=r"^[A-Za-z0-9._/-]*\Z", max_length=200),
+        Field(label="Mount of the auth method", metavar="jwt"),
+    ] = ""
     """Where the auth method is mounted; `jwt` if empty."""
-    namespace: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._/-]*\Z", max_length=200)] = ""
-    audience: Audience = ""
+    namespace: Annotated[
+        str, msgspec.Meta(pattern=r"^[A-Za-z0-9._/-]*\Z", max_length=200), Field(label="Namespace")
+    ] = ""
+    audience: Annotated[Audience, Field(label="Audience of the token")] = ""
     """The audience of the token; the address if empty."""
 
     @property
@@ -106,10 +136,10 @@ class VaultIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 class CloudIdentities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The identity of a job in each cloud. A cloud without one gets no variables."""
 
-    aws: AwsIdentity | None = None
-    azure: AzureIdentity | None = None
-    gcp: GcpIdentity | None = None
-    vault: VaultIdentity | None = None
+    aws: Annotated[AwsIdentity | None, Field(label="Amazon Web Services")] = None
+    azure: Annotated[AzureIdentity | None, Field(label="Microsoft Azure")] = None
+    gcp: Annotated[GcpIdentity | None, Field(label="Google Cloud")] = None
+    vault: Annotated[VaultIdentity | None, Field(label="HashiCorp Vault or OpenBao")] = None
 
     def audiences(self) -> dict[CloudName, str]:
         """Return the audience of the token for each cloud that has an identity."""

@@ -289,7 +289,7 @@ class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
             is_merged=True,
         ),
     ] = {}
-    """How long a step may run, with its hooks: `{"plan": 600}`."""
+    """How long each step may run, with its hooks."""
     memory_mb: Annotated[
         LimitMegabytes | None,
         Field(label="Memory", option="--memory-limit", metavar="2GB", unit="megabytes", merge="smallest"),
@@ -301,7 +301,7 @@ class JobLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many processes and threads an attempt may have at once. Without a limit of its own, it may have 5,000."""
     plan_retries: Annotated[PlanRetries | None, Field(label="Plan retries", metavar="N")] = None
     """How often a step before the change is repeated after an error that may go away by itself, such as a registry that does not
-    answer. None means never. A change is never repeated."""
+    answer. Null means never. A change is never repeated."""
 
 
 class JobSpec(msgspec.Struct, frozen=True):

@@ -1,18 +1,13 @@
-"""Forms: reads them into structs, says beside a field what is wrong with it, and shows pages of settings in sections."""
+"""Forms: reads them into structs, and says of a value that is not valid what to write instead, and in which field."""
 
-import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import msgspec
-from litestar import Response
-from litestar.response import Redirect
 
-from terracrew.errors import Invalid, NotFound, TerracrewError
+from terracrew.errors import Invalid
 from terracrew.server.connections import reads as connections
-from terracrew.server.dashboard import render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.search import patterns
@@ -28,8 +23,6 @@ MAX_RUNNERS = 300
 """How many runners a field offers. Others can be typed."""
 MAX_INSTANCES = 300
 F = TypeVar("F", bound=msgspec.Struct)
-P = TypeVar("P")
-C = TypeVar("C")
 _FIELD = re.compile(r" - at `\$\.((\w+)[^`]*)`\Z")
 _BOUND = re.compile(r"Expected `(?:int|float)` (>=|<=) (-?[0-9.]+)\Z")
 _LENGTH = re.compile(r"Expected `str` of length <= ([0-9]+)\Z")
@@ -37,13 +30,18 @@ _WHOLE_NUMBER = re.compile(r"Expected `int[^`]*`, got `\w+`\Z")
 _NUMBER = re.compile(r"Expected `float[^`]*`, got `\w+`\Z")
 
 
-async def read(request: DashboardCall, kind: type[F]) -> F:
-    """Return the fields of the form as this struct. Other fields, such as the token against forgery, are ignored."""
-    given = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
+async def read_texts(request: DashboardCall) -> dict[str, str]:
+    """Return what was typed, by the names of the fields."""
+    given = {name: value for name, value in (await request.form()).multi_items() if isinstance(value, str)}
     if any("\0" in value for value in given.values()):
         raise Invalid("the form has a NUL character in it, which cannot be stored")
+    return given
+
+
+async def read(request: DashboardCall, kind: type[F]) -> F:
+    """Return the fields of the form as this struct. Other fields, such as the token against forgery, are ignored."""
     try:
-        return msgspec.convert(given, kind, strict=False)
+        return msgspec.convert(await read_texts(request), kind, strict=False)
     except msgspec.ValidationError as error:
         raise Invalid(f"the form is not valid: {error}") from None
 
@@ -59,11 +57,11 @@ def convert(values: Mapping[str, Any], kind: type[F], fields: Mapping[str, str] 
         text = str(error)
         found = _FIELD.search(text)
         place, name = (found[1], found[2]) if found else ("", "")
-        advice = _advice(choices.explained(_FIELD.sub("", text), kind, place))
-        raise Invalid(advice, field=(fields or {}).get(name, name)) from None
+        words = advice(choices.explained(_FIELD.sub("", text), kind, place))
+        raise Invalid(words, field=(fields or {}).get(name, name)) from None
 
 
-def _advice(text: str) -> str:
+def advice(text: str) -> str:
     """Return what to write instead, from what msgspec says about a value."""
     if found := _BOUND.match(text):
         bound = float(found[2]) if "." in found[2] else int(found[2])
@@ -83,6 +81,11 @@ def name(typed: str) -> str:
     return found
 
 
+def split(typed: str) -> list[str]:
+    """Return the words of a field: they are separated by commas, spaces or line ends."""
+    return typed.replace(",", " ").split()
+
+
 def days(typed: str) -> int | None:
     """Return the number of days that was chosen in a form; None for no end."""
     if not typed:
@@ -90,76 +93,6 @@ def days(typed: str) -> int | None:
     if not (typed.isascii() and typed.isdigit() and len(typed) <= 4 and 1 <= int(typed) <= MAX_DAYS):
         raise Invalid(f"the number of days is 1 to {MAX_DAYS:,}, or nothing")
     return int(typed)
-
-
-@dataclass(frozen=True)
-class FormSection(Generic[P, C]):
-    """A section of a page `P`, whose form asks for a change `C`."""
-
-    title: str
-    form: type[msgspec.Struct]
-    to_form: Callable[[P], msgspec.Struct]
-    """Returns the settings as the form shows them."""
-    from_form: Callable[[Any, P], C]
-    """Returns the change that makes the settings what the form says."""
-
-
-def find_section(sections: Mapping[str, FormSection[P, C]], name: str) -> FormSection[P, C]:
-    if name not in sections:
-        raise NotFound(f"these settings have no section `{name[:50]}`")
-    return sections[name]
-
-
-def name_field(section: FormSection[P, C], error: TerracrewError) -> dict[str, str]:
-    """Return the message of an error by the field of the form that it is about; of no field, by the empty name."""
-    fields = section.form.__struct_fields__
-    start, separator, rest = error.message.partition(": ")
-    if separator and start in fields:
-        return {start: rest}
-    named = error.details.get("field", "")
-    return {named if named in fields else "": error.message}
-
-
-async def show_sections(
-    request: DashboardCall,
-    folder: str,
-    sections: Mapping[str, FormSection[P, C]],
-    page: P,
-    here: str,
-    changed: tuple[str, msgspec.Struct | None, dict[str, str]] | None = None,
-    fragment: str = "section.html",
-) -> Response[Any]:
-    """Show all sections, or to htmx only the one that was changed.
-
-    `here` is the address of the page. `changed` is the name of the section, its form as it was typed, and what is wrong.
-    """
-    name, form, wrong = changed or ("", None, {})
-    forms = {each: section.to_form(page) for each, section in sections.items()}
-    if form is not None:
-        forms[name] = form
-    return await render.page(
-        request,
-        f"{folder}/page.html",
-        fragment,
-        folder=folder,
-        here=here,
-        sections=sections,
-        page=page,
-        forms=forms,
-        wrongs={name: wrong},
-        name=name,
-    )
-
-
-async def show_saved(
-    request: DashboardCall, folder: str, sections: Mapping[str, FormSection[P, C]], page: P, here: str, name: str
-) -> Response[Any]:
-    """Show a section as it is stored now. A browser without scripts is sent to the page with all of them."""
-    if not render.is_fragment(request):
-        return Redirect(f"{here}#section-{name}", status_code=303)
-    shown = await show_sections(request, folder, sections, page, here, (name, None, {}))
-    shown.headers["HX-Trigger"] = json.dumps({"said": f"Saved: {sections[name].title}"})
-    return shown
 
 
 class RunnerChoices(msgspec.Struct, frozen=True):

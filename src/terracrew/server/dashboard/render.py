@@ -19,9 +19,8 @@ from terracrew.server.dashboard import assets, change_words, deployment_words, m
 from terracrew.server.dashboard.access import words as access_words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.releases import listing as release_words
-from terracrew.server.dashboard.tree import clouds
 from terracrew.server.dashboard.tree import words as place_words
-from terracrew.server.dashboard.tree.words import dispatcher_phrases, limit_phrases, places
+from terracrew.server.dashboard.tree.words import cloud_names, dispatcher_phrases, limit_phrases, places
 from terracrew.server.http.authentication import Authentication
 from terracrew.wording import approval_words, dependency_words, plan_words
 from terracrew.wording.durations import duration
@@ -170,8 +169,7 @@ _FILTERS: dict[str, Any] = {
     "seconds": duration,
     "limits": limit_phrases,
     "markdown": markdown.to_html,
-    "clouds": clouds.names,
-    "given": clouds.given,
+    "clouds": cloud_names,
     "dispatcher": dispatcher_phrases,
     "dispatcher_places": places,
 }
@@ -183,7 +181,6 @@ _GLOBALS: dict[str, Any] = {
     "change_words": change_words,
     "deployment_words": deployment_words,
     "place_words": place_words,
-    "cloud_words": clouds,
     "access_words": access_words,
     "release_words": release_words,
     "approval_words": approval_words,

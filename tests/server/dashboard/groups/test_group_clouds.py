@@ -7,7 +7,7 @@ from tests.server.dashboard.visitor import logged_in
 
 ROLE = "arn:aws:iam::111122223333:role"
 CLOUD = {"aws": {"plan_role": f"{ROLE}/plan", "apply_role": f"{ROLE}/apply"}}
-FIELDS = {"aws_plan_role": f"{ROLE}/plan", "aws_apply_role": f" {ROLE}/apply "}
+FIELDS = {"cloud.aws.plan_role": f"{ROLE}/plan", "cloud.aws.apply_role": f" {ROLE}/apply "}
 
 
 @pytest.mark.feature("X4.identity", "U6.tree")
@@ -19,31 +19,31 @@ async def test_an_owner_sets_cloud_identities_on_the_pages_of_a_group_and_of_a_m
     someone = await logged_in(application)
     settings = f"/dashboard/groups/{group['id']}/settings"
     await someone.see(settings)
-    answer = await someone.submit(f"{settings}/clouds", **FIELDS)
+    answer = await someone.submit(f"{settings}/cloud", **FIELDS)
     assert answer.status_code == 303, answer.text
     assert (await admin.get("/api/v1/groups/net")).json()["cloud"] == CLOUD
     assert f"{ROLE}/plan" in await someone.see(settings), "the form shows what is set"
     settings = f"/dashboard/modules/{module['id']}/settings"
-    assert "net has aws" in await someone.see(settings), "the form names the identities above"
+    assert "In net: aws." in await someone.see(settings), "the form names the identities above"
     for wrong, field, words in (
-        (FIELDS | {"aws_apply_role": ""}, "aws-apply-role", "An identity in Amazon Web Services needs this"),
+        (FIELDS | {"cloud.aws.apply_role": ""}, "cloud-aws-apply-role", "Amazon Web Services needs this"),
         (
-            FIELDS | {"aws_plan_role": "role/plan"},
-            "aws-plan-role",
-            "role/plan&#39; is not valid: write it like arn:aws",
+            FIELDS | {"cloud.aws.plan_role": "role/plan"},
+            "cloud-aws-plan-role",
+            "This is not valid: write it like arn:aws",
         ),
         (
-            {"vault_address": "ftp://vault", "vault_plan_role": "a", "vault_apply_role": "b"},
-            "vault-address",
+            {"cloud.vault.address": "ftp://vault", "cloud.vault.plan_role": "a", "cloud.vault.apply_role": "b"},
+            "cloud-vault-address",
             "vault.example",
         ),
     ):
-        refused = (await someone.submit(f"{settings}/clouds", **wrong)).text
+        refused = (await someone.submit(f"{settings}/cloud", **wrong)).text
         message = refused.partition(f'id="{field}-wrong" role="alert">')[2].partition("</span>")[0]
         assert words in message
-        assert '<details class="more" id="cloud-aws" open>' in refused or "vault_address" in wrong
-    assert (await someone.submit(f"{settings}/clouds", **FIELDS)).status_code == 303
+        assert '<details class="more" id="cloud-aws" open>' in refused or "cloud.vault.address" in wrong
+    assert (await someone.submit(f"{settings}/cloud", **FIELDS)).status_code == 303
     assert (await admin.get("/api/v1/modules/net%2Fvpc")).json()["cloud"] == CLOUD
     assert "Cloud logins" in await someone.see(f"/dashboard/modules/{module['id']}")
-    assert (await someone.submit(f"{settings}/clouds")).status_code == 303
+    assert (await someone.submit(f"{settings}/cloud", **dict.fromkeys(FIELDS, ""))).status_code == 303
     assert (await admin.get("/api/v1/modules/net%2Fvpc")).json()["cloud"] == {}, "an empty field removes them"

@@ -15,23 +15,26 @@ async def test_an_owner_sets_the_dispatcher_on_the_pages_of_a_group_and_of_a_mod
     someone = await logged_in(application)
     settings = f"/dashboard/groups/{group['id']}/settings"
     await someone.see(settings)
-    answer = await someone.submit(f"{settings}/dispatcher", dispatcher_name="kubernetes", dispatcher_memory_mb="512")
+    answer = await someone.submit(
+        f"{settings}/dispatcher", **{"dispatcher.name": "kubernetes", "dispatcher.memory_mb": "512"}
+    )
     assert answer.status_code == 303, answer.text
     assert (await admin.get("/api/v1/groups/net")).json()["dispatcher"] == {"name": "kubernetes", "memory_mb": 512}
     assert 'value="kubernetes"' in await someone.see(settings), "the form shows what is set"
     assert "kubernetes, 512 MB of memory in this group" in await someone.see(f"/dashboard/groups/{group['id']}")
     settings = f"/dashboard/modules/{module['id']}/settings"
-    assert "net: kubernetes, 512 MB of memory" in await someone.see(settings), "the form names what is above"
+    assert "In net: kubernetes, 512 MB of memory" in await someone.see(settings), "the form names what is above"
+    alone = {"dispatcher.inherits": "", "dispatcher.image": "", "dispatcher.cpu": ""}
     for wrong, words in (
-        ({"dispatcher_name": "No Name"}, "This is not valid"),
-        ({"dispatcher_memory_mb": "many"}, "Write a whole number."),
-        ({"dispatcher_cpu": "nan"}, "Write a number of at least"),
+        ({"dispatcher.name": "No Name"}, "This is not valid"),
+        ({"dispatcher.memory_mb": "many"}, "Write a whole number."),
+        ({"dispatcher.cpu": "nan"}, "Write a number of at least"),
     ):
         refused = await someone.submit(f"{settings}/dispatcher", **wrong)
-        field = next(iter(wrong)).replace("_", "-")
+        field = next(iter(wrong)).replace("_", "-").replace(".", "-")
         assert f'id="{field}-wrong" role="alert">{words}' in refused.text, refused.text
     assert (
-        await someone.submit(f"{settings}/dispatcher", dispatcher_image="team/a:1", dispatcher_cpu="1.5")
+        await someone.submit(f"{settings}/dispatcher", **{"dispatcher.image": "team/a:1", "dispatcher.cpu": "1.5"})
     ).status_code == 303
     page = await someone.see(f"/dashboard/modules/{module['id']}")
     assert "image team/a:1, 1.5 processors" in page
@@ -39,11 +42,11 @@ async def test_an_owner_sets_the_dispatcher_on_the_pages_of_a_group_and_of_a_mod
     job = await admin.made("/api/v1/modules/net%2Fvpc/jobs", {"type": "PLAN"})
     words = "kubernetes, image team/a:1, 512 MB of memory, 1.5 processors"
     assert words in await someone.see(f"/dashboard/jobs/{job['id']}")
-    assert (await someone.submit(f"{settings}/dispatcher", dispatcher_is_alone="true")).status_code == 303
+    assert (await someone.submit(f"{settings}/dispatcher", **alone)).status_code == 303
     assert (await admin.get("/api/v1/modules/net%2Fvpc")).json()["applying_dispatcher"] == {}
-    assert 'name="dispatcher_is_alone" value="true" checked' in await someone.see(settings)
+    assert 'name="dispatcher.inherits" value="true" aria' in await someone.see(settings), "the box is not checked"
     page = await someone.see(f"/dashboard/modules/{module['id']}")
     assert "nothing of the groups above" in page
     assert "512 MB" not in page
-    assert (await someone.submit(f"{settings}/dispatcher")).status_code == 303
+    assert (await someone.submit(f"{settings}/dispatcher", **{"dispatcher.inherits": "true"})).status_code == 303
     assert (await admin.get("/api/v1/modules/net%2Fvpc")).json()["dispatcher"] == {}, "an empty field removes it"

@@ -15,7 +15,12 @@ async def test_an_owner_sets_limits_on_the_pages_of_a_group_and_of_a_module(appl
     module = await admin.made("/api/v1/modules", {"path": "net/vpc", "source": SOURCE})
     someone = await logged_in(application)
     await someone.see(f"/dashboard/groups/{group['id']}/settings")
-    fields = {"job_time": "2h", "step_times": "plan=10m, apply=1h", "memory_mb": "512", "plan_retries": "2"}
+    fields = {
+        "limits.job_seconds": "2h",
+        "limits.step_seconds": "plan=10m, apply=1h",
+        "limits.memory_mb": "512",
+        "limits.plan_retries": "2",
+    }
     answer = await someone.submit(f"/dashboard/groups/{group['id']}/settings/limits", **fields)
     assert answer.status_code == 303, answer.text
     assert (await admin.get("/api/v1/groups/net")).json()["limits"] == {
@@ -25,19 +30,23 @@ async def test_an_owner_sets_limits_on_the_pages_of_a_group_and_of_a_module(appl
         "plan_retries": 2,
     }
     form = await someone.see(f"/dashboard/groups/{group['id']}/settings")
-    assert 'value="plan=10m, apply=1h"' in form
+    assert "plan=10m\napply=1h</textarea>" in form
     assert "job 2h, plan 10m, apply 1h, 512 MB of memory, 2 plan retries in this group" in await someone.see(
         f"/dashboard/groups/{group['id']}"
     )
     settings = f"/dashboard/modules/{module['id']}/settings"
-    assert "net: job 2h, plan 10m" in await someone.see(settings), "the form names the limits above"
-    assert (await someone.submit(f"{settings}/limits", job_time="30m", processes="200")).status_code == 303
+    assert "In net: job 2h, plan 10m" in await someone.see(settings), "the form names the limits above"
+    fields = {"limits.job_seconds": "30m", "limits.processes": "200"}
+    assert (await someone.submit(f"{settings}/limits", **fields)).status_code == 303
     assert "job 30m, 200 processes and threads" in await someone.see(f"/dashboard/modules/{module['id']}")
-    for wrong, words in (({"job_time": "soon"}, "is not a duration"), ({"step_times": "sleep=1m"}, "is not a step")):
+    for wrong, words in (
+        ({"limits.job_seconds": "soon"}, "is not a duration"),
+        ({"limits.step_seconds": "sleep=1m"}, "is not one of fetch"),
+    ):
         refused = (await someone.submit(f"{settings}/limits", **wrong)).text
         assert words in refused
-        assert f'value="{next(iter(wrong.values()))}"' in refused, "what was typed is still there"
-    assert (await someone.submit(f"{settings}/limits")).status_code == 303
+        assert next(iter(wrong.values())) in refused, "what was typed is still there"
+    assert (await someone.submit(f"{settings}/limits", **dict.fromkeys(fields, ""))).status_code == 303
     assert (await admin.get("/api/v1/modules/net%2Fvpc")).json()["limits"] == {}, "empty fields remove limits"
 
 

@@ -61,9 +61,8 @@ async def test_an_owner_creates_changes_and_deletes_a_group(application: Applica
 
     for section, fields in (
         ("general", {"description": "Old"}),
-        ("interruption", {"interrupted": "retry"}),
-        ("approvals", {"max_destroy": "3", "self_approval": "no"}),
-        ("limits", {"max_running_jobs": "7"}),
+        ("approval", {"interrupted": "retry", "max_destroy": "3", "self_approval": "no"}),
+        ("placement", {"max_running_jobs": "7"}),
     ):
         answer = await someone.submit(f"{here}/settings/{section}", **fields)
         assert (answer.status_code, answer.headers["location"]) == (303, f"{here}/settings#section-{section}")
@@ -74,10 +73,9 @@ async def test_an_owner_creates_changes_and_deletes_a_group(application: Applica
     assert 'value="3"' in form
     assert "7 in this group" in page
     assert 'name="max_running_jobs" value="7"' in form
-    assert "If empty: no limit of its own." in form
-    wrong = await someone.submit(f"{here}/settings/limits", max_running_jobs="0")
+    wrong = await someone.submit(f"{here}/settings/placement", max_running_jobs="0")
     assert 'id="max-running-jobs-wrong" role="alert">Write a number of at least 1.' in wrong.text
-    wrong = await someone.submit(f"{here}/settings/approvals", max_destroy="-1")
+    wrong = await someone.submit(f"{here}/settings/approval", max_destroy="-1")
     assert 'id="max-destroy-wrong" role="alert">Write a number of at least 0.' in wrong.text
     assert 'value="-1"' in wrong.text, "what was typed is still there"
 

@@ -25,8 +25,8 @@ async def test_each_section_changes_its_own_settings_alone(application: Applicat
     sections = {
         "general": {"description": "The network"},
         "engine": {"engine": "terraform", "engine_version": "~> 1.12"},
-        "approvals": {"needs_approval": "true", "min_approvals": "2", "approval_time": "24h", "max_destroy": "3"},
-        "interruption": {"interrupted": "retry"},
+        "approval": {"needs_approval": "true", "min_approvals": "2", "approval_seconds": "24h", "max_destroy": "3"},
+        "cloud": {"oidc_audiences": "sts.amazonaws.com, vault"},
     }
     for section, fields in sections.items():
         answer = await someone.submit(f"{here}/{section}", **fields)
@@ -41,9 +41,10 @@ async def test_each_section_changes_its_own_settings_alone(application: Applicat
         "approval_seconds": 86_400,
         "max_destroy": 3,
         "max_destroy_percent": None,
-        "interrupted": "retry",
+        "oidc_audiences": ["sts.amazonaws.com", "vault"],
     }
     assert {name: found[name] for name in wanted} == wanted
+    await someone.submit(f"{here}/approval", interrupted="retry", max_destroy_percent="")
     page = await someone.see(here)
     assert "2 people must approve each change (net/vpc)" in page
     assert "If empty: at most 5, from net." in page, "what would apply without its own"
@@ -52,7 +53,7 @@ async def test_each_section_changes_its_own_settings_alone(application: Applicat
     entries = (await application.admin.get("/api/v1/audit", params={"action": "module.change"})).json()["items"]
     assert [each["details"]["changed"] for each in entries][:2] == [
         ["interrupted"],
-        ["approval_seconds", "max_destroy", "min_approvals", "needs_approval"],
+        ["oidc_audiences"],
     ]
 
 
@@ -60,28 +61,28 @@ async def test_a_section_that_is_saved_by_script_is_answered_alone_and_says_so(a
     someone, here = await made(application)
     data = {"_csrf": someone.csrf, "description": "The network"}
     answer = await someone.post(f"{here}/general", data=data, headers={"HX-Request": "true"})
-    assert answer.headers["hx-trigger"] == '{"said": "Saved: Description"}'
+    assert answer.headers["hx-trigger"] == '{"said": "Saved: General"}'
     assert answer.text.strip().startswith('<section class="panel narrow" id="section-general"')
-    assert 'value="The network"' in answer.text
+    assert ">The network</textarea>" in answer.text
     assert answer.text.count("<section") == 1
 
 
 @pytest.mark.parametrize(
     ("section", "fields", "field", "words"),
     [
-        ("approvals", {"approval_time": "soon"}, "approval-time", "&#39;soon&#39; is not a duration"),
-        ("approvals", {"approval_time": "5s"}, "approval-time", "A plan waits between 60s and 365d."),
-        ("approvals", {"approval_time": "1d", "min_approvals": "21"}, "min-approvals", "Write a number of at most 20."),
-        ("approvals", {"approval_time": "1d", "max_destroy": "few"}, "max-destroy", "Write a whole number."),
+        ("approval", {"approval_seconds": "soon"}, "approval-seconds", "&#39;soon&#39; is not a duration"),
+        ("approval", {"approval_seconds": "5s"}, "approval-seconds", "Write a duration between 1m and 365d."),
+        ("approval", {"min_approvals": "21"}, "min-approvals", "Write a number of at most 20."),
+        ("approval", {"approval_seconds": "x", "max_destroy": "few"}, "max-destroy", "Write a whole number."),
         ("engine", {"engine": "terrafrom"}, "engine", "did you mean terraform?"),
         ("engine", {"engine_version": "newest"}, "engine-version", "newest"),
         ("general", {"description": "x" * 2001}, "description", "Write at most 2,000 characters."),
-        ("interruption", {"interrupted": "never"}, "interrupted", "&#39;never&#39; is not one of ask, retry"),
-        ("runners", {"tags": "edge, <b>"}, "tags", "it is not a tag of up to 63 letters"),
-        ("limits", {"job_time": "366d"}, "job-time", "A limit is between 1s and 365d."),
-        ("limits", {"step_times": "plan=0s"}, "step-times", "A limit is between 1s and 365d."),
-        ("limits", {"step_times": "plan"}, "step-times", "Write plan=10m"),
-        ("limits", {"memory_mb": "99999999"}, "memory-mb", "Write a number of at most 16,777,216."),
+        ("approval", {"interrupted": "never"}, "interrupted", "&#39;never&#39; is not one of ask, retry"),
+        ("placement", {"tags": "edge, <b>"}, "tags", "it is not a tag of up to 63 letters"),
+        ("limits", {"limits.job_seconds": "366d"}, "limits-job-seconds", "Write a duration between 1s and 365d."),
+        ("limits", {"limits.step_seconds": "plan=0s"}, "limits-step-seconds", "Write a number of at least 1."),
+        ("limits", {"limits.step_seconds": "plan"}, "limits-step-seconds", "Write plan=10m"),
+        ("limits", {"limits.memory_mb": "99999999"}, "limits-memory-mb", "Write a number of at most 16,777,216."),
     ],
 )
 async def test_what_is_wrong_stands_beside_its_field_and_changes_nothing(

@@ -23,7 +23,13 @@ async def test_a_runner_is_configured_by_a_form_and_an_empty_one_gives_it_back(a
     await visitor.see(page)
     levels = "terracrew.runner = debug\r\nDefault=Warning\r\n"
     saved = await visitor.submit(
-        page, heartbeat_seconds="2.5", log_level=levels, batch_size_limit="9", period_seconds=""
+        page,
+        **{
+            "configuration.heartbeat_seconds": "2.5",
+            "configuration.log_level": levels,
+            "configuration.batch_size_limit": "9",
+            "configuration.period_seconds": "",
+        },
     )
     assert saved.status_code == 303
     wanted = OWN | {
@@ -37,16 +43,18 @@ async def test_a_runner_is_configured_by_a_form_and_an_empty_one_gives_it_back(a
     assert 'value="2.5"' in shown
     assert "Default=Warning\nterracrew.runner=Debug</textarea>" in shown
 
-    refused = await visitor.submit(page, heartbeat_seconds="99", log_level="<b>=Debug")
+    refused = await visitor.submit(
+        page, **{"configuration.heartbeat_seconds": "99", "configuration.log_level": "<b>=Debug"}
+    )
     assert refused.status_code == 200
-    assert "These settings are not valid" in refused.text
+    assert 'id="configuration-heartbeat-seconds-wrong" role="alert">Write a number of at most 30.' in refused.text
     assert 'value="99"' in refused.text, "what was typed is not lost"
     assert "<b>" not in refused.text
     assert await configured(application) == wanted
 
-    await visitor.submit(page, heartbeat_seconds="2.5", log_level="Default=Warning")
+    await visitor.submit(page, **{"configuration.log_level": "Default=Warning", "configuration.batch_size_limit": ""})
     assert await configured(application) == OWN | {"heartbeat_seconds": 2.5, "log_level": {"Default": "Warning"}}
-    await visitor.submit(page)
+    await visitor.submit(page, **{"configuration.heartbeat_seconds": "", "configuration.log_level": ""})
     assert await configured(application) == OWN
 
 
@@ -55,7 +63,7 @@ async def test_the_record_is_edited_by_the_same_form(application: Application) -
     made = await application.admin.made("/api/v1/runners", {"name": "r", "description": "old", "tags": ["a"]})
     visitor = await logged_in(application)
     page = f"/dashboard/runners/{made['id']}/edit"
-    assert 'value="old"' in await visitor.see(page)
+    assert ">old</textarea>" in await visitor.see(page)
     saved = await visitor.submit(
         page, description=" new ", tags="eu,gpu", max_jobs="3", allow_multiple_instances="true"
     )

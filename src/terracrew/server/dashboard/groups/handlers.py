@@ -6,10 +6,10 @@ import msgspec
 from litestar import Response, Router, get, post
 from litestar.params import FromPath, FromQuery
 
-from terracrew.api.groups import Group, NewGroup
+from terracrew.api.groups import Group, GroupChange, NewGroup
 from terracrew.api.jobs import CancelMany
 from terracrew.errors import Conflict, Invalid
-from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard import field_forms, forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.groups import page, settings
@@ -90,21 +90,21 @@ async def create(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
 async def settings_page(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
     """Show the forms to those who may change the group, and to others what applies."""
     found = await _settings(request, group)
-    return await forms.show_sections(request, _FOLDER, settings.SECTIONS, found, _address(found))
+    return await field_forms.show_sections(request, _FOLDER, found, _address(found))
 
 
 @post("/{group:str}/settings/{section:str}", status_code=200)
 async def change_settings(request: DashboardCall, group: FromPath[str], section: FromPath[str]) -> Response[Any]:
-    found, before, who = forms.find_section(settings.SECTIONS, section), await _settings(request, group), request.user
-    form = await forms.read(request, found.form)
+    before, typed, who = await _settings(request, group), await forms.read_texts(request), request.user
+    shown = field_forms.find_section(before, section).fields
     try:
-        change = found.from_form(form, before)
+        change = field_forms.from_form(shown, typed, GroupChange, before.group)
         await request.context.db.write(lambda tx: service.change(tx, who, before.group.id, change))
     except Invalid as error:
-        changed = section, form, forms.name_field(found, error)
-        return await forms.show_sections(request, _FOLDER, settings.SECTIONS, before, _address(before), changed)
+        changed = section, typed, field_forms.place_error(shown, error)
+        return await field_forms.show_sections(request, _FOLDER, before, _address(before), changed)
     after = await _settings(request, group)
-    return await forms.show_saved(request, _FOLDER, settings.SECTIONS, after, _address(after), section)
+    return await field_forms.show_saved(request, _FOLDER, after, _address(after), section)
 
 
 @post("/{group:str}/cancel-jobs")

@@ -1,6 +1,6 @@
 """The form that creates a module in a group, from a source of any kind that a form can describe."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TerracrewEr
 from terracrew.protocol.limits import MAX_INSTANCE_NAME_CHARACTERS
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.dashboard.field_forms import FormErrors
 from terracrew.server.dashboard.forms import RunnerChoices
 from terracrew.server.dashboard.modules import source
 from terracrew.server.dashboard.modules.source import SourceField, SourceFields
@@ -59,14 +60,6 @@ class NewModuleForm(SourceFields, frozen=True):
         return self.tags.replace(",", " ").split()
 
 
-class FormErrors(Exception):
-    """The form cannot be used; its messages by field."""
-
-    def __init__(self, messages: dict[Field, str]) -> None:
-        super().__init__(str(messages))
-        self.messages = messages
-
-
 @get("/create")
 async def create_page(request: DashboardCall, group: FromQuery[str] = "") -> Response[Any]:
     return await _answer(request, NewModuleForm(group=group, submodules=True), {})
@@ -92,7 +85,7 @@ async def create(request: DashboardCall) -> Response[Any]:
     return render.go(request, f"{HERE}/{made.id}")
 
 
-async def _answer(request: DashboardCall, form: NewModuleForm, wrong: dict[Field, str]) -> Response[Any]:
+async def _answer(request: DashboardCall, form: NewModuleForm, wrong: Mapping[str, str]) -> Response[Any]:
     who = request.user
 
     async def read(tx: Tx) -> tuple[list[str], list[str], RunnerChoices]:

@@ -14,7 +14,7 @@ from terracrew.server.cloud_identities import service as identities
 from terracrew.server.cloud_identities.model import IdentityRecord
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.runners import deployment_form, edit, rows
+from terracrew.server.dashboard.runners import deployment_form, rows
 from terracrew.server.dashboard.runners.deployment_form import Costs, DeployForm
 from terracrew.server.dashboard.runners.page import HERE
 from terracrew.server.db.seam import Tx
@@ -97,7 +97,7 @@ def _wanted(form: DeployForm) -> NewCloudRunner:
             "group": form.group,
             "identity": form.identity,
             "description": form.description.strip(),
-            "tags": edit.split(form.tags),
+            "tags": forms.split(form.tags),
             "assign": form.assign,
             "settings": chosen,
         },

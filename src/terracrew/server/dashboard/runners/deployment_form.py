@@ -10,7 +10,6 @@ from terracrew.clouds.model import CloudKind, DeploymentSettings
 from terracrew.errors import Invalid
 from terracrew.server.cloud_hosted.model import DeployAgain
 from terracrew.server.dashboard import forms
-from terracrew.server.dashboard.runners import edit
 
 CPU_UNITS_COUNT = 1024
 MEGABYTES_COUNT = 1024
@@ -92,7 +91,7 @@ def values(form: DeploymentForm) -> dict[str, Any]:
         "cpu_units": cpu,
         "memory_mb": memory,
         "architecture": form.architecture,
-        "subnets": edit.split(form.subnets),
+        "subnets": forms.split(form.subnets),
         "has_public_address": form.has_public_address,
         "is_spot": form.is_spot,
         "image": form.image.strip(),

@@ -1,115 +1,114 @@
-"""The form that edits a runner: its record, and the settings that the server sends to its processes."""
+"""The forms that register a runner and edit it: its record, and the settings that the server sends to its processes."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from litestar import Response, get, post
-from litestar.params import FromPath
+from litestar.params import FromPath, FromQuery
 
-from terracrew.api.runners import ConfigurationChange, Runner, RunnerChange, RunnerView
-from terracrew.errors import Invalid
-from terracrew.server.dashboard import forms, render
+from terracrew.api import fields
+from terracrew.api.runners import Registered, Registration, Runner, RunnerChange, RunnerOptions, RunnerView
+from terracrew.errors import Conflict, Invalid, TerracrewError
+from terracrew.server.dashboard import field_forms, forms, render
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.runners import page
+from terracrew.server.dashboard.field_forms import FormField
+from terracrew.server.dashboard.runners import page, rows, start
 from terracrew.server.db.seam import Tx
 from terracrew.server.runners import service
 
 
-class EditForm(msgspec.Struct, frozen=True):
-    """The values as they were typed. Where one of the lower four is empty, the runner's own setting applies."""
+class RegisterForm(msgspec.Struct, frozen=True):
+    """What a runner is called and where it is. Its settings are fields of their own."""
 
-    description: str = ""
-    tags: str = ""
-    max_jobs: str = ""
-    allow_multiple_instances: bool = False
-    heartbeat_seconds: str = ""
-    log_level: str = ""
-    batch_size_limit: str = ""
-    period_seconds: str = ""
+    name: str = ""
+    group: str = ""
+    assign: bool = False
+    """Whether all modules of the group may use it at once: an unchecked box sends nothing."""
+
+
+def record() -> list[FormField]:
+    return field_forms.layout(RunnerOptions)
+
+
+def registration(
+    form: RegisterForm, typed: Mapping[str, str] | None = None, wrong: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """Return what the template of the form that registers a runner needs."""
+    shown = record()
+    texts = field_forms.to_form(shown, RunnerOptions()) | dict(typed or {})
+    return {"form": form, "shown": shown, "texts": texts, "wrong": wrong or {}, "is_open": bool(typed)}
+
+
+@get("/add")
+async def add_page(request: DashboardCall, group: FromQuery[str] = "") -> Response[Any]:
+    groups = await request.context.db.read_in_background(lambda tx: rows.read_groups(tx, request.user))
+    shown = registration(RegisterForm(group=group, assign=True))
+    return await render.page(request, "runners/add_page.html", groups=groups, made=None, **shown)
+
+
+@post("/add", status_code=200)
+async def add(request: DashboardCall) -> Response[Any]:
+    """Register a runner. Only this answer contains its token."""
+    form, typed = await forms.read(request, RegisterForm), await forms.read_texts(request)
+    wrong, how = dict[str, str](), dict[str, Any](made=None)
+    try:
+        how = start.shown(await _register(request, form, typed))
+    except (Invalid, Conflict) as error:
+        wrong = field_forms.place_error(record(), error)
+    groups = await request.context.db.read_in_background(lambda tx: rows.read_groups(tx, request.user))
+    fragment = "runners/register.html" if wrong else "runners/registered.html"
+    shown = registration(form, typed, wrong)
+    return await render.page(request, "runners/add_page.html", fragment, groups=groups, **shown, **how)
+
+
+async def _register(request: DashboardCall, form: RegisterForm, typed: Mapping[str, str]) -> Registered:
+    settings = field_forms.from_form(record(), typed, RunnerChange, RunnerOptions())
+    new = Registration(name=form.name.strip(), group=form.group, assign=form.assign, **fields.given(settings))
+    url, seconds = request.context.url, request.context.identity.tokens.worker_token_seconds
+    key = request.context.release_key
+    return await request.context.db.write(lambda tx: service.register(tx, request.user, new, url, seconds, key))
 
 
 @get("/{runner:str}/edit")
 async def edit_page(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
-    found = await request.context.db.read(lambda tx: service.changeable(tx, request.user, runner))
-    return await render.page(request, "runners/edit_page.html", runner=found, form=_typed(found), wrong="")
+    return await _answer(request, runner, {}, None)
 
 
 @post("/{runner:str}/edit", status_code=200)
 async def save(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
-    form = await forms.read(request, EditForm)
+    typed = await forms.read_texts(request)
 
     async def work(tx: Tx) -> RunnerView:
         found = await service.changeable(tx, request.user, runner)
-        return await service.change(tx, request.user, runner, _wanted(form, found))
+        change = field_forms.from_form(_shown(found), typed, RunnerChange, found)
+        return await service.change(tx, request.user, runner, change)
 
     try:
         view = await request.context.db.write(work)
     except Invalid as error:
-        found = await request.context.db.read(lambda tx: service.changeable(tx, request.user, runner))
-        return await render.page(request, "runners/edit_page.html", runner=found, form=form, wrong=error.message)
+        return await _answer(request, runner, typed, error)
     return render.done(request, f"{view.path} is changed", page.address(view.id))
 
 
-def split(typed: str) -> list[str]:
-    """Return the tags of a field: they are separated by commas, spaces or line ends."""
-    return typed.replace(",", " ").split()
-
-
-def limits(max_jobs: str) -> dict[str, int]:
-    """Return the limit that was typed; nothing if the field is empty."""
-    if not max_jobs.strip():
-        return {}
-    try:
-        return {"max_jobs": int(max_jobs)}
-    except ValueError:
-        raise Invalid(f"`{max_jobs.strip()[:40]}` is not a whole number of jobs") from None
-
-
-def _typed(found: Runner) -> EditForm:
-    own = found.configuration
-    numbers = [own.heartbeat_seconds, own.batch_size_limit, own.period_seconds]
-    heartbeat, batch, period = ["" if each is None else f"{each:g}" for each in numbers]
-    levels = "\n".join(f"{name}={level}" for name, level in own.log_level.items())
-    return EditForm(
-        description=found.description,
-        tags=", ".join(found.tags),
-        max_jobs=str(found.max_jobs),
-        allow_multiple_instances=found.allow_multiple_instances,
-        heartbeat_seconds=heartbeat,
-        log_level=levels,
-        batch_size_limit=batch,
-        period_seconds=period,
+async def _answer(
+    request: DashboardCall, runner: str, typed: Mapping[str, str], error: TerracrewError | None
+) -> Response[Any]:
+    found = await request.context.db.read(lambda tx: service.changeable(tx, request.user, runner))
+    shown = _shown(found)
+    return await render.page(
+        request,
+        "runners/edit_page.html",
+        runner=found,
+        shown=shown,
+        form=field_forms.to_form(shown, found) | dict(typed),
+        wrong=field_forms.place_error(shown, error) if error else {},
     )
 
 
-def _wanted(form: EditForm, before: Runner) -> RunnerChange:
-    """Return the change to what the form says. A setting that the form leaves empty becomes the runner's own again.
-
-    The form of a runner that the server's configuration declares has no fields for its record.
-    """
-    record = {} if before.is_declared else _record(form)
-    levels: dict[str, str | None] = dict.fromkeys(before.configuration.log_level)
-    for line in filter(None, map(str.strip, form.log_level.splitlines())):
-        name, _, level = line.partition("=")
-        levels[name.strip()] = level.strip().capitalize()
-    numbers = {
-        name: getattr(form, name).strip() or None
-        for name in ("heartbeat_seconds", "batch_size_limit", "period_seconds")
-    }
-    try:
-        configuration = msgspec.convert({**numbers, "log_level": levels}, ConfigurationChange, strict=False)
-        return msgspec.structs.replace(msgspec.convert(record, RunnerChange), configuration=configuration)
-    except msgspec.ValidationError as error:
-        raise Invalid(f"these settings are not valid: {error}") from None
+def _shown(runner: Runner) -> Sequence[FormField]:
+    """Return the fields of a runner. The record of one that the server's settings declare is changed only there."""
+    return [*([] if runner.is_declared else record()), *field_forms.layout(Runner, ["configuration"])]
 
 
-def _record(form: EditForm) -> dict[str, object]:
-    return {
-        "description": form.description.strip(),
-        "tags": sorted(set(split(form.tags))),
-        "allow_multiple_instances": form.allow_multiple_instances,
-        **limits(form.max_jobs),
-    }
-
-
-handlers = [edit_page, save]
+handlers = [add_page, add, edit_page, save]

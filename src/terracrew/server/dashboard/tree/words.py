@@ -6,6 +6,7 @@ import msgspec
 
 from terracrew.api.groups import Group
 from terracrew.api.modules import Module
+from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.spec import JobLimits
 from terracrew.wording import dispatcher_words, limit_words
@@ -62,3 +63,8 @@ def places(lineage: Iterable[Module | Group]) -> list[Module | Group]:
         if not each.dispatcher.inherits:
             break
     return found
+
+
+def cloud_names(clouds: CloudIdentities) -> list[str]:
+    """Return the clouds in which a place or a job has an identity."""
+    return list(clouds.audiences())
