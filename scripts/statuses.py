@@ -4,7 +4,7 @@ from terracrew.api.jobs import ACTIVE, TERMINAL, TRANSITIONS
 
 HEAD = """# The statuses of a job
 
-`scripts/statuses.py` generates this page from `TRANSITIONS` in `server/jobs/model.py`. Every return to QUEUED leads to a new attempt.
+`scripts/statuses.py` generates this page from `TRANSITIONS` in `api/jobs.py`. Every return to QUEUED leads to a new attempt.
 An attempt owns the job while it is {active}; {terminal} are final.
 
 ```mermaid

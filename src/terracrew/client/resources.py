@@ -42,7 +42,7 @@ class Resource:
             yield converted(item, kind)
 
 
-class Groups(Resource):
+class GroupResource(Resource):
     def list(self, parent: str | None = None) -> Iterator[Group]:
         """Yield the groups directly in `parent`, or all of them."""
         return self._all(Group, "/groups", parent=parent)
@@ -61,7 +61,7 @@ class Groups(Resource):
         self._api.delete(f"/groups/{segment(path)}")
 
 
-class Modules(Resource):
+class ModuleResource(Resource):
     def list(self, group: str | None = None, *, recursive: bool = True) -> Iterator[ModuleListed]:
         """Yield the modules in and below a group, or those of the whole organization."""
         return self._all(ModuleListed, "/modules", group=group, recursive=recursive)
@@ -91,7 +91,7 @@ class Modules(Resource):
         return converted(self._api.upload_in_parts("/archives", archive, "application/gzip", target="archive"), Archive)
 
 
-class Inputs(Resource):
+class InputResource(Resource):
     def list(self, place: str = "", *, inherited: bool = True) -> Iterator[InputView]:
         return self._all(InputView, "/inputs", place=place, inherited=inherited)
 
@@ -102,7 +102,7 @@ class Inputs(Resource):
         self._api.delete(f"/inputs?name={segment(name)}&place={segment(place)}&target={target}")
 
 
-class States(Resource):
+class StateResource(Resource):
     def list(self, module: str) -> Iterator[State]:
         return self._all(State, f"/modules/{segment(module)}/states")
 
@@ -111,7 +111,7 @@ class States(Resource):
         return self._api.get(f"/modules/{segment(module)}/state")
 
 
-class Runners(Resource):
+class RunnerResource(Resource):
     def list(self, group: str | None = None, status: RunnerStatus | None = None) -> Iterator[RunnerView]:
         return self._all(RunnerView, "/runners", group=group, status=status)
 
@@ -179,7 +179,7 @@ def _waiting_plan(job: JobView) -> int:
     return job.plan_attempt
 
 
-class Jobs(Resource):
+class JobResource(Resource):
     def run(self, module: str, *, apply: bool = False, destroy: bool = False, new: NewJob | None = None) -> RunningJob:
         """Queue a job of a module: a plan, an apply or a destroy, or what `new` says."""
         kind = JobType.APPLY if apply else JobType.DESTROY if destroy else JobType.PLAN

@@ -1,7 +1,14 @@
 """The Python client: `Terracrew(url, token)`, with a resource for each noun (docs/python-client.md)."""
 
 from terracrew.client.http import Api, Token
-from terracrew.client.resources import Groups, Inputs, Jobs, Modules, Runners, States
+from terracrew.client.resources import (
+    GroupResource,
+    InputResource,
+    JobResource,
+    ModuleResource,
+    RunnerResource,
+    StateResource,
+)
 
 
 class Terracrew:
@@ -10,12 +17,12 @@ class Terracrew:
     def __init__(self, url: str, token: Token = None, *, organization: str | None = None, timeout: float = 30) -> None:
         """`token` is an API token, or a function that returns one. `organization` is needed by members of several."""
         self.api = Api(url, token, timeout=timeout, organization=organization)
-        self.groups = Groups(self.api)
-        self.modules = Modules(self.api)
-        self.inputs = Inputs(self.api)
-        self.jobs = Jobs(self.api)
-        self.states = States(self.api)
-        self.runners = Runners(self.api)
+        self.groups = GroupResource(self.api)
+        self.modules = ModuleResource(self.api)
+        self.inputs = InputResource(self.api)
+        self.jobs = JobResource(self.api)
+        self.states = StateResource(self.api)
+        self.runners = RunnerResource(self.api)
 
     def __enter__(self) -> "Terracrew":
         return self

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from terracrew.server.openapi import attributes
+from terracrew.api import fields
 from terracrew.server.openapi.commands import COMMANDS
 
 INTRODUCTION = """Everything that the dashboard and the command line do goes through this API.
@@ -45,8 +45,10 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
     used = {tag for methods in document["paths"].values() for each in methods.values() for tag in each.get("tags", [])}
     known = {tag: text for tag, text in TAGS.items() if tag in used} | dict.fromkeys(sorted(used - TAGS.keys()), "")
     document["tags"] = [{"name": tag, "description": text} for tag, text in known.items()]
+    structs = _structs()
     for name, schema in document["components"]["schemas"].items():
-        described = attributes.of(schema.get("title", name))
+        kind = structs.get(schema.get("title", name))
+        described = {} if kind is None else fields.docstrings(kind)
         for field, content in schema.get("properties", {}).items():
             if field in described and "$ref" not in content:
                 content.setdefault("description", described[field])
@@ -56,6 +58,18 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
             if command := COMMANDS.get(f"{method.upper()} {path}"):
                 operation["x-terracrew-command"] = f"terracrew {command}"
     return document
+
+
+def _structs() -> dict[str, type[msgspec.Struct]]:
+    """Return the structs of Terracrew by their names."""
+    found: dict[str, type[msgspec.Struct]] = {}
+    waiting = [msgspec.Struct]
+    while waiting:
+        for kind in waiting.pop().__subclasses__():
+            if kind.__module__.startswith("terracrew."):
+                found.setdefault(kind.__name__, kind)
+            waiting.append(kind)
+    return found
 
 
 def _identifier(summary: str) -> str:
