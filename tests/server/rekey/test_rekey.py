@@ -18,8 +18,8 @@ from terracrew.server.process import builtin
 from terracrew.server.rekey import key_holders, progress, service
 from terracrew.server.rekey.inventory import COLUMNS, FOLDERS, LAST, key_of
 from terracrew.server.rekey.service import Rekey
+from terracrew.server.runners.starts import service as starts
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.starts import service as starts
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.server.tree.inputs import sealing
 from terracrew.server.tree.inputs.effective import JobContent

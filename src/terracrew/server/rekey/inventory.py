@@ -12,8 +12,8 @@ from terracrew.server.identity.keys import signing
 from terracrew.server.jobs import job_inputs
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.plans import diffs
+from terracrew.server.runners.starts import service as starts
 from terracrew.server.secrets import keyring as master_key
-from terracrew.server.starts import service as starts
 from terracrew.server.state import content
 from terracrew.server.state import service as states
 from terracrew.server.tree.inputs import sealing as input_sealing

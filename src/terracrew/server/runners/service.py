@@ -22,7 +22,6 @@ from terracrew.api.runners import (
 )
 from terracrew.api.tags import normalized
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
-from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.connections import configuration
 from terracrew.server.db.seam import Tx
@@ -31,9 +30,10 @@ from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runner_alerts import store as alert_store
-from terracrew.server.runner_alerts.raising import MAX_OPEN_PER_RUNNER
 from terracrew.server.runners import reads, store, view_reads
+from terracrew.server.runners.alerts import store as alert_store
+from terracrew.server.runners.alerts.raising import MAX_OPEN_PER_RUNNER
+from terracrew.server.runners.assignments import store as assignments
 from terracrew.server.runners.shared import rules
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.credentials import Secret

@@ -1,4 +1,4 @@
-"""Reads which versions of Terracrew runners have, limited to runners that the reader may see."""
+"""Reads which versions of Terracrew runners have, limited to runners that the reader may see, and says which are outdated."""
 
 from collections.abc import Iterable, Sequence
 from typing import LiteralString
@@ -27,7 +27,7 @@ _CURRENT: LiteralString = f"""current AS (
         FROM own WHERE NOT EXISTS (SELECT 1 FROM instances AS here WHERE {_SERVING})
         AND NOT EXISTS (SELECT 1 FROM cloud_deployments
             WHERE cloud_deployments.runner_id = own.id AND cloud_deployments.version <> ''))"""
-"""The versions of each runner, of which the lowest one counts. It is the second form of `outdated.current_version`."""
+"""The versions of each runner, of which the lowest one counts. It is the second form of `current_version`."""
 _KNOWN: LiteralString = f", {_CURRENT} SELECT DISTINCT version FROM current WHERE version IS NOT NULL LIMIT :count"
 _HAVING: LiteralString = (
     f", {_CURRENT} SELECT DISTINCT id, path, version FROM current WHERE version = CAST(:version AS text)"

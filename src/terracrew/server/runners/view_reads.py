@@ -13,8 +13,8 @@ from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.releases import rules as release_rules
 from terracrew.server.releases import store as releases
-from terracrew.server.runner_alerts import store as alert_store
 from terracrew.server.runners import reads, store, version_reads
+from terracrew.server.runners.alerts import store as alert_store
 from terracrew.server.runners.model import instance_status
 
 MAX_CONNECTED = 100

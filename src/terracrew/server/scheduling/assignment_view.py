@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
-from terracrew.server.assignments import store as assignments
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.runners import reads as runners
+from terracrew.server.runners.assignments import store as assignments
 from terracrew.server.scheduling.queue import Waiting
 
 EVERYWHERE = "*"

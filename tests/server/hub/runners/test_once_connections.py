@@ -16,8 +16,8 @@ from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
-from terracrew.server.once_tokens import store
-from terracrew.server.runners import once_tokens
+from terracrew.server.runners import once_token_service
+from terracrew.server.runners.once_tokens import store
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import RUNNING, delivery, fact
 from terracrew.testing.transactions import held_open, until_blocked
@@ -31,7 +31,9 @@ OTHER: dict[str, Any] = {"instance": "two", "instance_key": "t" * 32}
 async def made(hub: Hub, seconds: int = DEFAULT_SECONDS) -> MadeOnceToken:
     who = hub.crew.app.admin.principal
     new = NewOnceToken(seconds)
-    return await hub.server.db.write(lambda tx: once_tokens.create(tx, who, hub.runner_id, new, "http://crew.test"))
+    return await hub.server.db.write(
+        lambda tx: once_token_service.create(tx, who, hub.runner_id, new, "http://crew.test")
+    )
 
 
 async def several(hub: Hub) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from terracrew.api.runners import AlertKind, RunnerAlert
 from terracrew.server.hub.runners import takeover
-from terracrew.server.runner_alerts import raising, store
-from terracrew.server.runner_alerts.store import Occurrence
+from terracrew.server.runners.alerts import raising, store
+from terracrew.server.runners.alerts.store import Occurrence
 from tests.server.hub.hub_clients import Hub
 
 pytestmark = pytest.mark.feature("R4.takeover", "X3.audit")

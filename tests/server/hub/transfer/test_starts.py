@@ -17,7 +17,7 @@ from terracrew.protocol.start_tickets import FETCH_PATH, MAX_START_BYTES, TICKET
 from terracrew.runner.dispatch.ecs.given_starts import GivenStarts
 from terracrew.runner.dispatch.protocol import NotStarted
 from terracrew.server.retention.leftovers import Leftovers
-from terracrew.server.starts.service import START_TTL_SECONDS
+from terracrew.server.runners.starts.service import START_TTL_SECONDS
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import RUNNING
 from terracrew.testing.executor_processes import ExecutorProcesses

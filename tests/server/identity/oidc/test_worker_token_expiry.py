@@ -5,7 +5,7 @@ import pytest
 from terracrew.api.runners import AlertKind, RunnerAlert
 from terracrew.server.identity.access import credential_store
 from terracrew.server.identity.oidc import tokens
-from terracrew.server.runner_alerts import store as alert_store
+from terracrew.server.runners.alerts import store as alert_store
 from terracrew.server.secrets import credentials
 from terracrew.testing.clock import ShiftedClock
 from tests.server.identity.identity_server import IdentityServer

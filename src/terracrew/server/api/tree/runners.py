@@ -22,12 +22,12 @@ from terracrew.api.runners import (
     RunnerView,
 )
 from terracrew.server.api.tree.context import TreeCall
-from terracrew.server.assignments import store as assignments
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.paging import After, Limit
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runners import service, view_reads
+from terracrew.server.runners.assignments import store as assignments
 from terracrew.server.runners.removal import remaining
 from terracrew.server.runners.removal import service as removal
 from terracrew.server.tree.modules import assigning

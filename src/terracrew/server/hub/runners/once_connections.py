@@ -9,8 +9,8 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.hub.runners.takeover_audit import FormerInstance
 from terracrew.server.identity.keys.signing import GENERIC
 from terracrew.server.identity.oidc.tokens import AccessTokens
-from terracrew.server.once_tokens import store
 from terracrew.server.principals.model import Principal
+from terracrew.server.runners.once_tokens import store
 from terracrew.server.secrets import credentials
 
 

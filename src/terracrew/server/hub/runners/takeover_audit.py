@@ -11,9 +11,9 @@ from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.hub.runners import takeover
 from terracrew.server.hub.runners.model import InstanceRow
 from terracrew.server.principals.model import Principal
-from terracrew.server.runner_alerts import raising
-from terracrew.server.runner_alerts.raising import AlertedRunner
-from terracrew.server.runner_alerts.store import Occurrence
+from terracrew.server.runners.alerts import raising
+from terracrew.server.runners.alerts.raising import AlertedRunner
+from terracrew.server.runners.alerts.store import Occurrence
 from terracrew.server.secrets import credentials
 
 MAX_FORMER_INSTANCES = 20

@@ -14,7 +14,7 @@ from terracrew.server.hub.transfer import own_attempt
 from terracrew.server.hub.transfer.context import TransferCall
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import service as jobs
-from terracrew.server.starts import service as starts
+from terracrew.server.runners.starts import service as starts
 
 log = get_logger("terracrew.hub")
 

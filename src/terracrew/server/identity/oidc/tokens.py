@@ -27,12 +27,12 @@ from terracrew.server.identity.keys.signing import GENERIC, SigningKeys
 from terracrew.server.identity.limits import Limits
 from terracrew.server.identity.oidc.turns import Turns
 from terracrew.server.identity.oidc.worker_token_reads import WorkerTokenReads
-from terracrew.server.once_tokens import store as once_store
-from terracrew.server.once_tokens import store as once_tokens
 from terracrew.server.principals.model import AUDIENCE, Principal
-from terracrew.server.runner_alerts import raising
-from terracrew.server.runner_alerts.raising import AlertedRunner
-from terracrew.server.runner_alerts.store import Occurrence
+from terracrew.server.runners.alerts import raising
+from terracrew.server.runners.alerts.raising import AlertedRunner
+from terracrew.server.runners.alerts.store import Occurrence
+from terracrew.server.runners.once_tokens import store as once_store
+from terracrew.server.runners.once_tokens import store as once_tokens
 from terracrew.server.secrets import credentials
 from terracrew.server.tree.groups import reads as groups
 from terracrew.server.tree.groups import tree_path

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.once_tokens import store
 from terracrew.server.principals.model import SYSTEM, Principal
+from terracrew.server.runners.once_tokens import store
 
 
 async def use(tx: Tx, claimed: Sequence[Row]) -> set[str]:

@@ -2,12 +2,12 @@
 
 from terracrew.api.groups import Organization
 from terracrew.errors import Conflict, NotFound
-from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.runners.assignments import store as assignments
 from terracrew.server.tree.groups import organization_store, service, store
 from terracrew.server.tree.groups import tree_path as paths
 from terracrew.server.tree.inputs import store as inputs

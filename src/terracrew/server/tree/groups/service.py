@@ -10,13 +10,13 @@ from terracrew.api.groups import Group, GroupChange, NewGroup, Organization
 from terracrew.api.pages import Page
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.protocol.cloud import CloudIdentities
-from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import AUDIENCE, Principal
+from terracrew.server.runners.assignments import store as assignments
 from terracrew.server.tree.groups import store
 from terracrew.server.tree.groups import tree_path as paths
 from terracrew.server.tree.inputs import store as inputs

@@ -5,12 +5,12 @@ import msgspec
 from terracrew.api.place_settings import PlaceKind
 from terracrew.api.runners import AssignTo, Runner
 from terracrew.errors import NotFound
-from terracrew.server.assignments import store as assignments
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service
 from terracrew.server.runners import service as runners
+from terracrew.server.runners.assignments import store as assignments
 from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.modules import service as modules
 

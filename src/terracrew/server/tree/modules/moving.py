@@ -2,7 +2,6 @@
 
 from terracrew.api.modules import Module
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
-from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import account_reads, role_store
@@ -10,6 +9,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import crew_reads
+from terracrew.server.runners.assignments import store as assignments
 from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.groups import store as group_store
 from terracrew.server.tree.groups import tree_path as paths

@@ -23,7 +23,6 @@ from terracrew.protocol.spec import (
     RegistrySource,
     Source,
 )
-from terracrew.server.assignments import store as assignments
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.engines import model as engines
@@ -33,6 +32,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service as runners
+from terracrew.server.runners.assignments import store as assignments
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.groups import tree_path as paths

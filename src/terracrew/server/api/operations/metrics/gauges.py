@@ -20,8 +20,8 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.metrics.process import loop_failures
 from terracrew.server.retention import store as retention_store
 from terracrew.server.retention import usage_reads
-from terracrew.server.runner_alerts import store as alert_store
 from terracrew.server.runners import view_reads as runner_reads
+from terracrew.server.runners.alerts import store as alert_store
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.scheduling.backlog import Backlog, backlog
 from terracrew.source_rules import version_ranges

@@ -7,8 +7,8 @@ from terracrew.logging import get_logger
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import Principal
-from terracrew.server.runner_alerts import store
-from terracrew.server.runner_alerts.store import Occurrence
+from terracrew.server.runners.alerts import store
+from terracrew.server.runners.alerts.store import Occurrence
 
 AUDIT_SECONDS = 3600.0
 MAX_OPEN_PER_RUNNER = 50

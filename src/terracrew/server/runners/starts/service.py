@@ -8,10 +8,10 @@ from terracrew.protocol.start_tickets import MAX_START_BYTES, StartWanted
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.principals.model import Principal
+from terracrew.server.runners.starts import store
+from terracrew.server.runners.starts.store import HeldStart
 from terracrew.server.secrets import credentials
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.starts import store
-from terracrew.server.starts.store import HeldStart
 
 START_TTL_SECONDS = 2 * 3600.0
 """How long a start waits for its task. A runner gives up earlier than that."""

@@ -7,8 +7,8 @@ import pytest
 
 from terracrew.api.runners import DEFAULT_SECONDS
 from terracrew.server.identity.people import service as people
-from terracrew.server.once_tokens import store
 from terracrew.server.retention.leftovers import Leftovers
+from terracrew.server.runners.once_tokens import store
 from terracrew.server.secrets import credentials
 from terracrew.testing.clock import ShiftedClock
 from tests.server.application import Application, on_one
@@ -94,7 +94,7 @@ async def test_a_token_is_revoked_only_below_its_own_runner(application: Applica
 
 @on_one
 async def test_a_runner_has_a_bounded_number_of_them(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("terracrew.server.runners.once_tokens.MAX_WAITING_TOKENS", 2)
+    monkeypatch.setattr("terracrew.server.runners.once_token_service.MAX_WAITING_TOKENS", 2)
     path = await registered(application)
     made = [await application.admin.made(path, {}) for _ in range(2)]
     assert "revoke some" in await application.admin.refused("POST", path, 409, json={})

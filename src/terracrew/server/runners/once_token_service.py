@@ -8,13 +8,13 @@ from terracrew.api.runners import MadeOnceToken, NewOnceToken, OnceToken, OnceTo
 from terracrew.errors import Conflict, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.once_tokens import store
-from terracrew.server.once_tokens.store import MAX_WAITING_TOKENS
 from terracrew.server.paging import page, start
 from terracrew.server.principals import delegation
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service
+from terracrew.server.runners.once_tokens import store
+from terracrew.server.runners.once_tokens.store import MAX_WAITING_TOKENS
 from terracrew.server.secrets import credentials
 
 COMMAND = "terracrew runner start --once"
