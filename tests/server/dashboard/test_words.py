@@ -5,6 +5,7 @@ from typing import get_args
 
 import pytest
 
+from terracrew.api import fields
 from terracrew.api.job_views import Reason
 from terracrew.api.jobs import JobStatus
 from terracrew.api.runners import RunnerStatus
@@ -71,3 +72,8 @@ def test_a_reason_becomes_a_sentence() -> None:
 
 def test_everything_that_an_input_can_say_about_a_job_has_words() -> None:
     assert tuple(place_words.DEFINITIONS) == get_args(Definition)
+
+
+def test_every_reason_for_waiting_says_whether_a_person_has_to_act() -> None:
+    """A job that no dispatcher could run was shown without a warning, because one of several lists of reasons lacked it."""
+    assert set(words.REASONS) == set(fields.describe(Reason)["code"].choices)

@@ -27,6 +27,13 @@ class Badge(msgspec.Struct, frozen=True):
     word: str
 
 
+class WaitingReason(msgspec.Struct, frozen=True):
+    needs: Literal["", "action", "decision"] = ""
+    """What a person has to do: decide something, or change something because the reason usually does not end by itself."""
+    link: str = "Show runners"
+    """The text of the link that leads to what a job waits for."""
+
+
 _RUNNERS = {
     RunnerStatus.ONLINE: Badge("ok", "circle", "Online"),
     RunnerStatus.DRAINING: Badge("warn", "half", "Draining"),
@@ -190,33 +197,35 @@ _ENDED = {
     "lost": "runner lost",
     "gone": "its executor ended without a result",
 }
-_LINKS = {
-    "approval": "Show the plan",
-    "in_doubt": "Show the attempt",
-    "lost": "Show the attempt",
-    "quarantine": "Show the state",
-    "module_busy": "Show that job",
-    "dependency": "Show that module",
-    "held": "Show the hold",
-    "silent": "Show the attempt",
+REASONS = {
+    "no_assignment": WaitingReason("action"),
+    "none_online": WaitingReason("action"),
+    "no_credential": WaitingReason("action"),
+    "all_full": WaitingReason(),
+    "module_busy": WaitingReason("", "Show that job"),
+    "instance_absent": WaitingReason("action"),
+    "wrong_tag": WaitingReason("action"),
+    "no_dispatcher": WaitingReason("action"),
+    "no_engine": WaitingReason("action"),
+    "capped": WaitingReason(),
+    "plan_runner": WaitingReason("action"),
+    "offered": WaitingReason(),
+    "starting": WaitingReason(),
+    "silent": WaitingReason("action", "Show the attempt"),
+    "retry": WaitingReason(),
+    "settling": WaitingReason(),
+    "waking": WaitingReason(),
+    "wake_refused": WaitingReason("action"),
+    "lost": WaitingReason("decision", "Show the attempt"),
+    "quarantine": WaitingReason("decision", "Show the state"),
+    "held": WaitingReason("decision", "Show the hold"),
+    "dependency": WaitingReason("action", "Show that module"),
+    "approval": WaitingReason("decision", "Show the plan"),
+    "in_doubt": WaitingReason("decision", "Show the attempt"),
+    "undecryptable": WaitingReason("action"),
+    "damaged": WaitingReason("action"),
 }
-_NEEDS_A_DECISION = {"approval", "in_doubt", "quarantine", "lost", "held"}
-_NEEDS_A_PERSON = {
-    "silent",
-    "no_assignment",
-    "none_online",
-    "no_credential",
-    "no_engine",
-    "no_dispatcher",
-    "wrong_tag",
-    "instance_absent",
-    "plan_runner",
-    "wake_refused",
-    "undecryptable",
-    "damaged",
-    "dependency",
-}
-"""The reasons for waiting that usually do not end by themselves."""
+"""All reasons for waiting, by their codes."""
 
 
 def runner_badge(status: RunnerStatus) -> Badge:
@@ -397,17 +406,17 @@ def link(reason: Reason) -> str:
     """Return the text of the link that leads to what a job waits for."""
     if reason.link.startswith("/dashboard/runners/"):
         return "Show the runner"
-    return _LINKS.get(reason.code, "Show runners")
+    return REASONS[reason.code].link
 
 
 def is_warning(reason: Reason) -> bool:
     """Return whether a reason for waiting usually does not end by itself."""
-    return reason.code in _NEEDS_A_PERSON
+    return REASONS[reason.code].needs == "action"
 
 
 def needs_a_person(reason: Reason) -> bool:
     """Return whether a job that waits for this reason waits for something that a person has to do."""
-    return reason.code in _NEEDS_A_PERSON or reason.code in _NEEDS_A_DECISION
+    return REASONS[reason.code].needs != ""
 
 
 def group_setting(name: str, value: object) -> str:
