@@ -278,11 +278,9 @@ def place_error(shown: Iterable[FormField], error: TerracrewError) -> dict[str, 
     if isinstance(error, FormErrors):
         return error.messages
     names = {name for each in shown for name in (each.name, *(part.name for part in each.parts))}
-    field = str(error.details.get("field") or "")
-    start, separator, rest = error.message.partition(": ")
-    if not field and separator and start in names:
-        return {start: rest}
-    return {field if field in names else "": error.message}
+    if isinstance(error, Invalid) and error.field in names:
+        return {error.field or "": error.reason}
+    return {"": error.message}
 
 
 class FormSection(msgspec.Struct, frozen=True):

@@ -4,15 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
 from litestar import Response, get, post
 from litestar.params import FromQuery
 
-from terracrew.api.modules import Module, NewModule
-from terracrew.api.tags import MAX_TAG_CHARACTERS, MAX_TAGS, Tags
+from terracrew.api import fields
+from terracrew.api.modules import Module, ModuleChange, ModuleRequest, NewModule
+from terracrew.api.place_settings import PlaceSettings
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TerracrewError, TooLarge
-from terracrew.protocol.limits import MAX_INSTANCE_NAME_CHARACTERS
-from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard import field_forms, forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.field_forms import FormErrors
 from terracrew.server.dashboard.forms import RunnerChoices
@@ -31,10 +30,11 @@ from terracrew.server.tree.modules import archives, service
 HERE = "/dashboard/modules"
 MAX_GROUPS = 300
 """How many groups the form offers. Others can be typed."""
-MAX_DESCRIPTION_CHARACTERS = 2_000
 Field = SourceField | Literal["name", "group", "description", "engine", "runner", "instance", "tags"]
 _FIELDS: dict[str, Field] = {"engine": "engine", "runner": "runner"}
-"""The fields of the form, by the beginnings of the messages of the service."""
+"""The fields of the form that the service checks, by those of the API."""
+_TYPED: dict[str, Field] = {"description": "description", "tags": "tags", "runner_instance_name": "instance"}
+"""The fields of the form whose types say what is valid, by those of the API."""
 
 
 class NewModuleForm(SourceFields, frozen=True):
@@ -54,10 +54,6 @@ class NewModuleForm(SourceFields, frozen=True):
     @property
     def group_path(self) -> str:
         return self.group.strip().strip("/")
-
-    @property
-    def tag_list(self) -> list[str]:
-        return self.tags.replace(",", " ").split()
 
 
 @get("/create")
@@ -143,27 +139,29 @@ async def _wrong_fields(tx: Tx, who: Principal, form: NewModuleForm, roots: Sequ
             await runners.find(tx, who, form.runner.strip(), Verb.RUNNER_READ)
         except (Invalid, NotFound, Forbidden) as error:
             wrong["runner"] = error.message
-    if len(form.instance.strip()) > MAX_INSTANCE_NAME_CHARACTERS:
-        wrong["instance"] = f"the name of an instance has at most {MAX_INSTANCE_NAME_CHARACTERS} characters"
-    if len(form.description.strip()) > MAX_DESCRIPTION_CHARACTERS:
-        wrong["description"] = f"a description has at most {MAX_DESCRIPTION_CHARACTERS:,} characters"
     try:
-        msgspec.convert(form.tag_list, Tags)
-    except msgspec.ValidationError:
-        wrong["tags"] = (
-            f"there are at most {MAX_TAGS} tags; each has up to {MAX_TAG_CHARACTERS} letters, digits, dots, underscores, "
-            "colons and hyphens, and begins with a letter or a digit"
-        )
+        _settings(form)
+    except FormErrors as error:
+        wrong |= {_TYPED[name]: message for name, message in error.messages.items()}
     return wrong
 
 
 def _placed(form: NewModuleForm, error: TerracrewError) -> dict[Field, str]:
-    """Return a message of the service beside the field that it begins with; without one, it is about the name."""
-    start, _, rest = error.message.partition(": ")
-    if start.partition(".")[0] == "source":
-        field, message = source.place(form, error)
-        return {field: message}
-    return {_FIELDS[start]: rest} if start in _FIELDS else {"name": error.message}
+    """Return a message of the service beside the field that it names; without one, it is about the name."""
+    field = (error.field or "") if isinstance(error, Invalid) else ""
+    if field.partition(".")[0] == "source":
+        place, message = source.place(form, error)
+        return {place: message}
+    if isinstance(error, Invalid) and field in _FIELDS:
+        return {_FIELDS[field]: error.reason}
+    return {"name": error.message}
+
+
+def _settings(form: NewModuleForm) -> dict[str, Any]:
+    """Return what was typed into fields whose types say what is valid. Raises FormErrors."""
+    typed = {name: getattr(form, field) for name, field in _TYPED.items()}
+    shown = field_forms.layout(ModuleRequest, _TYPED)
+    return fields.given(field_forms.from_form(shown, typed, ModuleChange, PlaceSettings()))
 
 
 def _wanted(form: NewModuleForm) -> NewModule:
@@ -172,11 +170,9 @@ def _wanted(form: NewModuleForm) -> NewModule:
         source=source.from_form(form),
         engine=form.engine.strip(),
         runner=form.runner.strip() or None,
-        runner_instance_name=form.instance.strip() or None,
-        description=form.description.strip(),
         needs_approval=form.needs_approval,
         triggers="auto" if form.is_triggered else "manual",
-        tags=form.tag_list,
+        **_settings(form),
     )
 
 

@@ -91,10 +91,7 @@ def from_form(form: SourceFields) -> Source:
 
 def place(form: SourceFields, error: TerracrewError) -> tuple[SourceField, str]:
     """Return the field beside which an error is shown, and its message without the name of that field."""
-    start, _, rest = error.message.partition(": ")
-    is_named = start == "source" or start.startswith("source.")
-    name = str(error.details.get("field") or (start if is_named else ""))
-    message = rest if is_named else error.message
+    name, message = (error.field or "", error.reason) if isinstance(error, Invalid) else ("", error.message)
     if name == "source.version":
         return ("revision" if form.source == "git" else "version"), message
     return _PLACES.get(name, "source"), message

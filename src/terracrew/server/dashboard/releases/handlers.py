@@ -64,7 +64,7 @@ async def withdraw(request: DashboardCall, release: FromPath[str]) -> Response[A
     try:
         await request.context.db.write(lambda tx: service.withdraw(tx, who, release, form.reason))
     except Invalid as error:
-        return await _ask_withdrawal(request, release, form.reason, error.message.removeprefix("reason: "))
+        return await _ask_withdrawal(request, release, form.reason, error.reason)
     return render.go(request, HERE)
 
 
