@@ -5,6 +5,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from terracrew.attempt import files
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.errors import Superseded, TerracrewError
@@ -33,6 +35,32 @@ from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import Step
 from terracrew.protocol.start import ExecutorStart
 from terracrew.toolchains.discovery import FoundEngine
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """What the FETCH step has prepared: the engine, and the source that it runs on."""
+
+    engine: Engine
+    found: FoundEngine
+    session: EngineSession
+    folder: Path
+    """The folder of the module, in the workspace."""
+    resolved: SourceResolved
+    """What the attempt runs: its own source, or that of the saved plan."""
+    state_file: StateFile | None
+    """The file with the state, if the engine keeps its state in one."""
+
+
+class CurrentPlan(msgspec.Struct):
+    """The plan that was made or restored last."""
+
+    attempt: int | None = None
+    """The attempt that made the plan, if this one did not."""
+    sha256: str = ""
+    """The hash of the plan that was described: the only one that may be applied."""
+    json_sha256: str = ""
+    """The hash of its JSON; empty if no hook reads it."""
+    has_changes: bool = False
 
 
 class StepContext:
@@ -71,14 +99,7 @@ class StepContext:
         """Whether an engine of this attempt had to be killed."""
         self.reused = frozenset[Step]()
         """The steps that a saved plan makes unnecessary."""
-        self.plan_attempt: int | None = None
-        """The attempt that made the plan, if this one did not."""
-        self.plan_sha256 = ""
-        """The hash of the plan that was described: the only one that may be applied."""
-        self.plan_json_sha256 = ""
-        """The hash of its JSON; empty if no hook reads it."""
-        self.has_changes = False
-        """Whether that plan would do anything."""
+        self.plan = CurrentPlan()
         self.inputs: Mapping[str, Any] = {}
         """The values of the engine's variables."""
         self.init_name = ""
@@ -87,18 +108,12 @@ class StepContext:
         """The number of the job whose `init` is used, if the workspace is warm."""
         self.printed = PrintedValues()
         """What an engine prints about its plan and its outputs."""
-        self.state_file: StateFile | None = None
-        """The file with the state, if the engine keeps its state in one. Set by the FETCH step, as the following."""
-        self.engine: Engine
-        self.session: EngineSession
-        self.found: FoundEngine
-        self.folder: Path
-        self.resolved: SourceResolved
-        """What the attempt runs: its own source, or that of the saved plan."""
-        self.env: dict[str, str]
+        self.env: dict[str, str] = {}
         """The environment of the engine, and of the module's own hooks."""
-        self.added_env: dict[str, str]
+        self.added_env: dict[str, str] = {}
         """The part of it that Terracrew adds for the engine: no input has set it."""
+        self.prepared: Prepared
+        """Set by the FETCH step."""
 
     @cached_property
     def memory_mb(self) -> int | None:
@@ -111,7 +126,7 @@ class StepContext:
 
     async def obtain_permit(self) -> None:
         """Return when the plan may be applied; that must then start at once."""
-        await self.permit.obtain(self.state_version, self.plan_attempt, self.plan_sha256)
+        await self.permit.obtain(self.state_version, self.plan.attempt, self.plan.sha256)
 
     def not_started(self, step: Step, error: TerracrewError | OSError, what: str = "") -> Result:
         """Return the result of a job whose mutating step could not be started."""

@@ -45,7 +45,7 @@ class EngineFailedError(Exception):
 
 async def run(context: StepContext, step: Step, stdout: int | None = None) -> None:
     """Run the command of a step to its end. Raises EngineFailedError if it does not succeed."""
-    session = context.session
+    session = context.prepared.session
     if not step.is_mutating:  # a mutating step got its tokens with its permission, and must start at once
         await context.cloud.enter(step.phase)
     session.before(step)
@@ -70,13 +70,13 @@ async def plan(context: StepContext) -> None:
     """Make a plan, take it out of the reach of the engine, and record what it would do."""
     hook_plan.forget(context)
     await run(context, Step.PLAN)
-    context.plan_sha256 = await asyncio.to_thread(plan_file.take, context.files)
+    context.plan.sha256 = await asyncio.to_thread(plan_file.take, context.files)
     await _report_plan(context)
 
 
 def _warn(context: StepContext) -> None:
     """Say what the state that a plan is made from tells about an earlier change."""
-    session, state = context.session, context.states.current
+    session, state = context.prepared.session, context.states.current
     if state and (warning := session.state_warning(state)):
         context.recorder.say(warning)
 
@@ -87,12 +87,12 @@ async def _run_program(context: StepContext, step: Step, arguments: Sequence[str
     preparation.place_state(context)
     process = EngineProcess(
         arguments,
-        cwd=context.folder,
+        cwd=context.prepared.folder,
         env=context.env | context.cloud.environment(),
         output=context.output.descriptor,
         stdout=stdout,
         ladder=context.ladder,
-        ruleset=context.isolation.ruleset(context.found.path, context.session),
+        ruleset=context.isolation.ruleset(context.prepared.found.path, context.prepared.session),
     )
     context.mutation.is_started = step.is_mutating
     states.is_writable = step.is_mutating
@@ -112,7 +112,7 @@ async def _run_program(context: StepContext, step: Step, arguments: Sequence[str
 
 async def mutate(context: StepContext, step: Step, since: int) -> None:
     """Run a mutating command, record a state that it could not save, and determine whether it ended in order."""
-    plan_file.check(context.files.plan, context.plan_sha256)
+    plan_file.check(context.files.plan, context.plan.sha256)
     context.states.has_unsaved = context.mutation.is_orderly = False
     kills = context.oom_kills.count()
     failure: Exception | None = None
@@ -120,7 +120,7 @@ async def mutate(context: StepContext, step: Step, since: int) -> None:
         await run(context, step)
     except Exception as error:  # it is raised again below, after a state that was left has been recorded
         failure = error
-    has_left = await (_collect_file(context) if context.state_file else _collect_leftover(context))
+    has_left = await (_collect_file(context) if context.prepared.state_file else _collect_leftover(context))
     context.states.mask_outputs()
     code = context.mutation.exit_code
     if not context.states.has_unsaved and (has_left or code is not None):
@@ -129,7 +129,7 @@ async def mutate(context: StepContext, step: Step, since: int) -> None:
         has_lost = bool(code) and (
             context.oom_kills.count() > kills or identity.has_lost_changes(context.spec.engine, printed)
         )
-        has_ended = has_left or (code is not None and context.session.has_ended_in_order(code, printed))
+        has_ended = has_left or (code is not None and context.prepared.session.has_ended_in_order(code, printed))
         context.mutation.is_orderly = has_ended and not has_lost
         if has_lost:
             context.recorder.say(_LOST_CHANGES)
@@ -140,16 +140,16 @@ async def mutate(context: StepContext, step: Step, since: int) -> None:
 @asynccontextmanager
 async def _followed(context: StepContext, step: Step) -> AsyncGenerator[None]:
     """Record what a mutating command writes to its file with the state, if it has one, while the block runs."""
-    if context.state_file is None or not step.is_mutating:
+    if context.prepared.state_file is None or not step.is_mutating:
         yield
         return
-    async with context.state_file.followed(context.states.write):
+    async with context.prepared.state_file.followed(context.states.write):
         yield
 
 
 async def _collect_file(context: StepContext) -> bool:
     """Record the last content of the file with the state. Returns whether what is there cannot be used as a state."""
-    states, file = context.states, context.state_file
+    states, file = context.states, context.prepared.state_file
     assert file is not None
     try:
         content = file.changed()
@@ -177,7 +177,7 @@ async def _collect_leftover(context: StepContext) -> bool:
     backend should have it: then the next plan does not read it (`States.has_unsaved`)."""
     states, recorder = context.states, context.recorder
     place = workspace.of(context.directory)
-    path = leftover.find(context.session.leftover, place)
+    path = leftover.find(context.prepared.session.leftover, place)
     if path is None:
         return False
     content = leftover.read(path, place)
@@ -199,7 +199,7 @@ async def read_outputs(context: StepContext) -> None:
         await run(context, Step.OUTPUT, context.printed.descriptor)
     printed = context.printed.take("outputs")
     try:
-        outputs = context.session.outputs(printed)
+        outputs = context.prepared.session.outputs(printed)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"the engine printed outputs that cannot be read: {error}") from error
     kept = await context.outputs.record(outputs)
@@ -208,7 +208,7 @@ async def read_outputs(context: StepContext) -> None:
 
 async def _report_plan(context: StepContext) -> None:
     """Record what the plan that was just made would do: a summary, and a diff if the engine can describe its plan."""
-    session = context.session
+    session = context.prepared.session
     facts_arguments = session.facts_arguments()
     try:
         facts = await _described(context, facts_arguments, _MAX_FACTS_BYTES) if facts_arguments else None
@@ -221,10 +221,10 @@ async def _report_plan(context: StepContext) -> None:
         # What the engine looked at was counted. It may have looked at nothing (`-refresh=false`) although something exists.
         summary = msgspec.structs.replace(summary, existing=None, unchanged=None)
     context.recorder.fact(summary)
-    context.has_changes = plan_words.has_changes(msgspec.structs.asdict(summary))
+    context.plan.has_changes = plan_words.has_changes(msgspec.structs.asdict(summary))
     if hook_plan.is_wanted(context):
         await hook_plan.write(context, await _description(context, facts))
-    if not session.describes_plans or not context.has_changes:
+    if not session.describes_plans or not context.plan.has_changes:
         return
     try:
         await context.plan_diffs.record(session.describe, await _description(context, facts))
@@ -237,7 +237,7 @@ async def _report_plan(context: StepContext) -> None:
 
 async def _description(context: StepContext, facts: bytes | None) -> bytes:
     """Return what the engine prints to describe the plan. These are often the facts that it has printed already."""
-    session = context.session
+    session = context.prepared.session
     arguments = session.description_arguments()
     if arguments is None:
         return b""

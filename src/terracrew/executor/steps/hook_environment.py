@@ -59,7 +59,7 @@ def approved(env: Mapping[str, str], runner: Mapping[str, str]) -> dict[str, str
 
 def _of_group(context: StepContext, path: str) -> dict[str, str]:
     given = next((each for each in context.spec.hook_environments if each.place == path), PlaceEnvironment(path))
-    env = environment.of_place(context.start, context.granted, context.resolved, given, context.added_env)
+    env = environment.of_place(context.start, context.granted, context.prepared.resolved, given, context.added_env)
     variables = {name: text for name, text in context.env.items() if name.startswith(_VARIABLE_PREFIX)}
     return variables | env | context.cloud.environment(given.variables)
 

@@ -23,7 +23,7 @@ def is_wanted(context: StepContext) -> bool:
     change = Step.DESTROY if context.spec.is_destroying else Step.APPLY
     hooks = context.spec.hooks
     is_read = any(_sees_plan(each) and each.step in (Step.PLAN, change) for each in hooks)
-    return is_read and context.session.has_plan_json
+    return is_read and context.prepared.session.has_plan_json
 
 
 async def write(context: StepContext, description: bytes) -> None:
@@ -33,11 +33,11 @@ async def write(context: StepContext, description: bytes) -> None:
         raise TooLarge(
             f"the engine describes this plan in {size:,} bytes. At most {_MAX_DESCRIPTION_BYTES:,} can be given to hooks"
         )
-    context.plan_json_sha256 = await asyncio.to_thread(_write, context, description)
+    context.plan.json_sha256 = await asyncio.to_thread(_write, context, description)
 
 
 def _write(context: StepContext, description: bytes) -> str:
-    content = context.session.plan_json(description, context.recorder.redactor.mask_text)
+    content = context.prepared.session.plan_json(description, context.recorder.redactor.mask_text)
     with open(os.open(context.files.plan_json, _NEW_FILE, 0o600), "wb") as file:
         file.write(content)
     return hashlib.sha256(content).hexdigest()
@@ -46,30 +46,30 @@ def _write(context: StepContext, description: bytes) -> str:
 def forget(context: StepContext) -> None:
     """Remove the JSON of an earlier plan."""
     context.files.plan_json.unlink(missing_ok=True)
-    context.plan_json_sha256 = ""
+    context.plan.json_sha256 = ""
 
 
 def accept(context: StepContext) -> None:
     """Use the JSON that was restored with a saved plan."""
     if context.files.plan_json.exists():
-        context.plan_json_sha256 = plan_file.digest_of(context.files.plan_json)
+        context.plan.json_sha256 = plan_file.digest_of(context.files.plan_json)
 
 
 def check(context: StepContext) -> None:
     """Raise Conflict if the JSON is not what the executor has written. Without isolation, the engine can write to every file."""
-    if context.plan_json_sha256:
-        plan_file.check(context.files.plan_json, context.plan_json_sha256)
+    if context.plan.json_sha256:
+        plan_file.check(context.files.plan_json, context.plan.json_sha256)
 
 
 def variables(context: StepContext, wanted: StepHook) -> dict[str, str]:
     """Return the variables that name the plan to a hook; none to a hook at another place."""
-    if not _sees_plan(wanted) or not context.plan_sha256:
+    if not _sees_plan(wanted) or not context.plan.sha256:
         return {}
-    plan_file.check(context.files.plan, context.plan_sha256)
+    plan_file.check(context.files.plan, context.plan.sha256)
     found = {"TERRACREW_PLAN_FILE": str(context.files.plan)}
     if not is_wanted(context):
         return found
-    if not context.plan_json_sha256:
+    if not context.plan.json_sha256:
         raise Conflict(f"{wanted} was not run: the plan was saved without its JSON. Plan again")
     check(context)
     return found | {"TERRACREW_PLAN_JSON": str(context.files.plan_json)}

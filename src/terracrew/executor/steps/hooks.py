@@ -77,11 +77,11 @@ async def _run(context: StepContext, wanted: StepHook, status: str = "") -> None
     try:
         process = EngineProcess(
             arguments,
-            cwd=context.folder,
+            cwd=context.prepared.folder,
             env=hook_environment.of_hook(context, wanted) | about,
             output=context.output.descriptor,
             ladder=context.ladder,
-            ruleset=context.isolation.ruleset(context.found.path, context.session),
+            ruleset=context.isolation.ruleset(context.prepared.found.path, context.prepared.session),
         )
     except OSError as error:
         mutation.is_orderly = was_orderly

@@ -10,7 +10,7 @@ _MAX_NAMED = 5
 
 def prepare_state(context: StepContext) -> None:
     """Take what the earlier attempt destroyed out of the state that the engine reads, where it created something in its place."""
-    state, session = context.states.current, context.session
+    state, session = context.states.current, context.prepared.session
     destroyed = {each.address: each.destroyed_id for each in context.spec.imports if each.destroyed_id}
     if state and destroyed:
         context.states.current = session.without_destroyed(state, destroyed)
@@ -18,7 +18,7 @@ def prepare_state(context: StepContext) -> None:
 
 def hint(context: StepContext, step: Step, printed: str) -> str:
     """Return which resources a failed plan could not import and how to leave them out; '' if that is not why it failed."""
-    spec, session = context.spec, context.session
+    spec, session = context.spec, context.prepared.session
     if step is not Step.PLAN or not spec.imports:
         return ""
     refused = session.refused_imports(printed, [each.address for each in spec.imports])

@@ -18,12 +18,12 @@ _NOTICE_SECONDS = 1.0
 
 async def ask(context: StepContext, step: Step, plan: Callable[[], Awaitable[Result | None]]) -> Result | None:
     """Return None when the step may start; otherwise how the job ends. `plan` runs the PLAN step again."""
-    session, recorder = context.session, context.recorder
+    session, recorder = context.prepared.session, context.recorder
     # This is done before asking, because the permission is valid for seconds and these calls wait for the disk. Lines of the
     # log until the step starts belong to the step before it, so a job that was never applied has no log of an apply.
     try:
         place = leftover.place_of(session.leftover, context.directory, context.files)
-        if leftover.remove(session.leftover, place) and context.state_file is None:
+        if leftover.remove(session.leftover, place) and context.prepared.state_file is None:
             recorder.say(f"Removed an old {session.leftover.name}, which is not of this {step}")
         _expect(context)
     except (TerracrewError, OSError) as error:
@@ -53,7 +53,7 @@ async def ask(context: StepContext, step: Step, plan: Callable[[], Awaitable[Res
             _expect(context)
         except (TerracrewError, OSError) as error:
             return context.not_started(step, error, "the current state could not be fetched: ")
-        context.plan_attempt = None
+        context.plan.attempt = None
         if result := await plan():
             return result
     return Result("FAILED", f"{step} was not started: the state moved {1 + MAX_REPLANS} times while it was planned")
@@ -61,7 +61,7 @@ async def ask(context: StepContext, step: Step, plan: Callable[[], Awaitable[Res
 
 def _expect(context: StepContext) -> None:
     """Record that a mutating step is about to start. A file with the state is written when its engine starts."""
-    path, engine = context.session.leftover, context.spec.engine
+    path, engine = context.prepared.session.leftover, context.spec.engine
     is_ours = context.spec.backend == "terracrew"
     known = preparation.state_to_place(context)
     leftover.expect(context.directory, context.files, path, engine, known, is_kept_here=is_ours)

@@ -24,7 +24,7 @@ async def for_approval(context: StepContext, step: Step, why: str) -> Result:
 
 async def for_another_job(context: StepContext) -> KeptPlan | None:
     """Save the plan of a PLAN job if it would change something. If that is not possible, the job has succeeded nevertheless."""
-    if not context.has_changes or context.control.is_stopping:
+    if not context.plan.has_changes or context.control.is_stopping:
         return None
     try:
         kept = await _keep(context, waits_for_space=False)
@@ -41,13 +41,13 @@ async def _keep(context: StepContext, *, waits_for_space: bool) -> KeptPlan:
     spec = context.spec
     hook_plan.check(context)
     return await save.keep(
-        context.found,
+        context.prepared.found,
         context.files.plan,
         directory=context.directory,
         context=encryption.saved_plan_context(spec.job_id, spec.attempt),
         key=context.granted.credentials.state_key,
         state_version=context.state_version,
-        plan_sha256=context.plan_sha256,
+        plan_sha256=context.plan.sha256,
         transfer=context.transfer,
         control=context.control,
         confinement=SourceConfinement(context.start.isolation, context.start.environment),

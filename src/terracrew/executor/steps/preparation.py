@@ -11,6 +11,7 @@ from terracrew.executor import backend_credentials
 from terracrew.executor.engines import engine_user, registry
 from terracrew.executor.engines.contract import (
     ApiAccess,
+    Engine,
     EngineContext,
     StateAccess,
 )
@@ -29,12 +30,13 @@ from terracrew.executor.steps import (
     hook_plan,
     lost_imports,
 )
-from terracrew.executor.steps.context import StepContext
+from terracrew.executor.steps.context import Prepared, StepContext
 from terracrew.masking import names
 from terracrew.protocol.events import EngineUsed, SourceResolved
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Resume, Step
 from terracrew.source_rules import configurations
+from terracrew.toolchains.discovery import FoundEngine
 
 _UNNECESSARY_WITH_A_PLAN = frozenset(step for step in Step if step.phase == "plan") - {Step.FETCH}
 
@@ -43,13 +45,13 @@ async def fetch(context: StepContext) -> None:
     """Find the engine, and get the source (or a saved plan with its workspace) and the current state."""
     spec = context.spec
     context.files.make()
-    context.engine = registry.get(spec.engine)
-    context.found = found = await engine_choice.choose(context)
+    engine = registry.get(spec.engine)
+    found = await engine_choice.choose(context, engine)
     if not context.isolation.has_view:
         engine_user.require_reachable(found.path)
     context.recorder.fact(EngineUsed(found.name, found.version))
-    if spec.resume is None or not await _restore(context, spec.resume):
-        await _fetch_source(context)
+    if spec.resume is None or not await _restore(context, engine, found, spec.resume):
+        await _fetch_source(context, engine, found)
     if spec.state.content is None and spec.state.size:
         await fetch_state(context)
     else:
@@ -72,22 +74,22 @@ async def fetch_state(context: StepContext) -> None:
 def place_state(context: StepContext) -> None:
     """Write the current state to the file in which the engine keeps it, if it does that."""
     content = state_to_place(context)
-    if context.state_file and content is not None:
-        context.session.place_state(content)
-        context.state_file.placed(content)
+    if context.prepared.state_file and content is not None:
+        context.prepared.session.place_state(content)
+        context.prepared.state_file.placed(content)
 
 
 def state_to_place(context: StepContext) -> bytes | None:
     """Return what the file with the state contains before a command; None for an engine that has no such file."""
-    if context.state_file is None:
+    if context.prepared.state_file is None:
         return None
-    return context.states.current or context.session.initial_state()
+    return context.states.current or context.prepared.session.initial_state()
 
 
 def write_inputs(context: StepContext) -> None:
-    for path in extra_files.write(context.folder, context.spec.files, [context.session.leftover]):
+    for path in extra_files.write(context.prepared.folder, context.spec.files, [context.prepared.session.leftover]):
         context.recorder.say(f"The extra file {path} replaces the one of the source")
-    inputs, session = _inputs(context), context.session
+    inputs, session = _inputs(context), context.prepared.session
     is_ours = context.spec.backend == "terracrew"
     secret = secret_inputs(inputs, context.spec.secrets) if is_ours and session.encrypts_inputs else {}
     others = {name: value for name, value in inputs.items() if name not in secret}
@@ -125,9 +127,9 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _inputs(context: StepContext) -> dict[str, Any]:
     """Return the inputs without those of groups that the source does not declare, which an engine would warn of."""
-    spec, session = context.spec, context.session
+    spec, session = context.spec, context.prepared.session
     inputs = spec.inputs | {
-        each.name: definitions.value(each, spec, context.resolved)
+        each.name: definitions.value(each, spec, context.prepared.resolved)
         for each in spec.definitions
         if each.target == "variable"
     }
@@ -137,7 +139,7 @@ def _inputs(context: StepContext) -> dict[str, Any]:
     return {name: value for name, value in inputs.items() if name not in unknown}
 
 
-async def _fetch_source(context: StepContext) -> None:
+async def _fetch_source(context: StepContext, engine: Engine, found: FoundEngine) -> None:
     spec, start = context.spec, context.start
     name = reference.directory_name(AttemptRef(spec.job_id, spec.attempt))
     if (context.directory / files.WORKSPACE).is_symlink():  # an earlier try of this step has failed
@@ -163,17 +165,16 @@ async def _fetch_source(context: StepContext) -> None:
         folder, resolved = await sources.fetch(spec, place, able)
     finally:
         confinement.close()
-    context.resolved = resolved
     context.recorder.fact(resolved)
     context.recorder.say(f"Source: {resolved.description}")
-    patterns = context.engine.configuration_patterns
+    patterns = engine.configuration_patterns
     if not any(configurations.is_match(each.name, patterns) for each in os.scandir(folder)):
         raise Invalid(configurations.missing(spec.source.subdirectory, spec.engine, patterns))
-    _open_session(context, folder)
+    _open_session(context, engine, found, folder, resolved)
     _remove_leftover(context)
 
 
-async def _restore(context: StepContext, resume: Resume) -> bool:
+async def _restore(context: StepContext, engine: Engine, found: FoundEngine, resume: Resume) -> bool:
     """Continue with an approved plan. Returns False if that is not possible: then the job is planned again."""
     spec = context.spec
     is_chosen = resume.made_job_id != spec.job_id
@@ -182,7 +183,7 @@ async def _restore(context: StepContext, resume: Resume) -> bool:
         if resume.state_version != spec.state.version:
             raise Conflict("the state has changed since")
         place = await save.restore(
-            context.found,
+            found,
             context.files.plan,
             resume,
             root=Path(context.start.workspaces),
@@ -196,22 +197,24 @@ async def _restore(context: StepContext, resume: Resume) -> bool:
         context.recorder.say(f"The {name} cannot be used here, so it is made again: {error}")
         return False
     context.recorder.say(f"Going on with the {name}, which was approved")
-    context.resolved = SourceResolved(spec.source_digest, "", spec.source_commit, spec.source_revision)
-    _open_session(context, sources.folder_in(place, spec.source, spec.source_digest))
+    folder = sources.folder_in(place, spec.source, spec.source_digest)
+    resolved = SourceResolved(spec.source_digest, "", spec.source_commit, spec.source_revision)
+    _open_session(context, engine, found, folder, resolved)
     _remove_leftover(context)
     _set_environment(context)
-    context.plan_attempt, context.plan_sha256 = resume.attempt, resume.plan_sha256
+    context.plan.attempt, context.plan.sha256 = resume.attempt, resume.plan_sha256
     hook_plan.accept(context)
-    is_ready = context.session.is_ready()
+    is_ready = context.prepared.session.is_ready()
     context.reused = _UNNECESSARY_WITH_A_PLAN if is_ready else _UNNECESSARY_WITH_A_PLAN - {Step.INIT}
     return True
 
 
-def _open_session(context: StepContext, folder: Path) -> None:
+def _open_session(
+    context: StepContext, engine: Engine, found: FoundEngine, folder: Path, resolved: SourceResolved
+) -> None:
     start = context.start
-    context.folder = folder
-    context.session = session = context.engine.open(
-        context.found,
+    session = engine.open(
+        found,
         EngineContext(
             folder,
             context.files,
@@ -222,13 +225,14 @@ def _open_session(context: StepContext, folder: Path) -> None:
             context.memory_mb,
         ),
     )
-    if context.spec.backend == "terracrew" and (file := session.state_file) is not None:
-        context.state_file = StateFile(file, context.files.produced)
+    path = session.state_file if context.spec.backend == "terracrew" else None
+    file = StateFile(path, context.files.produced) if path is not None else None
+    context.prepared = Prepared(engine, found, session, folder, resolved, file)
 
 
 def _remove_leftover(context: StepContext) -> None:
     """Remove a file of the source in whose place the engine would leave a state that it cannot save."""
-    session = context.session
+    session = context.prepared.session
     if leftover.remove(session.leftover, leftover.place_of(session.leftover, context.directory, context.files)):
         context.recorder.say(
             f"The source has a file {session.leftover.name}, a state that some engine could not save; it is not used"
@@ -238,12 +242,12 @@ def _remove_leftover(context: StepContext) -> None:
 def _set_environment(context: StepContext) -> None:
     credentials = context.granted.credentials
     api = ApiAccess(context.start.server_url, credentials.api)
-    base = environment.of_job(context.start, context.granted, context.resolved)
-    env = context.session.environment(base, api)
+    base = environment.of_job(context.start, context.granted, context.prepared.resolved)
+    env = context.prepared.session.environment(base, api)
     if context.spec.backend == "terracrew":
         secret = backend_credentials.secret_of(credentials.hub)
         access = StateAccess(context.backend.url, backend_credentials.USER, secret, credentials.module_key)
-        env = context.session.state_environment(env, access)
+        env = context.prepared.session.state_environment(env, access)
     context.env = env
     given = environment.names_given(context.spec)
     context.added_env = {name: text for name, text in env.items() if name not in given and base.get(name) != text}

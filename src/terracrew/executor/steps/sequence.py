@@ -96,7 +96,7 @@ class Steps:
             return False
         if step in context.reused or self._is_checked_by_plan(step):
             return True
-        if step not in context.engine.steps:
+        if step not in context.prepared.engine.steps:
             return not self._has_hook(step)
         if step is not Step.INIT:
             return False
@@ -105,11 +105,13 @@ class Steps:
 
     def _is_checked_by_plan(self, step: Step) -> bool:
         """Whether the plan repeats everything that the step does."""
-        return step is Step.VALIDATE and self._context.engine.validates_in_plan and not self._has_addition(step)
+        return (
+            step is Step.VALIDATE and self._context.prepared.engine.validates_in_plan and not self._has_addition(step)
+        )
 
     def _is_init_unnecessary(self) -> bool:
         """Whether `init` has nothing to do."""
-        if self._has_addition(Step.INIT) or self._context.session.needs_init():
+        if self._has_addition(Step.INIT) or self._context.prepared.session.needs_init():
             return False
         self._recorder.say("Init is skipped: this program has nothing to install")
         return True
@@ -157,7 +159,7 @@ class Steps:
             exit_code = await self._do(step, since)
         except EngineFailedError as ended:
             printed = error_summary.tail(context.output_file, since)
-            if not self._control.is_stopping and context.session.has_received_interrupt(printed):
+            if not self._control.is_stopping and context.prepared.session.has_received_interrupt(printed):
                 self._control.end(_INTERRUPTED)
             if self._control.stop_mode(is_mutating=step.is_mutating) is not None:
                 return self._stopped(step, run, ended.code)
@@ -171,7 +173,7 @@ class Steps:
                 self._recorder.say(hint)
             if hint := lost_imports.hint(context, step, printed):
                 self._recorder.say(hint)
-            details = context.session.failure_details(printed)
+            details = context.prepared.session.failure_details(printed)
             failure = error_summary.failure(ended.code, details, context.oom_kills.count() - kills, printed)
             is_transient = not failure.failure_kind and transient_errors.is_printed(printed)
             retry = self._retry(number, tries, failure.text) if is_transient else None
@@ -196,7 +198,7 @@ class Steps:
 
         The workspace is warm at most once, and a damaged download is left out afterwards, so this does not go on for ever.
         """
-        context, session = self._context, self._context.session
+        context, session = self._context, self._context.prepared.session
         if step not in (Step.INIT, Step.VALIDATE, Step.PLAN) or not session.keeps_init:
             return ""
         if damaged := await asyncio.to_thread(session.leave_out_damaged, printed):
@@ -270,8 +272,10 @@ class Steps:
 
     async def _command(self, step: Step, since: int) -> None:
         context = self._context
-        if step not in context.engine.steps:
-            self._recorder.say(f"{context.engine.name} has no command for {step}: only the hooks of this step run")
+        if step not in context.prepared.engine.steps:
+            self._recorder.say(
+                f"{context.prepared.engine.name} has no command for {step}: only the hooks of this step run"
+            )
             return
         if step.is_mutating:
             await engine_command.mutate(context, step, since)

@@ -26,7 +26,7 @@ async def wait(context: StepContext, step: Step, process: EngineProcess) -> int:
             process.stop(mode)
 
     def interrupt_unless_received() -> None:
-        if not context.session.has_received_interrupt(error_summary.tail(context.output_file, since)):
+        if not context.prepared.session.has_received_interrupt(error_summary.tail(context.output_file, since)):
             process.stop("interrupt")
 
     async with context.cloud.renewed():

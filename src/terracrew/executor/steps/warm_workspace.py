@@ -30,10 +30,10 @@ _log = logging.getLogger("terracrew.executor")
 
 def enter(context: StepContext) -> bool:
     """Make the workspace warm before `init` would run. Returns False if `init` has to run."""
-    settings, session, spec = context.start.warm, context.session, context.spec
+    settings, session, spec = context.start.warm, context.prepared.session, context.spec
     if settings is None or not session.keeps_init:
         return False
-    if context.plan_attempt is not None or any(each.step == Step.INIT for each in spec.hooks):
+    if context.plan.attempt is not None or any(each.step == Step.INIT for each in spec.hooks):
         return False
     cache = WarmCache(settings)
     try:
@@ -67,7 +67,7 @@ def _place(session: EngineSession, entry: KeptInit) -> bool:
 
 def keep(context: StepContext) -> None:
     """Keep what `init` has made just now, if a later job can use it."""
-    settings, session = context.start.warm, context.session
+    settings, session = context.start.warm, context.prepared.session
     if settings is None or not context.init_name:
         return
     try:
@@ -82,7 +82,7 @@ def keep(context: StepContext) -> None:
 def leave(context: StepContext) -> bool:
     """Make the workspace cold, after what `init` made, now or earlier, turned out to be of no use. What the next `init` makes is not
     kept: the module has run something here. Returns False if that is not possible, because of what the module did to its workspace."""
-    settings, session = context.start.warm, context.session
+    settings, session = context.start.warm, context.prepared.session
     if settings is not None and context.init_name:
         WarmCache(settings).remove(context.init_name)
     context.kept_from = None
@@ -100,20 +100,24 @@ def _read_by_init(context: StepContext) -> Iterator[str | bytes]:
     spec, start = context.spec, context.start
     flags = spec.flags.get(Step.INIT, [])
     place = workspace.of(context.directory)
-    inside = str(context.folder.resolve().relative_to(place.resolve()))
-    if inside != str(context.folder.relative_to(place)):
+    inside = str(context.prepared.folder.resolve().relative_to(place.resolve()))
+    if inside != str(context.prepared.folder.relative_to(place)):
         raise Invalid("a link leads to the folder of the module")
     yield from (_FORMAT, spec.organization_id, spec.module_id, spec.backend)
-    yield from (context.found.name, context.found.version, os.path.realpath(context.found.path))
-    yield from (context.resolved.digest, inside)
+    yield from (
+        context.prepared.found.name,
+        context.prepared.found.version,
+        os.path.realpath(context.prepared.found.path),
+    )
+    yield from (context.prepared.resolved.digest, inside)
     yield _encoded(flags)
     yield _encoded(spec.files)
     yield _encoded(context.inputs)
     passed_over = _PER_ATTEMPT | _PER_ACCOUNT if start.engine_account else _PER_ATTEMPT
     yield _encoded({name: value for name, value in start.environment.items() if name not in passed_over})
-    defined = {each.name: definitions.text(each, spec, context.resolved) for each in spec.definitions}
+    defined = {each.name: definitions.text(each, spec, context.prepared.resolved) for each in spec.definitions}
     yield _encoded(spec.environment | defined)
-    yield from context.session.read_by_init(flags, context.env)
+    yield from context.prepared.session.read_by_init(flags, context.env)
 
 
 def _encoded(value: object) -> bytes:
