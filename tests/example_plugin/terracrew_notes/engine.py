@@ -61,9 +61,9 @@ class NotesSession(EngineSession):
     def environment(self, base: Mapping[str, str], api: ApiAccess) -> dict[str, str]:
         return dict(base)
 
-    def state_environment(self, environment: Mapping[str, str], access: StateAccess) -> dict[str, str]:
+    def state_environment(self, base: Mapping[str, str], access: StateAccess) -> dict[str, str]:
         ours = {"NOTES_STATE": access.url, "NOTES_USER": access.user, "NOTES_PASSWORD": access.secret}
-        return {**environment, **ours}
+        return {**base, **ours}
 
     def arguments(self, step: Step, *, is_destroying: bool, flags: Sequence[str] = ()) -> list[str]:
         files = self._context.files

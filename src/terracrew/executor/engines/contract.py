@@ -134,7 +134,7 @@ class EngineSession(ABC):
         """Return the environment of all commands, made from the environment of the job."""
 
     @abstractmethod
-    def state_environment(self, environment: Mapping[str, str], access: StateAccess) -> dict[str, str]:
+    def state_environment(self, base: Mapping[str, str], access: StateAccess) -> dict[str, str]:
         """Return the environment with what makes the engine read and write its state through the attempt's backend."""
 
     # ---- its commands

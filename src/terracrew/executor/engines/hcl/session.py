@@ -103,13 +103,13 @@ class HclSession(EngineSession):
         self._choose_configuration(env)
         return env
 
-    def state_environment(self, environment: Mapping[str, str], access: StateAccess) -> dict[str, str]:
+    def state_environment(self, base: Mapping[str, str], access: StateAccess) -> dict[str, str]:
         # These are set only in the environment, because arguments would become part of the saved plan.
         addresses = {f"TF_HTTP_{name}ADDRESS": access.url for name in ("", "LOCK_", "UNLOCK_")}
         methods = {"TF_HTTP_UPDATE_METHOD": "POST", "TF_HTTP_LOCK_METHOD": "LOCK", "TF_HTTP_UNLOCK_METHOD": "UNLOCK"}
         credentials = {"TF_HTTP_USERNAME": access.user, "TF_HTTP_PASSWORD": access.secret}
-        engine_flags.check_workspace(environment)
-        return {**environment, **addresses, **methods, **credentials}
+        engine_flags.check_workspace(base)
+        return {**base, **addresses, **methods, **credentials}
 
     def arguments(self, step: Step, *, is_destroying: bool, flags: Sequence[str] = ()) -> list[str]:
         match step:

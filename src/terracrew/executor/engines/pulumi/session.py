@@ -104,9 +104,9 @@ class PulumiSession(EngineSession):
         commands = environment.of_commands(base, str(self._home), os.path.dirname(self._program))
         return commands | go_collector.environment(commands, self._context.memory_mb)
 
-    def state_environment(self, environment_: Mapping[str, str], access: StateAccess) -> dict[str, str]:
-        self._has_own_passphrase = any(name in environment_ for name in environment.PASSPHRASE_VARIABLES)
-        return environment.with_state(environment_, self._backend.url, access.module_key)
+    def state_environment(self, base: Mapping[str, str], access: StateAccess) -> dict[str, str]:
+        self._has_own_passphrase = any(name in base for name in environment.PASSPHRASE_VARIABLES)
+        return environment.with_state(base, self._backend.url, access.module_key)
 
     def arguments(self, step: Step, *, is_destroying: bool, flags: Sequence[str] = ()) -> list[str]:
         self._is_destroying = is_destroying
