@@ -32,8 +32,8 @@ BUILT_IN: dict[Group, dict[str, str]] = {
         "kubernetes": "terracrew.runner.dispatch.kubernetes.dispatcher:PLUGIN",
     },
     ENGINES: {
-        "tofu": "terracrew.executor.engines.tofu.engine:ENGINE",
-        "terraform": "terracrew.executor.engines.terraform.engine:ENGINE",
+        "tofu": "terracrew.executor.engines.hcl.engine:TOFU_ENGINE",
+        "terraform": "terracrew.executor.engines.hcl.engine:TERRAFORM_ENGINE",
         "pulumi": "terracrew.executor.engines.pulumi.engine:ENGINE",
     },
     SOURCES: {

@@ -9,7 +9,7 @@ import pytest
 from terracrew.errors import Conflict
 from terracrew.executor.engines.contract import Engine, EngineSession
 from terracrew.executor.engines.pulumi import checkpoint
-from terracrew.executor.engines.pulumi.backend_folder import BackendFolder
+from terracrew.executor.engines.pulumi.project import BackendFolder
 from terracrew.protocol.spec import Step
 from terracrew.testing.engine_contract import SECRET_VALUE, EngineContract
 from terracrew.testing.engine_run import EngineRun

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from terracrew.protocol.events import StepStatus
-from terracrew.protocol.hooks import Hook
-from terracrew.protocol.spec import JobType, Step, StepHook
+from terracrew.protocol.spec import Hook, JobType, Step, StepHook
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses, Gate, gone, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 

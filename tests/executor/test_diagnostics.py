@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.executor import diagnostics
-from terracrew.executor.diagnostics import MaskedStream
+from terracrew.executor import startup
+from terracrew.executor.startup import MaskedStream
 from terracrew.masking.redactor import Redactor
 
 SECRET = "hunter2-hunter2"
@@ -33,6 +33,6 @@ def test_a_traceback_is_masked_and_written_at_once(tmp_path: Path) -> None:
 def test_everything_that_the_process_prints_goes_through_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", sys.stdout)
     monkeypatch.setattr(sys, "stderr", sys.stderr)
-    diagnostics.mask(Redactor([]))
+    startup.mask_output(Redactor([]))
     assert isinstance(sys.stdout, MaskedStream)
     assert isinstance(sys.stderr, MaskedStream)

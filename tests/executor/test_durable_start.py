@@ -6,8 +6,7 @@ import os
 import pytest
 
 from terracrew.attempt import exit_codes, files, ownership
-from terracrew.protocol.hooks import Hook
-from terracrew.protocol.spec import JobType, Step, StepHook
+from terracrew.protocol.spec import Hook, JobType, Step, StepHook
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses, module, session
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 

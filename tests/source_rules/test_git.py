@@ -4,7 +4,7 @@ import pytest
 
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import GitSource
-from terracrew.source_rules import git, git_urls
+from terracrew.source_rules import git
 
 pytestmark = pytest.mark.feature("J5.git")
 
@@ -152,10 +152,10 @@ def test_a_source_has_one_revision_that_makes_sense(fields: dict[str, str], word
     ],
 )
 def test_the_relative_address_of_a_submodule_begins_at_its_parent(parent: str, url: str, whole: str) -> None:
-    assert git_urls.below(parent, url) == whole
+    assert git.url_below(parent, url) == whole
 
 
 @pytest.mark.parametrize("url", ["../../../../../etc", "../../../../x::y", "../../../file:///etc", "./-x/../.."])
 def test_a_relative_address_does_not_lead_to_something_that_is_not_allowed(url: str) -> None:
-    whole = git_urls.below("https://host/a/b", url)
-    assert git_urls.problem(whole) or git_urls.host(whole) == "host"
+    whole = git.url_below("https://host/a/b", url)
+    assert git.url_problem(whole) or git.host(whole) == "host"

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from terracrew.protocol.hooks import Hook
-from terracrew.protocol.spec import Step
+from terracrew.protocol.spec import Hook, Step
 
 _MAX_ENGINES = 8
 EngineFlags = Annotated[dict[str, list[str]], msgspec.Meta(max_length=_MAX_ENGINES)]

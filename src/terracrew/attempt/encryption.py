@@ -3,6 +3,9 @@
 The ciphertext is bound to the attempt: what one attempt encrypted cannot be passed off as another's.
 """
 
+import base64
+import hashlib
+import hmac
 import os
 from functools import cached_property
 
@@ -10,6 +13,9 @@ from cryptography import exceptions
 from cryptography.hazmat.primitives.ciphers import aead
 
 NONCE_BYTES, TAG_BYTES = 12, 16
+
+
+BACKEND_USER = "attempt"
 
 
 def prepare() -> None:
@@ -46,3 +52,13 @@ class AttemptCipher:
             return self._cipher.decrypt(encrypted[:NONCE_BYTES], encrypted[NONCE_BYTES:], self._context)
         except (exceptions.InvalidTag, ValueError):
             raise ValueError("it cannot be decrypted with the attempt's key") from None
+
+
+def backend_secret(hub_credential: str) -> str:
+    """Derive this attempt's loopback secret from its credentials, so that a salvage can mask it, too."""
+    return hmac.new(hub_credential.encode(), b"loopback state backend", hashlib.sha256).hexdigest()
+
+
+def backend_authorization(secret: str) -> str:
+    """Return the secret as the engine sends it in its `Authorization` header."""
+    return base64.b64encode(f"{BACKEND_USER}:{secret}".encode()).decode()

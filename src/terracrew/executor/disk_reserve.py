@@ -13,7 +13,7 @@ DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 _UNSUPPORTED_ERRORS = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
-class Room:
+class FileReserve:
     """Reserved blocks of one file beyond its end, so that a write there cannot fail, even if the disk becomes full."""
 
     def __init__(self, descriptor: int, size: int) -> None:

@@ -24,20 +24,19 @@ from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.attempt.record import AttemptRecord
 from terracrew.errors import Conflict, Invalid
-from terracrew.executor import backend_credentials, diagnostics, salvage, startup
+from terracrew.executor import salvage, startup
 from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.engines import engine_user, process
 from terracrew.executor.engines.engine_user import EngineUser
 from terracrew.executor.engines.oom_kills import OomKills
 from terracrew.executor.limits.usage import KernelLimits
 from terracrew.executor.output.engine_output import EngineOutput
+from terracrew.executor.startup import supervise
 from terracrew.executor.state.http_backend import StateBackend
-from terracrew.executor.state.outputs import Outputs
-from terracrew.executor.state.plan_diffs import PlanDiffs
+from terracrew.executor.state.outputs import Outputs, PlanDiffs
 from terracrew.executor.state.states import States
 from terracrew.executor.steps.context import StepContext
 from terracrew.executor.steps.sequence import Steps
-from terracrew.executor.supervise import supervise
 from terracrew.masking import facts, names
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol.events import Result
@@ -96,14 +95,14 @@ def _attempt(start: ExecutorStart, cgroup: str) -> Coroutine[Any, Any, int]:
     if (directory / files.OUTBOX).exists():
         raise Conflict(f"{directory} has been used already: an attempt can run only once")
     parts = AttemptDelivery(directory, _record(start, granted), start.log_stream)
-    diagnostics.mask(parts.recorder.redactor)
+    startup.mask_output(parts.recorder.redactor)
     output = EngineOutput(directory / files.OUTPUT, parts.recorder)
     cipher = AttemptCipher(credentials.state_key, spec.job_id, spec.attempt)
     is_ours = spec.backend == "terracrew"
     states = States(parts.large_states, parts.recorder, cipher, engine=spec.engine, is_kept_here=is_ours)
     backend = StateBackend(
         states,
-        backend_credentials.secret_of(credentials.hub),
+        encryption.backend_secret(credentials.hub),
         parts.shipper.deliver if start.waits_for_server else None,
     )
     for line in start.notes:

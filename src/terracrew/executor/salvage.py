@@ -13,15 +13,15 @@ import msgspec
 from terracrew.attempt import delivered, exit_codes, files, ownership
 from terracrew.attempt import record as attempt_record
 from terracrew.attempt.engine_directory import EngineDirectory
-from terracrew.executor import diagnostics
+from terracrew.executor import startup
 from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.delivery.large_states import PLAIN
 from terracrew.executor.engines import error_summary
 from terracrew.executor.output.engine_output import EngineOutput
+from terracrew.executor.startup import supervise
 from terracrew.executor.state import identity as identities
 from terracrew.executor.state import leftover, states
 from terracrew.executor.steps import cloud_tokens
-from terracrew.executor.supervise import supervise
 from terracrew.masking import names
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind, OutputMissing
@@ -40,7 +40,7 @@ async def run(start: ExecutorStart) -> int:
     parts = AttemptDelivery(
         directory, msgspec.structs.replace(kept, secrets=secrets), start.log_stream, is_salvage=True
     )
-    diagnostics.mask(parts.recorder.redactor)
+    startup.mask_output(parts.recorder.redactor)
     async with asyncio.TaskGroup() as group:
         shipping = group.create_task(supervise("the shipper", parts.shipper.run))
         # First the server says what it has: if the machine crashed, that may be more than the disk still has.

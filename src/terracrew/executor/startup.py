@@ -1,21 +1,28 @@
-"""The start of an executor process, which is the same for every dispatcher: it takes the attempt's directory and logs into it.
+"""An executor as a process: it takes the attempt's directory, logs into it without secrets, and keeps its background loops alive.
 
 That the attempt has begun must be durable before it starts a program or says anything to the server. Otherwise the runner would hand
 it back after a power cut, as if nothing had happened.
 """
 
+import asyncio
 import errno
+import io
+import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
 
 from terracrew.attempt import directories, executor_log, exit_codes, ownership
 from terracrew.attempt.process_record import ProcessRecord
+from terracrew.masking.redactor import Redactor
 from terracrew.protocol.start import ExecutorStart
+
+_PAUSE_SECONDS = 1.0
+_logger = logging.getLogger("terracrew.executor")
 
 
 def run_in_directory(start: ExecutorStart, process: ProcessRecord, work: Callable[[ExecutorStart], int]) -> int:
@@ -49,3 +56,37 @@ def exit_code_of(work: Callable[[], int]) -> int:
     except BaseException:
         traceback.print_exc()
     return exit_codes.CRASHED
+
+
+class MaskedStream(io.TextIOBase):
+    """Standard error without secrets. It is written without a buffer, so that nothing is lost if the process is killed."""
+
+    def __init__(self, redactor: Redactor, descriptor: int = 2) -> None:
+        self._redactor, self._descriptor = redactor, descriptor
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def write(self, text: str, /) -> int:
+        left = memoryview(self._redactor.mask_text(text).encode(errors="backslashreplace"))
+        while left:
+            left = left[os.write(self._descriptor, left) :]
+        return len(text)
+
+
+def mask_output(redactor: Redactor) -> None:
+    """Mask everything that this process prints from now on. The redactor may learn of further secrets later."""
+    sys.stdout = sys.stderr = MaskedStream(redactor)
+
+
+async def supervise(name: str, loop: Callable[[], Awaitable[None]]) -> None:
+    """Run the loop until it returns, and start it again whenever it fails."""
+    while True:
+        try:
+            return await loop()
+        except Exception:
+            _logger.exception("%s failed and is started again", name)
+            await asyncio.sleep(_PAUSE_SECONDS)

@@ -7,6 +7,8 @@ from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import unquote
 
+from terracrew.protocol.cloud import CloudName
+
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET_WORD = re.compile(
     r"auth|cookie|creds|jwt|keys?|pass|pat|pin|private|pw|pwd|sas"
@@ -35,6 +37,20 @@ _MIN_TOKEN_CHARACTERS = 16
 
 _MAX_REMEMBERED_CHARACTERS = 100
 """A key of a document in an input is a name, too, and may have megabytes."""
+
+
+CLOUD_OF_KEY: dict[str, CloudName] = {
+    "AWS_ACCESS_KEY_ID": "aws",
+    "AWS_SECRET_ACCESS_KEY": "aws",
+    "AWS_SESSION_TOKEN": "aws",
+    "ARM_CLIENT_SECRET": "azure",
+    "ARM_CLIENT_CERTIFICATE": "azure",
+    "GOOGLE_CREDENTIALS": "gcp",
+    "GOOGLE_CLOUD_KEYFILE_JSON": "gcp",
+    "GCLOUD_KEYFILE_JSON": "gcp",
+    "GOOGLE_OAUTH_ACCESS_TOKEN": "gcp",
+    "VAULT_TOKEN": "vault",
+}
 
 
 def is_secret(name: str) -> bool:
@@ -115,3 +131,17 @@ def _documents_of(value: str) -> Iterable[Any]:
         return (json.loads(value),)
     except (ValueError, RecursionError):
         return ()
+
+
+_CLOUD_TITLES: dict[CloudName, str] = {"aws": "AWS", "azure": "Azure", "gcp": "Google Cloud", "vault": "Vault"}
+
+
+def static_key_warning(name: str) -> str:
+    """Return what to tell about an input of this name; empty if it holds no static key."""
+    cloud = CLOUD_OF_KEY.get(name.upper())
+    if cloud is None:
+        return ""
+    return (
+        f"{name} is a static key of {_CLOUD_TITLES[cloud]}, which the server now stores. Jobs can log in to {_CLOUD_TITLES[cloud]} "
+        "as a role without any key (--cloud, docs/cloud.md); or give the key to the runner alone, in its environment"
+    )

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from terracrew.plan_diff import alignment, values
+from terracrew.plan_diff import values
 from terracrew.plan_diff.model import AttributeAction, AttributeDiff
 from terracrew.plan_diff.values import UNKNOWN, Hidden, Mask
 
@@ -20,6 +21,10 @@ _MAX_COMPARED_PARTS = 50_000
 _WITH_PARTS = (dict, list)
 _MAX_ONE_LINE_CHARACTERS = 120
 """A list or object is shown as one value if its text is not longer."""
+
+
+_MAX_ALIGNED_ITEMS = 400
+"""Longer lists are compared by index, because the time of an alignment grows with the square of their length."""
 
 
 class _Leaf(NamedTuple):
@@ -69,7 +74,7 @@ def _inside(
 
 def _lines(before: list[str], after: list[str]) -> Iterator[_Leaf]:
     """Yield the lines of two texts."""
-    for pair in alignment.pairs(before, after):
+    for pair in pairs(before, after):
         index = pair.after_index if pair.after_index is not None else pair.before_index or 0
         yield _Leaf(f"line {index + 1}", pair.before, pair.after)
 
@@ -84,7 +89,7 @@ def _leaves(path: str, before: Any, after: Any, mask: Mask, level: int = 0) -> I
             for key in sorted({**old, **new}):
                 yield from _leaves(values.joined(path, key, mask), old.get(key), new.get(key), mask, level + 1)
             return
-        for pair in alignment.pairs(before or [], after or []):
+        for pair in pairs(before or [], after or []):
             index = pair.after_index if pair.after_index is not None else pair.before_index or 0
             yield from _leaves(values.joined(path, index, mask), pair.before, pair.after, mask, level + 1)
         return
@@ -166,3 +171,39 @@ def _parsed(value: str) -> Any:
     except (ValueError, RecursionError):
         return None
     return found if values.is_object(found) or values.is_list(found) else None
+
+
+class Pair(NamedTuple):
+    before: Any
+    after: Any
+    before_index: int | None
+    after_index: int | None
+
+
+def pairs(before: list[Any], after: list[Any]) -> Iterator[Pair]:
+    """Yield the items of both lists in order. An item that only one of them has is paired with None."""
+    if len(before) + len(after) > 2 * _MAX_ALIGNED_ITEMS:
+        yield from _by_index(before, after, 0, 0)
+        return
+    matcher = SequenceMatcher(None, [_key(each) for each in before], [_key(each) for each in after], autojunk=False)
+    for _, old, old_end, new, new_end in matcher.get_opcodes():
+        yield from _by_index(before[old:old_end], after[new:new_end], old, new)
+
+
+def _by_index(before: list[Any], after: list[Any], old: int, new: int) -> Iterator[Pair]:
+    for index in range(max(len(before), len(after))):
+        has_old, has_new = index < len(before), index < len(after)
+        yield Pair(
+            before[index] if has_old else None,
+            after[index] if has_new else None,
+            old + index if has_old else None,
+            new + index if has_new else None,
+        )
+
+
+def _key(value: Any) -> bytes:
+    return msgspec.json.encode(value, enc_hook=_encodable, order="deterministic")
+
+
+def _encodable(value: Any) -> Any:
+    return {"hidden": value.value} if isinstance(value, Hidden) else "unknown"

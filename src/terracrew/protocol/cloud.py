@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 import msgspec
 
 from terracrew.protocol.field import Field
-from terracrew.protocol.phase import Phase
 
 CloudName = Literal["aws", "azure", "gcp", "vault"]
 
@@ -24,6 +23,10 @@ Uuid = Annotated[str, msgspec.Meta(pattern=_UUID)]
 Email = Annotated[str, msgspec.Meta(pattern=_EMAIL, max_length=200)]
 PlainName = Annotated[str, msgspec.Meta(pattern=_PLAIN, max_length=200)]
 RoleName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]+\Z", max_length=200)]
+
+
+Phase = Literal["plan", "apply"]
+"""The steps up to the plan change nothing, and the later ones do."""
 
 
 class AwsIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

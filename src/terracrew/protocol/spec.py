@@ -1,15 +1,16 @@
 """The job specification: everything an executor needs to run one attempt, as it travels in a grant."""
 
+import hashlib
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from terracrew.protocol.cloud import CloudIdentities
+from terracrew.protocol.cloud import CloudIdentities, Phase
 from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
 from terracrew.protocol.field import Field
-from terracrew.protocol.hooks import Hook, When
-from terracrew.protocol.phase import Phase
+
+When = Literal["before", "after"]
 
 
 class JobType(StrEnum):
@@ -234,6 +235,32 @@ class DefinedInput(msgspec.Struct, frozen=True):
     target: Literal["variable", "environment"]
     name: str
     definition: Definition
+
+
+class Hook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A script, which begins with an interpreter line such as `#!/bin/sh`, or a command as a list of arguments."""
+
+    script: str = ""
+    command: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """What a runner compares with the hooks that its operator has approved: the script, or the arguments as JSON."""
+        if self.script:
+            return self.script.replace("\r\n", "\n").replace("\r", "\n")
+        return msgspec.json.encode(self.command).decode()
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+class ApprovedHooks(msgspec.Struct, frozen=True):
+    """The only hooks that may run on a runner."""
+
+    directory: str
+    """Where the operator of the runner keeps them; empty if no directory is set, so that no hook may run."""
+    sha256: list[str] = []
 
 
 class StepHook(msgspec.Struct, frozen=True):

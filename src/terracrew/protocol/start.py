@@ -1,18 +1,25 @@
-"""What a dispatcher gives to an executor that it starts."""
+"""What a dispatcher gives to an executor that it starts, directly or by a ticket for which the server keeps it."""
 
-from typing import Literal
+import secrets
+from typing import Annotated, Literal
 
 import msgspec
 
 from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
-from terracrew.protocol.hooks import ApprovedHooks
 from terracrew.protocol.messages import Granted
+from terracrew.protocol.spec import ApprovedHooks
 
 INTERRUPT_SECONDS = (60.0, 20.0)
 """How long an engine may run after it was interrupted, and after it was interrupted again, before it is killed."""
 
 RETRY_SECONDS = 10.0
 """How long a step that failed waits before it is tried again for the first time; then twice as long each time."""
+
+
+MAX_START_BYTES = 4 << 20
+TICKET_HEADER = "X-Ticket-SHA256"
+FETCH_PATH = "/runnerhub/starts"
+_TICKET_BYTES = 32
 
 
 class LogStreamSettings(msgspec.Struct, frozen=True):
@@ -100,3 +107,29 @@ class ExecutorStart(msgspec.Struct, frozen=True):
     """Where what `init` made is kept; None if the operator has turned that off, or if no disk outlives the executor."""
     is_salvage: bool = False
     """Whether the attempt's first executor is dead. The new one only delivers what the directory holds; `granted` is None."""
+
+
+class StartWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The request of a task for its start."""
+
+    ticket: Annotated[str, msgspec.Meta(max_length=100)]
+    claim: Annotated[str, msgspec.Meta(min_length=32, max_length=100)]
+    """A random text of the process that asks. The first claim that comes with a ticket is the only one that is answered."""
+
+    def __repr__(self) -> str:
+        return "StartWanted(…)"
+
+
+class StartRevoked(msgspec.Struct, frozen=True):
+    """The answer to the end of a ticket. Nobody can fetch the start any more."""
+
+    was_fetched: bool
+    """Whether a process has fetched it before. If not, no process of this attempt has begun, and none can."""
+
+
+def new_ticket() -> str:
+    return f"tct_{secrets.token_urlsafe(_TICKET_BYTES)}"
+
+
+def new_claim() -> str:
+    return secrets.token_urlsafe(_TICKET_BYTES)

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from terracrew.protocol import events, frames, messages, version
 from terracrew.protocol.events import Fact, Kind, Record, Result, StateFact, Stream
-from terracrew.protocol.start_tickets import FETCH_PATH, TICKET_HEADER, StartRevoked, StartWanted
+from terracrew.protocol.start import FETCH_PATH, TICKET_HEADER, StartRevoked, StartWanted
 from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted, part_count
 
 HUB, API, KEY = "hub-credential-0123456789", "api-credential-0123456789", bytes(range(32))
@@ -43,7 +43,7 @@ class FakeExecutorHub:
         self.needs_approval = False
         """Whether a plan has to be a kept one."""
         self.plan = b""
-        """What was kept, or is to be gone on with."""
+        """The saved plan: uploaded by this attempt, or to be resumed by it."""
         self.plan_puts = 0
         self.refuse_plan: Callable[[], int | None] = lambda: None
         """The status that a plan is refused with, if it is."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.attempt import delivered, directories, exit_codes, files, ownership, process_record
-from terracrew.executor.container import ends, ephemeral, signals
+from terracrew.executor.container import ends, ephemeral, reaper
 from terracrew.executor.container.ends import ContainerEnd
 from terracrew.executor.container.reaper import ContainerReaper
 from terracrew.protocol.start import ExecutorStart
@@ -160,7 +160,7 @@ def _in_child(work: Callable[[], int]) -> int:
         os.setsid()
         code = 99
         try:
-            signals.unblock()
+            reaper.unblock()
             code = work()
         finally:
             os._exit(code)
@@ -170,16 +170,16 @@ def _in_child(work: Callable[[], int]) -> int:
 @pytest.mark.parametrize(("passes_on", "expected"), [(True, 15), (False, 0)])
 def test_a_request_to_end_reaches_an_executor_but_not_a_delivery(passes_on: bool, expected: int) -> None:
     def work() -> int:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signals.WAITED_FOR)
+        signal.pthread_sigmask(signal.SIG_BLOCK, reaper.WAITED_FOR)
         first = os.getpid()
         executor = os.fork()
         if executor == 0:
-            signals.unblock()
+            reaper.unblock()
             os.kill(first, signal.SIGTERM)
             signal.sigtimedwait({signal.SIGUSR1}, 1.0 if not passes_on else BOUND_SECONDS)
             os._exit(0)
-        reaper = ContainerReaper(executor, (0.1, 0.1), passes_on=passes_on, send_to_all=lambda _: None)
-        code = abs(reaper.reap())
-        return code if reaper.is_stopping == passes_on else exit_codes.CRASHED
+        reaping = ContainerReaper(executor, (0.1, 0.1), passes_on=passes_on, send_to_all=lambda _: None)
+        code = abs(reaping.reap())
+        return code if reaping.is_stopping == passes_on else exit_codes.CRASHED
 
     assert _in_child(work) == expected

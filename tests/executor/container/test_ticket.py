@@ -11,7 +11,7 @@ import pytest
 from terracrew.attempt import exit_codes
 from terracrew.errors import Invalid, Unreachable
 from terracrew.executor.container import ephemeral, ticket
-from terracrew.protocol import start_tickets
+from terracrew.protocol import start
 from terracrew.protocol.spec import JobType
 from terracrew.testing.executor_processes import ExecutorProcesses
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
@@ -31,7 +31,7 @@ async def hub() -> AsyncIterator[FakeExecutorHub]:
 def shown(hub: FakeExecutorHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The hash of a ticket whose start the server has."""
     processes = ExecutorProcesses(hub, tmp_path)
-    text = start_tickets.new_ticket()
+    text = start.new_ticket()
     digest = hashlib.sha256(text.encode()).hexdigest()
     hub.starts[digest] = msgspec.json.encode(processes.start_of(processes.spec(JobType.PLAN, b"")))
     monkeypatch.setenv(ticket.TICKET_VARIABLE, text)

@@ -7,8 +7,8 @@ import pytest
 
 from terracrew.errors import Unreachable
 from terracrew.executor.control import Control
+from terracrew.executor.delivery.exchange import ConnectionLog
 from terracrew.executor.delivery.transfer import Transfer
-from terracrew.executor.delivery.trouble import Trouble
 
 TIMEOUT_SECONDS = 10.0
 
@@ -35,7 +35,7 @@ async def test_a_download_is_given_up_as_soon_as_the_job_is_canceled(asked: tupl
     """Symptom: the job was CANCELED up to a minute later, when the request timed out."""
     address, arrived = asked
     control = Control()
-    transfer = Transfer(address, "credential", "job_1", 1, control, Trouble(print))
+    transfer = Transfer(address, "credential", "job_1", 1, control, ConnectionLog(print))
     getting = asyncio.create_task(transfer.get("archive"))
     async with asyncio.timeout(TIMEOUT_SECONDS):
         await arrived.wait()

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.protocol.events import StepStatus, Stream
-from terracrew.protocol.hooks import Hook
-from terracrew.protocol.spec import JobType, PluginSource, Step, StepHook
+from terracrew.protocol.spec import Hook, JobType, PluginSource, Step, StepHook
 from terracrew.testing.executor_processes import ExecutorProcesses, Gate, gone
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests import example_plugin

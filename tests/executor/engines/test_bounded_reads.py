@@ -7,13 +7,7 @@ import pytest
 
 from terracrew.attempt.engine_directory import read_produced
 from terracrew.errors import TooLarge
-from terracrew.executor.engines.hcl import (
-    backend_blocks,
-    declared_variables,
-    kept_init,
-    lockfile,
-    operator_paths,
-)
+from terracrew.executor.engines.hcl import backend_blocks, declared_variables, dialect, kept_init, lockfile
 from terracrew.executor.engines.hcl.dialect import TOFU
 from terracrew.executor.engines.pulumi import described_preview, event_facts, project
 
@@ -58,7 +52,7 @@ def test_a_huge_lock_file_names_no_provider(tmp_path: Path) -> None:
 
 def test_a_huge_configuration_in_a_home_opens_no_paths(tmp_path: Path) -> None:
     sparse(tmp_path / ".tofurc")
-    assert str(tmp_path / ".tofurc") in operator_paths.find(TOFU, {"HOME": str(tmp_path)})
+    assert str(tmp_path / ".tofurc") in dialect.find_operator_paths(TOFU, {"HOME": str(tmp_path)})
 
 
 def test_a_file_as_large_as_allowed_is_read(tmp_path: Path) -> None:

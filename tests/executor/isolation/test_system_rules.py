@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.executor.isolation import landlock, system_rules
+from terracrew.executor.isolation import landlock, rules
 from terracrew.executor.isolation.landlock import Ruleset
 
 pytestmark = pytest.mark.skipif(not landlock.abi(), reason="this kernel has no Landlock")
@@ -17,8 +17,8 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("hosts", "shadow", "ssl/certs", "tool/private/key"):
         (system / name).parent.mkdir(parents=True, exist_ok=True)
         (system / name).write_text(name)
-    monkeypatch.setattr(system_rules, "SYSTEM_PATHS", (str(system), str(tmp_path / "absent")))
-    monkeypatch.setattr(system_rules, "SECRET_SYSTEM_PATHS", (str(system / "shadow"), str(system / "gshadow")))
+    monkeypatch.setattr(rules, "SYSTEM_PATHS", (str(system), str(tmp_path / "absent")))
+    monkeypatch.setattr(rules, "SECRET_SYSTEM_PATHS", (str(system / "shadow"), str(system / "gshadow")))
     return system
 
 
@@ -33,7 +33,7 @@ def is_readable(ruleset: Ruleset, path: Path) -> bool:
 
 
 def test_everything_but_a_secret_can_be_read(system: Path) -> None:
-    found = system_rules.ruleset(["/elsewhere"])
+    found = rules.system_ruleset(["/elsewhere"])
     assert is_readable(found, system / "hosts")
     assert is_readable(found, system / "ssl" / "certs")
     assert not is_readable(found, system / "shadow")
@@ -42,6 +42,6 @@ def test_everything_but_a_secret_can_be_read(system: Path) -> None:
 
 @pytest.mark.parametrize("private", ["tool/private", ".", ".."])
 def test_the_runners_own_files_are_left_out(system: Path, private: str) -> None:
-    found = system_rules.ruleset([str((system / private).resolve())])
+    found = rules.system_ruleset([str((system / private).resolve())])
     assert not is_readable(found, system / "tool" / "private" / "key")
     found.close()

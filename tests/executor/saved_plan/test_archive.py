@@ -11,9 +11,9 @@ import zstandard
 
 from terracrew.errors import Invalid
 from terracrew.executor.saved_plan import archive
-from terracrew.executor.saved_plan.archive import About
+from terracrew.executor.saved_plan.archive import PlanOrigin
 
-ABOUT = About("tofu", "1.12.6", "linux_amd64")
+ABOUT = PlanOrigin("tofu", "1.12.6", "linux_amd64")
 
 
 class Kept(io.RawIOBase):

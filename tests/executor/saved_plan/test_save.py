@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from terracrew.executor import backend_credentials
+from terracrew.attempt import encryption
 from terracrew.executor.saved_plan import archive, encrypt
 from terracrew.protocol.events import Result, Stream
 from terracrew.protocol.messages import BeginRefused, CancelAttempt, SupersededNotice
@@ -51,11 +51,16 @@ async def test_nothing_of_the_attempt_that_made_it_is_baked_into_what_is_kept(
     place.mkdir()
     about = archive.unpack(encrypt.opened(io.BytesIO(hub.plan), KEY, "job_1:1:plan"), tmp_path / "plan", place)
     assert about.engine == "tofu"
-    secret = backend_credentials.secret_of(HUB).encode()
+    secret = encryption.backend_secret(HUB).encode()
     with zipfile.ZipFile(tmp_path / "plan") as plan:
         contents = [plan.read(name) for name in plan.namelist()] + [path.read_bytes() for path in files(place)]
     for content in contents:
-        for baked in (secret, backend_credentials.basic(secret.decode()).encode(), HUB.encode(), b"http://127.0.0.1"):
+        for baked in (
+            secret,
+            encryption.backend_authorization(secret.decode()).encode(),
+            HUB.encode(),
+            b"http://127.0.0.1",
+        ):
             assert baked not in content
     assert (place / "infra" / ".terraform" / "modules" / "modules.json").exists()
     assert (place / "infra" / "~terracrew.auto.tfvars.json").stat().st_mode & 0o777 == 0o600

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.executor.sources import archive_cache
-from terracrew.executor.sources.archive_cache import ArchiveCache
+from terracrew.executor.sources import archive
+from terracrew.executor.sources.archive import ArchiveCache
 
 
 def put(cache: ArchiveCache, content: bytes) -> str:
@@ -26,7 +26,7 @@ def test_the_least_recently_used_archives_go_when_the_cache_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The runner's cache of archives was never cleaned, and filled the disk."""
-    monkeypatch.setattr(archive_cache, "MAX_BYTES", 250)
+    monkeypatch.setattr(archive, "MAX_BYTES", 250)
     cache = ArchiveCache(tmp_path / "archives")
     first, second = put(cache, b"1" * 100), put(cache, b"2" * 100)
     age(tmp_path / "archives" / first, 20)
@@ -44,8 +44,8 @@ def test_what_nobody_has_used_for_long_and_old_drafts_go(tmp_path: Path) -> None
     draft, fresh = tmp_path / ".abc.1", tmp_path / ".def.2"
     draft.write_bytes(b"x")
     fresh.write_bytes(b"x")
-    age(tmp_path / old, archive_cache.MAX_UNUSED_SECONDS + 1)
-    age(draft, archive_cache.MAX_DRAFT_SECONDS + 1)
+    age(tmp_path / old, archive.MAX_UNUSED_SECONDS + 1)
+    age(draft, archive.MAX_DRAFT_SECONDS + 1)
     new = put(cache, b"new")
     assert {each.name for each in tmp_path.iterdir()} == {new, fresh.name}
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from terracrew.attempt.encryption import AttemptCipher
-from terracrew.executor.backend_credentials import secret_of
+from terracrew.attempt.encryption import AttemptCipher, backend_secret
 from terracrew.executor.delivery.large_states import LargeStates
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.recorder import Offsets, Recorder
@@ -22,7 +21,7 @@ from terracrew.protocol import events
 from terracrew.protocol.spec import Step
 from terracrew.testing.fake_executor_hub import KEY, unseal
 
-SECRET = secret_of("hub")
+SECRET = backend_secret("hub")
 
 
 def state(serial: int) -> bytes:

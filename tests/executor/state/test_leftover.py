@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from terracrew.errors import Conflict
-from terracrew.executor.engines.tofu.engine import ENGINE
+from terracrew.executor.engines.hcl.engine import TOFU_ENGINE as ENGINE
 from terracrew.executor.state import leftover
 from terracrew.protocol.events import MAX_STATE_BYTES, Stream
 from terracrew.protocol.spec import ArchiveSource, JobType

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.executor.engines.process import EngineProcess, Ladder
+from terracrew.executor.engines.process import EngineProcess, StopDelays
 from terracrew.protocol.events import OutputsRead, Result, StepStatus, Stream
 from terracrew.protocol.messages import CancelAttempt, CancelMode
 from terracrew.protocol.spec import JobType
@@ -180,7 +180,7 @@ def stubborn(folder: Path, script: str) -> tuple[EngineProcess, Path]:
         cwd=folder,
         env={"PATH": os.environ["PATH"]},
         output=descriptor,
-        ladder=Ladder(first=0.1, second=0.1),
+        stop_delays=StopDelays(first=0.1, second=0.1),
     )
     os.close(descriptor)
     return process, output
@@ -220,7 +220,7 @@ async def test_an_engine_that_heeds_the_first_interrupt_is_not_sent_another(tmp_
 async def test_a_kill_overtakes_the_ladder(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "ready")
     process, _ = stubborn(tmp_path, "trap '' INT; : > ready; sleep 100")
-    process._ladder = Ladder(first=1000)
+    process._ladder = StopDelays(first=1000)
     await ready(tmp_path)
     process.stop("interrupt")
     process.stop("kill")

@@ -8,8 +8,7 @@ import pytest
 from terracrew.errors import Invalid
 from terracrew.executor.steps import cloud_variables
 from terracrew.executor.steps.cloud_variables import CloudJob
-from terracrew.protocol.cloud import AwsIdentity, AzureIdentity, CloudIdentities, GcpIdentity, VaultIdentity
-from terracrew.protocol.phase import Phase
+from terracrew.protocol.cloud import AwsIdentity, AzureIdentity, CloudIdentities, GcpIdentity, Phase, VaultIdentity
 
 pytestmark = pytest.mark.feature("X4.identity")
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.executor.steps import hook_environment
-from terracrew.protocol.hooks import ApprovedHooks, Hook
-from terracrew.protocol.spec import DefinedInput, JobType, PlaceEnvironment, Step, StepHook
+from terracrew.protocol.spec import ApprovedHooks, DefinedInput, Hook, JobType, PlaceEnvironment, Step, StepHook
 from terracrew.protocol.start import IsolationSettings
 from terracrew.testing.executor_processes import ExecutorProcesses, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from terracrew.protocol.events import PlanSummary
-from terracrew.protocol.hooks import Hook, When
 from terracrew.protocol.messages import CancelAttempt, Granted
-from terracrew.protocol.spec import JobType, StateSeed, Step, StepHook
+from terracrew.protocol.spec import Hook, JobType, StateSeed, Step, StepHook, When
 from terracrew.protocol.start import IsolationSettings
 from terracrew.testing.executor_processes import ExecutorProcesses, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub

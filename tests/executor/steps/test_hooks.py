@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.protocol.events import OutputsRead, StepStatus
-from terracrew.protocol.hooks import ApprovedHooks, Hook
-from terracrew.protocol.spec import JobType, Step, StepHook
+from terracrew.protocol.spec import ApprovedHooks, Hook, JobType, Step, StepHook
 from terracrew.testing.executor_processes import ExecutorProcesses, Gate, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.executor.engine_runs import statuses

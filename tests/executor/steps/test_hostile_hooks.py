@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from terracrew.errors import Invalid, NotFound
-from terracrew.executor.steps import hook_program
-from terracrew.protocol.hooks import ApprovedHooks, Hook
-from terracrew.protocol.spec import JobType, Step, StepHook
+from terracrew.executor.steps import hooks as step_hooks
+from terracrew.protocol.spec import ApprovedHooks, Hook, JobType, Step, StepHook
 from terracrew.protocol.start import IsolationSettings
 from terracrew.testing.executor_processes import ExecutorProcesses, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
@@ -95,7 +94,7 @@ async def test_a_link_in_place_of_the_script_is_not_followed(
     ],
 )
 def test_the_interpreter_is_read_as_the_kernel_reads_it(line: str, words: list[str]) -> None:
-    assert hook_program.interpreter(f"{line}\necho hello\n") == words
+    assert step_hooks.interpreter(f"{line}\necho hello\n") == words
 
 
 @pytest.mark.feature("H1.scripts")
@@ -104,16 +103,16 @@ def test_the_interpreter_is_read_as_the_kernel_reads_it(line: str, words: list[s
 )
 def test_a_script_without_an_absolute_interpreter_is_refused(script: str) -> None:
     with pytest.raises(Invalid, match="names its interpreter by an absolute path"):
-        hook_program.interpreter(script)
+        step_hooks.interpreter(script)
 
 
 @pytest.mark.feature("H2.approved")
 def test_an_approved_command_is_what_the_runner_finds() -> None:
     runner = {"PATH": "/usr/bin:/bin"}
-    assert hook_program.approved_command(Hook(command=["cat", "-"]), runner) in (
+    assert step_hooks.approved_command(Hook(command=["cat", "-"]), runner) in (
         ["/usr/bin/cat", "-"],
         ["/bin/cat", "-"],
     )
-    assert hook_program.approved_command(Hook(command=["./check"]), runner) == ["./check"]
+    assert step_hooks.approved_command(Hook(command=["./check"]), runner) == ["./check"]
     with pytest.raises(NotFound, match="no program 'nowhere-to-be-found' on its PATH"):
-        hook_program.approved_command(Hook(command=["nowhere-to-be-found"]), runner)
+        step_hooks.approved_command(Hook(command=["nowhere-to-be-found"]), runner)

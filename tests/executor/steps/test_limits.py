@@ -8,8 +8,7 @@ from terracrew.executor.control import Control
 from terracrew.executor.limits.usage import AttemptUsage, KernelLimits
 from terracrew.executor.limits.watch import DEFAULT_PROCESSES, LimitWatch
 from terracrew.protocol.events import StepStatus, Stream
-from terracrew.protocol.hooks import Hook
-from terracrew.protocol.spec import JobLimits, JobType, Step, StepHook
+from terracrew.protocol.spec import Hook, JobLimits, JobType, Step, StepHook
 from terracrew.testing.executor_processes import ExecutorProcesses, Gate, module, session
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 from tests.executor.engine_runs import SMALL_MODULE, ended, gated, hook_before, statuses, with_argument

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.executor.engines.hcl import plan_for_hooks
-from terracrew.protocol.hooks import Hook
-from terracrew.protocol.spec import JobType, StateSeed, Step, StepHook
+from terracrew.protocol.spec import Hook, JobType, StateSeed, Step, StepHook
 from terracrew.protocol.start import IsolationSettings
 from terracrew.testing.executor_processes import ExecutorProcesses, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub

@@ -9,8 +9,7 @@ from terracrew.errors import Conflict, Invalid, TooLarge
 from terracrew.executor.engines import plan_file
 from terracrew.executor.isolation import landlock
 from terracrew.protocol.events import OutputsRead, PlanSummary, StepStatus
-from terracrew.protocol.hooks import Hook
-from terracrew.protocol.spec import JobType, Step, StepHook
+from terracrew.protocol.spec import Hook, JobType, Step, StepHook
 from terracrew.protocol.start import IsolationSettings
 from terracrew.testing.executor_processes import ExecutorProcesses, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub

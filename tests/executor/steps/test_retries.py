@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from terracrew.executor.steps import transient_errors
+from terracrew.executor.engines import error_summary
 from terracrew.protocol.events import StepStatus, Stream
 from terracrew.protocol.messages import CancelAttempt
 from terracrew.protocol.spec import GitSource, JobLimits, JobType, Step
@@ -109,10 +109,10 @@ async def test_a_job_that_waits_for_its_next_try_is_canceled_at_once(
     ],
 )
 def test_only_errors_that_another_machine_causes_are_transient(printed: str, is_transient: bool) -> None:
-    assert transient_errors.is_printed(printed) == is_transient
+    assert error_summary.is_transient(printed) == is_transient
 
 
 def test_the_delay_doubles_up_to_a_bound() -> None:
-    assert 8 <= transient_errors.delay_seconds(10.0, 1) <= 12
-    assert 16 <= transient_errors.delay_seconds(10.0, 2) <= 24
-    assert transient_errors.delay_seconds(10.0, 30) <= 1.2 * transient_errors.MAX_DELAY_SECONDS
+    assert 8 <= error_summary.retry_delay_seconds(10.0, 1) <= 12
+    assert 16 <= error_summary.retry_delay_seconds(10.0, 2) <= 24
+    assert error_summary.retry_delay_seconds(10.0, 30) <= 1.2 * error_summary.MAX_RETRY_DELAY_SECONDS

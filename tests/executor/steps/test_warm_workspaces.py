@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from terracrew.executor.warm.cache import WarmCache
-from terracrew.protocol.hooks import Hook
-from terracrew.protocol.spec import DefinedInput, ExtraFile, JobType, Step, StepHook
+from terracrew.protocol.spec import DefinedInput, ExtraFile, Hook, JobType, Step, StepHook
 from terracrew.protocol.start import IsolationSettings, WarmSettings
 from tests.executor.warm_runs import SMALL, WarmRunner
 

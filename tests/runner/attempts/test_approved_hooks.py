@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.protocol.hooks import Hook
+from terracrew.protocol.spec import Hook
 from terracrew.runner.attempts import approved_hooks
 
 pytestmark = pytest.mark.feature("H2.approved")

@@ -214,11 +214,11 @@ def inputs(given: Iterable[str]) -> dict[str, Any]:
 
 
 def environment(given: Iterable[str]) -> dict[str, str]:
-    from terracrew.masking import static_keys
+    from terracrew.masking import names as secret_names
 
     found = dict(_pairs(given, "--env"))
     for name in found:
-        if warning := static_keys.warning(name):
+        if warning := secret_names.static_key_warning(name):
             output.note(f"warning: {warning}")
     return found
 

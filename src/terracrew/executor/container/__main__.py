@@ -4,7 +4,7 @@ import gc
 import signal
 import sys
 
-from terracrew.executor.container.signals import WAITED_FOR
+from terracrew.executor.container.reaper import WAITED_FOR
 
 
 def main() -> int:

@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Generator
 
-from terracrew.executor.container import signals
+from terracrew.executor.container import reaper
 from terracrew.executor.container.paths import COMPLETE, COMPLETE_MTIME_SECONDS, START
 
 WAIT_SECONDS = 120.0
@@ -44,7 +44,7 @@ def wait(seconds: float) -> bytes | None:
     with _noticing_files() as pause_seconds:
         while not has_come():
             left = max(0.0, deadline - time.monotonic())
-            got = signal.sigtimedwait(signals.WAITED_FOR | {signal.SIGIO}, min(pause_seconds, left))
+            got = signal.sigtimedwait(reaper.WAITED_FOR | {signal.SIGIO}, min(pause_seconds, left))
             if got is not None and got.si_signo in _ENDS:
                 print("it was told to end before its job arrived")
                 return None

@@ -19,7 +19,7 @@ from terracrew import plugins
 from terracrew.attempt import exit_codes, files
 from terracrew.errors import EngineMissing, Invalid
 from terracrew.executor import main, startup
-from terracrew.executor.container import arrival, executor_process, shared_cache, signals
+from terracrew.executor.container import arrival, executor_process, reaper, shared_cache
 from terracrew.executor.container.paths import ROOT
 from terracrew.executor.container.reaper import ContainerReaper
 from terracrew.executor.engines import registry
@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
             given = _parsed(arguments)
     if given.command == "ephemeral":
         return _run_ephemeral(given.start, given.report)
-    signals.unblock()
+    reaper.unblock()
     if given.command == "engines":
         return startup.exit_code_of(lambda: _print_engines(given.report))
     if given.command == "remember":

@@ -12,7 +12,7 @@ from terracrew.attempt import exit_codes, process_record
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.errors import Invalid
 from terracrew.executor import main, startup
-from terracrew.executor.container import shared_cache, signals, user
+from terracrew.executor.container import reaper, shared_cache, user
 from terracrew.executor.container.paths import ENGINE_FILES, HOME, ROOT, SHARED_CACHE, TEMP, WORKSPACES
 from terracrew.executor.container.user import ENGINE_UID, EXECUTOR_UID
 from terracrew.executor.engines import engine_user
@@ -76,7 +76,7 @@ def _become_executor(start: ExecutorStart) -> NoReturn:
 
     def attempt() -> int:
         os.setsid()
-        signals.unblock()
+        reaper.unblock()
         user.become(EXECUTOR_UID)
         procfs.forbid_inspection()
         engine_files = EngineDirectory(Path(start.engine_directory))

@@ -3,15 +3,29 @@
 It passes a request to end on to the executor. If the executor is dead, it interrupts what is left itself.
 """
 
+import contextlib
 import os
 import signal
 import time
 from collections.abc import Callable
 
 from terracrew.attempt import exit_codes
-from terracrew.executor.container import signals
 
 TIDY_SECONDS = 10.0
+
+
+WAITED_FOR = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP})
+
+
+def unblock() -> None:
+    """Let this process, which the first process has forked, get signals as any other process does."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def send_to_all(number: signal.Signals) -> None:
+    """Send a signal to every process of the container but this one."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(-1, number)
 
 
 class ContainerReaper:
@@ -21,7 +35,7 @@ class ContainerReaper:
         interrupt_seconds: tuple[float, float],
         *,
         passes_on: bool = True,
-        send_to_all: Callable[[signal.Signals], None] = signals.send_to_all,
+        send_to_all: Callable[[signal.Signals], None] = send_to_all,
         tidy: Callable[[], None] | None = None,
     ) -> None:
         """`passes_on` is False for a process that only delivers, which nobody needs to interrupt. `tidy` is called every few seconds."""
@@ -37,7 +51,7 @@ class ContainerReaper:
 
     def reap(self) -> int:
         """Return the executor's exit code, or the negative number of the signal that ended it, after the last process has ended."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, signals.WAITED_FOR)
+        signal.pthread_sigmask(signal.SIG_BLOCK, WAITED_FOR)
         while self._has_children():
             now = time.monotonic()
             while self._stop_at and self._stop_at[-1][0] <= now:
@@ -46,7 +60,7 @@ class ContainerReaper:
             if self._tidy is not None:
                 self._tidy()
                 wait = TIDY_SECONDS if wait is None else min(wait, TIDY_SECONDS)
-            got = signal.sigwait(signals.WAITED_FOR) if wait is None else signal.sigtimedwait(signals.WAITED_FOR, wait)
+            got = signal.sigwait(WAITED_FOR) if wait is None else signal.sigtimedwait(WAITED_FOR, wait)
             number = got.si_signo if isinstance(got, signal.struct_siginfo) else got
             if number in (signal.SIGTERM, signal.SIGINT) and self._passes_on:
                 self.is_stopping = True

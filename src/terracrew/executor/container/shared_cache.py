@@ -20,7 +20,7 @@ from typing import NoReturn
 from terracrew.attempt import downloads
 from terracrew.attempt.downloads import MissingDownloads
 from terracrew.errors import Invalid, TerracrewError
-from terracrew.executor.container import paths, signals, user
+from terracrew.executor.container import paths, reaper, user
 from terracrew.executor.container.reaper import ContainerReaper
 from terracrew.executor.container.user import EXECUTOR_UID
 from terracrew.executor.engines import registry
@@ -69,7 +69,7 @@ def _fill_and_exit(start: ExecutorStart, missing: MissingDownloads) -> NoReturn:
     code = 1
     try:
         os.setsid()
-        signals.unblock()
+        reaper.unblock()
         user.become(EXECUTOR_UID)
         asyncio.run(download(Path(start.cache_directory), start, missing))
         code = 0

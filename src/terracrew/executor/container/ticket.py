@@ -10,9 +10,8 @@ from terracrew.client import transport
 from terracrew.errors import Invalid, TerracrewError, Unauthenticated, Unreachable
 from terracrew.executor.delivery import exchange
 from terracrew.executor.delivery.exchange import Request
-from terracrew.protocol import start_tickets
-from terracrew.protocol.start import ExecutorStart
-from terracrew.protocol.start_tickets import FETCH_PATH, MAX_START_BYTES, StartWanted
+from terracrew.protocol import start
+from terracrew.protocol.start import FETCH_PATH, MAX_START_BYTES, ExecutorStart, StartWanted
 
 TICKET_VARIABLE = "TERRACREW_START_TICKET"
 FETCH_SECONDS = 300.0
@@ -32,7 +31,7 @@ def fetch(server_url: str, max_seconds: float = FETCH_SECONDS) -> bytes:
     shown = os.environ.pop(TICKET_VARIABLE, "")
     if not shown:
         raise Invalid(f"{TICKET_VARIABLE} is not set")
-    wanted = msgspec.json.encode(StartWanted(shown, start_tickets.new_claim()))
+    wanted = msgspec.json.encode(StartWanted(shown, start.new_claim()))
     request = Request("POST", FETCH_PATH.lstrip("/"), wanted, _JSON, max_bytes=MAX_START_BYTES)
     try:
         content = _ask(server_url.rstrip("/"), "", request, time.monotonic() + max_seconds)

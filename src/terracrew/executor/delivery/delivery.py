@@ -3,18 +3,17 @@
 from pathlib import Path
 
 from terracrew import __version__
-from terracrew.attempt import delivered, exit_codes, files
+from terracrew.attempt import delivered, encryption, exit_codes, files
 from terracrew.attempt.record import AttemptRecord
 from terracrew.attempt.remembered_points import RememberedPoints
-from terracrew.executor import backend_credentials
 from terracrew.executor.control import Control
 from terracrew.executor.delivery.begin import ApplyPermit
+from terracrew.executor.delivery.exchange import ConnectionLog
 from terracrew.executor.delivery.large_states import LargeStates
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.recorder import Offsets, Recorder
 from terracrew.executor.delivery.shipper import Shipper
 from terracrew.executor.delivery.transfer import Transfer
-from terracrew.executor.delivery.trouble import Trouble
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import version
 from terracrew.protocol.messages import ExecutorHello
@@ -26,18 +25,20 @@ class AttemptDelivery:
         self, directory: Path, record: AttemptRecord, settings: LogStreamSettings, *, is_salvage: bool = False
     ) -> None:
         self.directory = directory
-        loopback = backend_credentials.secret_of(record.hub)
+        loopback = encryption.backend_secret(record.hub)
         self.control = Control()
         self.outbox = Outbox(directory / files.OUTBOX)
         self.large_states = LargeStates(directory / files.STATES, self.outbox.last)
         self.recorder = Recorder(
             self.outbox,
-            Redactor([record.hub, loopback, backend_credentials.basic(loopback), *record.secrets]),
+            Redactor([record.hub, loopback, encryption.backend_authorization(loopback), *record.secrets]),
             Offsets(directory / files.OUTPUT_OFFSET, self.outbox),
         )
         # A result ends the log, and a dead executor may have left one. A salvage therefore adds no lines here.
-        trouble = Trouble(lambda line: None if is_salvage else self.recorder.note(line))
-        self.transfer = Transfer(record.server_url, record.hub, record.job_id, record.attempt, self.control, trouble)
+        connection_log = ConnectionLog(lambda line: None if is_salvage else self.recorder.note(line))
+        self.transfer = Transfer(
+            record.server_url, record.hub, record.job_id, record.attempt, self.control, connection_log
+        )
         self.permit = ApplyPermit(self.control, self.recorder.say)
         self.history = RememberedPoints(directory / files.HISTORY)
         hello = ExecutorHello(
@@ -51,7 +52,7 @@ class AttemptDelivery:
             large_states=self.large_states,
             transfer=self.transfer,
             control=self.control,
-            trouble=trouble,
+            connection_log=connection_log,
             permit=self.permit,
             history=self.history,
             receipt=record.receipt,

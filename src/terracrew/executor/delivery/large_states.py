@@ -32,7 +32,7 @@ class SpooledState(NamedTuple):
         return self.path.suffix == PLAIN
 
 
-class Unannounced(NamedTuple):
+class UnrecordedState(NamedTuple):
     """A state that is whole on the disk and whose event is not in the outbox. The engine was not told that it is saved."""
 
     path: Path
@@ -47,7 +47,7 @@ class LargeStates:
         self._directory = directory
         self._files: dict[int, SpooledState] = {}
         self._shipped: set[int] = set()
-        self.unannounced: list[Unannounced] = []
+        self.unannounced: list[UnrecordedState] = []
         self.unusable: list[Path] = []
         """Files that are incomplete, or that no event describes. They are not removed."""
         self._read_directory(last)
@@ -64,7 +64,7 @@ class LargeStates:
                     number if number in names else _NEW
                 )  # the renaming may be lost although the content is on the disk
                 if name == number + EVENT and content in names and (event := _event(self._directory / name)):
-                    self.unannounced.append(Unannounced(self._directory / content, event))
+                    self.unannounced.append(UnrecordedState(self._directory / content, event))
                     described.add(content)
             elif suffix in ("", PLAIN[1:]):
                 self._files[int(number)] = SpooledState(int(number), self._directory / name)
@@ -82,7 +82,7 @@ class LargeStates:
         """Name the state that was written last after its event. The name is on the disk when this returns."""
         self._place(self._directory / _NEW, number, suffix, event)
 
-    def announce(self, found: Unannounced, number: int) -> None:
+    def announce(self, found: UnrecordedState, number: int) -> None:
         """Give a number to a state whose event was lost; the caller records the event again under the same number."""
         self._place(found.path, number, "", found.event)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from terracrew.executor.disk_reserve import Room
+from terracrew.executor.disk_reserve import FileReserve
 from terracrew.protocol import events
 from terracrew.protocol.events import (
     HEADER,
@@ -49,7 +49,7 @@ class Outbox:
         self._path = path
         self._is_name_durable = False
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._room = Room(self._fd, RESERVE_BYTES)
+        self._disk_reserve = FileReserve(self._fd, RESERVE_BYTES)
         self._ends = array("Q", [0])  # byte positions, from the end of event `_base` on
         self._base = 0
         self._synced = 0
@@ -57,7 +57,7 @@ class Outbox:
         self.urgent = 0
         """The number of the last event that must not wait for a batch to fill."""
         self.prompt = 0
-        """The number of the last event that is not only sent with those that follow it a moment later."""
+        """The last event that is sent at once; later ones may wait 50 ms for others."""
         self.mutating = 0
         """The number of the last event of a step that changes real resources."""
         self.last_output = 0
@@ -96,7 +96,7 @@ class Outbox:
                 view = view[os.write(self._fd, view) :]
         except OSError:
             os.ftruncate(self._fd, end)
-            self._room.forget()
+            self._disk_reserve.forget()
             raise
         self._ends.append(end + len(record))
         _, kind, _, step, _ = HEADER.unpack_from(record)
@@ -111,7 +111,7 @@ class Outbox:
 
     def has_room(self, size: int) -> bool:
         """Return whether this many bytes of log can be written without using the reserve."""
-        return self._room.keep(self._ends[-1] + size)
+        return self._disk_reserve.keep(self._ends[-1] + size)
 
     def sync(self) -> None:
         """Make everything that was appended durable. The first call also syncs the directory, for the file's name."""

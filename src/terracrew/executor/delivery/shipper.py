@@ -22,10 +22,10 @@ from terracrew.errors import (
 )
 from terracrew.executor.control import Control
 from terracrew.executor.delivery.begin import ApplyPermit
+from terracrew.executor.delivery.exchange import ConnectionLog
 from terracrew.executor.delivery.large_states import LargeStates
 from terracrew.executor.delivery.outbox import Outbox
 from terracrew.executor.delivery.transfer import Transfer
-from terracrew.executor.delivery.trouble import Trouble
 from terracrew.protocol import frames, messages, version
 from terracrew.protocol.events import MAX_BATCH_BYTES
 from terracrew.protocol.messages import ExecutorHello
@@ -58,7 +58,7 @@ class Shipper:
         large_states: LargeStates,
         transfer: Transfer,
         control: Control,
-        trouble: Trouble,
+        connection_log: ConnectionLog,
         permit: ApplyPermit,
         history: RememberedPoints,
         receipt: str = "",
@@ -67,7 +67,7 @@ class Shipper:
     ) -> None:
         self._server_url, self._credential, self._hello = server_url, credential, hello
         self._outbox, self._large_states, self._transfer = outbox, large_states, transfer
-        self._control, self._trouble, self._permit = control, trouble, permit
+        self._control, self._connection_log, self._permit = control, connection_log, permit
         self._history, self._receipt, self._shows_receipt = history, receipt, False
         self._settings, self._log_settings = settings, messages.LogSettings()
         self._is_salvage = is_salvage
@@ -98,13 +98,13 @@ class Shipper:
                 self._connection = await hub.connect(self._server_url, self._credential, receipt=receipt)
             except Unreachable as error:
                 if isinstance(error, ForeignAnswer):
-                    self._trouble.report(_CONNECTING, error)
+                    self._connection_log.report(_CONNECTING, error)
                 await asyncio.sleep(backoff.next())
                 continue
             except (Unauthenticated, Forbidden, Incompatible) as error:
                 self._refuse(error.message, is_for_now=isinstance(error, Incompatible))
                 return
-            self._trouble.over(_CONNECTING)
+            self._connection_log.over(_CONNECTING)
             self.welcomed.clear()
             mark, since, self._put_off = self._outbox.acknowledged, time.monotonic(), None
             try:

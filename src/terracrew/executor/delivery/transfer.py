@@ -14,8 +14,7 @@ from terracrew.client import transport
 from terracrew.errors import ForeignAnswer, Incomplete, Unreachable
 from terracrew.executor.control import Control
 from terracrew.executor.delivery import exchange
-from terracrew.executor.delivery.exchange import Answer, FilePart, Request
-from terracrew.executor.delivery.trouble import Trouble
+from terracrew.executor.delivery.exchange import Answer, ConnectionLog, FilePart, Request
 from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
 
 if TYPE_CHECKING:
@@ -31,10 +30,16 @@ class Transfer:
     """
 
     def __init__(
-        self, server_url: str, credential: str, job_id: str, attempt: int, control: Control, trouble: Trouble
+        self,
+        server_url: str,
+        credential: str,
+        job_id: str,
+        attempt: int,
+        control: Control,
+        connection_log: ConnectionLog,
     ) -> None:
         self._base = f"{server_url.rstrip('/')}/runnerhub/attempts/{job_id}/{attempt}"
-        self._credential, self._control, self._trouble = credential, control, trouble
+        self._credential, self._control, self._connection_log = credential, control, connection_log
 
     async def get(self, name: str) -> Answer:
         return await self._unless_stopping(Request("GET", name))
@@ -117,10 +122,10 @@ class Transfer:
                 if self._control.is_stopping and not is_insistent:
                     raise
                 if isinstance(error, ForeignAnswer):
-                    self._trouble.report(what, error)
+                    self._connection_log.report(what, error)
                 await asyncio.sleep(backoff.next())
             else:
-                self._trouble.over(what)
+                self._connection_log.over(what)
                 return answer
 
 

@@ -1,10 +1,12 @@
-"""Says in one line why an engine failed, from its exit code, its output and the kernel's count of memory kills."""
+"""Says in one line why an engine failed, from its exit code, its output and the kernel's count of memory kills, and whether another
+try may help."""
 
 import os
 import re
 from pathlib import Path
 from typing import NamedTuple
 
+from terracrew.backoff import jittered
 from terracrew.executor.disk_reserve import DISK_FULL_ERRORS
 from terracrew.executor.engines.contract import FailureDetails
 from terracrew.protocol.events import FailureKind
@@ -13,6 +15,20 @@ _MAX_TAIL_BYTES = 1 << 20
 _DISK_FULL = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
 _LOCK_ADVICE = "Wait until that run has ended, and run the job again. If that run no longer exists, release its lock with the engine first"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+_NETWORK_ERROR = re.compile(
+    r"connection (refused|reset by peer|timed out)|network is unreachable|no route to host|no such host|"
+    r"temporary failure in name resolution|server misbehaving|i/o timeout|TLS handshake timeout|Client\.Timeout exceeded|"
+    r"context deadline exceeded|unexpected EOF|could not connect to|too many requests|bad gateway|service unavailable|"
+    r"gateway time-?out|internal server error|(HTTP|status|status code|code)[ :=]{1,2}(429|50[0234])\b",
+    re.IGNORECASE,
+)
+"""The Go runtime has most of these texts."""
+
+
+MAX_RETRY_DELAY_SECONDS = 300.0
+_ERROR = re.compile(r"error", re.IGNORECASE)
 
 
 def tail(output: Path, since: int) -> str:
@@ -60,3 +76,18 @@ def failure_of(error: Exception) -> EngineFailure:
     if isinstance(error, OSError) and error.errno in DISK_FULL_ERRORS:
         return EngineFailure(f"the disk of the runner is full ({error})", "disk_full")
     return EngineFailure(str(error))
+
+
+def is_network_error(text: str, start: int = 0) -> bool:
+    return _NETWORK_ERROR.search(text, start) is not None
+
+
+def is_transient(printed: str) -> bool:
+    """Return whether the engine says that another machine is away. Only what follows its first error is searched."""
+    first = _ERROR.search(printed)
+    return first is not None and is_network_error(printed, first.start())
+
+
+def retry_delay_seconds(first: float, retry: int) -> float:
+    """Return how long to wait before this retry; the first one is 1. The delay doubles, with a random part."""
+    return round(jittered(min(first * 2 ** (retry - 1), MAX_RETRY_DELAY_SECONDS), 0.2), 1)

@@ -1,14 +1,41 @@
 """Summarizes what a plan would do: how many resources it adds, changes, destroys and replaces, and which."""
 
+from typing import Literal
+
 import msgspec
 
-from terracrew.executor.engines.plan_facts import Action, PlanFacts, PlannedChange
 from terracrew.protocol.events import MAX_RECORD_BYTES, FailedCheck, PlanSummary, ResourceChange
 from terracrew.wording import plan_words
 
 _MAX_SUMMARY_BYTES = MAX_RECORD_BYTES - (64 << 10)
 MAX_CHECKS = 50
 _MAX_CHECK_CHARACTERS = 1_000
+
+
+Action = Literal["create", "update", "delete", "replace", "read", "import", "move", "forget"]
+
+
+class PlannedChange(msgspec.Struct, frozen=True):
+    address: str
+    action: Action
+    reason: str = ""
+    """Why the engine plans it, as a code of `plan_words`."""
+    previous_address: str = ""
+    """Where a moved resource was before."""
+    import_id: str | None = None
+    """The id that a resource is imported by; None if it is not imported. An id may be hidden, and is then empty."""
+
+
+class PlanFacts(msgspec.Struct, frozen=True):
+    changes: list[PlannedChange]
+    outputs: dict[str, str]
+    """Output name → create, update or delete."""
+    vanished: frozenset[str]
+    """The addresses of resources that are in the state but no longer exist."""
+    refreshed: int
+    """How many resources of the state the engine looked at. It counts them if the state itself is not known here."""
+    checks: list[FailedCheck] = []
+    """The checks that failed."""
 
 
 def summarize(facts: PlanFacts, resources: int | None) -> PlanSummary:

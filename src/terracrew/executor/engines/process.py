@@ -28,7 +28,7 @@ def adopt_orphans() -> None:
     _is_adopting = True
 
 
-class Ladder(msgspec.Struct, frozen=True):
+class StopDelays(msgspec.Struct, frozen=True):
     """How long an interrupted engine has before it is interrupted again, and before it is killed."""
 
     first: float = INTERRUPT_SECONDS[0]
@@ -55,7 +55,7 @@ class EngineProcess:
         env: Mapping[str, str],
         output: int,
         stdout: int | None = None,
-        ladder: Ladder | None = None,
+        stop_delays: StopDelays | None = None,
         ruleset: Ruleset | None = None,
         is_ours: bool = False,
     ) -> None:
@@ -82,7 +82,7 @@ class EngineProcess:
 
         self._process = ruleset.run(start) if ruleset else start()
         _prefer_for_oom_kill(self._process.pid)
-        self._ladder = ladder or Ladder()
+        self._stop_delays = stop_delays or StopDelays()
         self._stopping: asyncio.Task[None] | None = None
         self._is_paused = False
         self.was_killed = False
@@ -150,9 +150,9 @@ class EngineProcess:
     async def _descend(self) -> None:
         self.resume()  # a stopped process would not get the signal
         self._signal(signal.SIGINT)
-        await asyncio.sleep(self._ladder.first)
+        await asyncio.sleep(self._stop_delays.first)
         self._signal(signal.SIGINT)
-        await asyncio.sleep(self._ladder.second)
+        await asyncio.sleep(self._stop_delays.second)
         self._kill()
 
     def _kill(self) -> None:

@@ -6,13 +6,14 @@ the same lists for operators.
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from terracrew.attempt.engine_directory import EngineDirectory
-from terracrew.executor.isolation import landlock, mounts, system_rules
+from terracrew.executor.isolation import landlock, mounts
 from terracrew.executor.isolation.landlock import EVERYTHING, READ, READ_AND_EXECUTE, PathRule, Ruleset, Surroundings
 from terracrew.executor.isolation.mounts import EngineMounts
 from terracrew.executor.sources import workspace
@@ -80,6 +81,46 @@ _HINT = (
 )
 
 
+SYSTEM_PATHS = (
+    "/bin",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix",
+    "/opt",
+    "/sbin",
+    "/snap",
+    "/usr",
+    "/home/linuxbrew",
+    "/run/current-system",
+    "/run/wrappers",
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/NetworkManager/resolv.conf",
+    "/var/lib/ca-certificates",
+)
+"""Programs, libraries and the configuration of the machine."""
+SECRET_SYSTEM_PATHS = (
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/kubernetes",
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/ssh/ssh_host_dsa_key",
+    "/etc/ssh/ssh_host_ecdsa_key",
+    "/etc/ssh/ssh_host_ed25519_key",
+    "/etc/ssh/ssh_host_rsa_key",
+    "/etc/ssl/private",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/terracrew",
+    "/etc/wireguard",
+)
+"""Paths that are left out of the system's paths, if this user could read them."""
+
+
 class EnginePaths(Protocol):
     """What an engine adds to the rules; the session of every engine has it (`executor/engines/contract.py`)."""
 
@@ -107,7 +148,7 @@ class Isolation:
         """Return the rules that the engine is restricted to; None if it is not isolated."""
         if self._is_on and self._ruleset is None:
             private = [os.path.realpath(path) for path in self._start.isolation.private_paths]
-            ruleset = system_rules.ruleset(private)
+            ruleset = system_ruleset(private)
             try:
                 for rule in self._rules(program, engine, private):
                     ruleset.add(rule)
@@ -135,7 +176,7 @@ class Isolation:
         programs = (program, os.path.realpath(program), cache.root() / "engines", *start.engine_paths)
         for path in (*programs, *engine.readable_paths, *settings.read_paths):
             yield PathRule(str(path), READ_AND_EXECUTE)
-        surroundings = Surroundings([*private, *system_rules.secret_paths()])
+        surroundings = Surroundings([*private, *secret_paths()])
         operators = (*SERVICE_ACCOUNT_TOKENS, *of_environment(start.environment), *engine.operator_paths)
         for path in dict.fromkeys(map(landlock.resolved, operators)):
             for part in surroundings.parts(path) if path not in (None, "/") else ():
@@ -161,3 +202,19 @@ def of_environment(environment: Mapping[str, str]) -> Iterator[str]:
 
 def _absolute(paths: Sequence[str]) -> Iterator[str]:
     return (path for path in paths if os.path.isabs(path))
+
+
+def system_ruleset(private: Sequence[str]) -> Ruleset:
+    """Return a new ruleset that allows the system's paths without the secret ones and without these private ones."""
+    surroundings = Surroundings([*private, *secret_paths()])
+    roots = dict.fromkeys(map(landlock.resolved, (*SYSTEM_PATHS, sys.prefix, sys.base_prefix)))
+    return Ruleset(
+        PathRule(part, READ_AND_EXECUTE)
+        for root in roots
+        if root not in (None, "/")
+        for part in surroundings.parts(root)
+    )
+
+
+def secret_paths() -> list[str]:
+    return [path for path in SECRET_SYSTEM_PATHS if os.access(path, os.R_OK)]

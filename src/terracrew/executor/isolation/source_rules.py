@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from terracrew.executor.isolation import landlock, rules, system_rules
+from terracrew.executor.isolation import landlock, rules
 from terracrew.executor.isolation.landlock import (
     EVERYTHING,
     READ,
@@ -63,7 +63,7 @@ class SourceConfinement:
 
     def _make(self, writable: Sequence[Path], readable: Sequence[str]) -> Ruleset:
         private = [os.path.realpath(path) for path in self._settings.private_paths]
-        ruleset = system_rules.ruleset(private)
+        ruleset = rules.system_ruleset(private)
         try:
             for rule in self._rules(writable, readable, private):
                 ruleset.add(rule)
@@ -80,7 +80,7 @@ class SourceConfinement:
             yield PathRule(path, READ)
         for path in settings.read_paths:
             yield PathRule(path, READ_AND_EXECUTE)
-        surroundings = Surroundings([*private, *system_rules.secret_paths()])
+        surroundings = Surroundings([*private, *rules.secret_paths()])
         operators = (*rules.of_environment(self._environment), *readable)
         for path in dict.fromkeys(map(landlock.resolved, operators)):
             for part in surroundings.parts(path) if path not in (None, "/") else ():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 from terracrew.executor.delivery.recorder import Piece, Recorder
-from terracrew.executor.disk_reserve import DISK_FULL_ERRORS, Room, give_back
+from terracrew.executor.disk_reserve import DISK_FULL_ERRORS, FileReserve, give_back
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.output.lines import Cutter
 from terracrew.system import file_changes
@@ -44,7 +44,7 @@ class EngineOutput:
         self._poll: asyncio.TimerHandle | None = None
         self._changes: FileChanges | None = None
         self._is_closed = False
-        self._ahead = Room(self.descriptor, RESERVE_AHEAD_BYTES)
+        self._ahead = FileReserve(self.descriptor, RESERVE_AHEAD_BYTES)
         self._is_full = False
         self._given_back = 0
         self._engine: EngineProcess | None = None

@@ -23,7 +23,7 @@ MAX_BYTES = 16 << 30
 """What a workspace may have. A file with holes has its whole size here, and takes it on the disk when it is restored."""
 
 
-class About(msgspec.Struct, frozen=True):
+class PlanOrigin(msgspec.Struct, frozen=True):
     """The engine, its version and the platform, which must be the same when the plan is applied."""
 
     engine: str
@@ -31,7 +31,7 @@ class About(msgspec.Struct, frozen=True):
     platform: str
 
 
-def pack(out: io.RawIOBase, about: About, plan: Path, workspace: Path) -> None:
+def pack(out: io.RawIOBase, about: PlanOrigin, plan: Path, workspace: Path) -> None:
     """Write the plan, its JSON for hooks if there is one beside it, and the workspace to a stream. Links stay links, so packages from
     a cache are not included."""
     with (
@@ -53,9 +53,9 @@ def pack(out: io.RawIOBase, about: About, plan: Path, workspace: Path) -> None:
                 )
 
 
-def unpack(source: IO[bytes], plan: Path, workspace: Path) -> About:
+def unpack(source: IO[bytes], plan: Path, workspace: Path) -> PlanOrigin:
     """Write the plan to this path, its JSON beside it, and the workspace into this empty directory. Nothing is written elsewhere."""
-    about: About | None = None
+    about: PlanOrigin | None = None
     with Unpacking(workspace, max_entries=MAX_ENTRIES, max_bytes=MAX_BYTES, is_source=False) as unpacking:
         try:
             with (
@@ -64,7 +64,7 @@ def unpack(source: IO[bytes], plan: Path, workspace: Path) -> About:
             ):
                 for info in tar:
                     if info.name == _ABOUT:
-                        about = msgspec.json.decode(_content(tar, info).read(_MAX_ABOUT_BYTES), type=About)
+                        about = msgspec.json.decode(_content(tar, info).read(_MAX_ABOUT_BYTES), type=PlanOrigin)
                     elif info.name == _PLAN:
                         _write_plan(_content(tar, info), plan)
                     elif info.name == _PLAN_JSON:

@@ -14,7 +14,7 @@ from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.disk_reserve import DISK_FULL_ERRORS
 from terracrew.executor.engines import plan_file
 from terracrew.executor.saved_plan import archive, encrypt
-from terracrew.executor.saved_plan.archive import About
+from terracrew.executor.saved_plan.archive import PlanOrigin
 from terracrew.executor.sources import workspace
 from terracrew.executor.sources.contract import Confinement
 from terracrew.protocol.events import KeptPlan
@@ -25,8 +25,8 @@ from terracrew.toolchains.discovery import FoundEngine
 _AGAIN_SECONDS = 2.0
 
 
-def about(engine: FoundEngine) -> About:
-    return About(engine.name, engine.version, "_".join(cache.system()))
+def about(engine: FoundEngine) -> PlanOrigin:
+    return PlanOrigin(engine.name, engine.version, "_".join(cache.system()))
 
 
 async def keep(
@@ -99,7 +99,7 @@ async def restore(
 
 
 def _pack(
-    file: Path, key: bytes, context: str, what: About, plan: Path, place: Path, confinement: Confinement
+    file: Path, key: bytes, context: str, what: PlanOrigin, plan: Path, place: Path, confinement: Confinement
 ) -> tuple[str, int] | None:
     """Return the hash and the size of the encrypted file; None if the disk is full."""
     try:
@@ -115,7 +115,7 @@ def _pack(
     return sealing.sha256, sealing.size
 
 
-def _unpack(file: Path, key: bytes, context: str, plan: Path, place: Path, confinement: Confinement) -> About:
+def _unpack(file: Path, key: bytes, context: str, plan: Path, place: Path, confinement: Confinement) -> PlanOrigin:
     with file.open("rb") as sealed:
         opened = encrypt.opened(sealed, key, context)
         return confinement.within(partial(archive.unpack, opened, plan, place), plan.parent, place)
@@ -127,5 +127,5 @@ def _clear(directory: Path, plan: Path) -> None:
     workspace.release(directory)
 
 
-def _name(about: About) -> str:
+def _name(about: PlanOrigin) -> str:
     return f"{about.engine} {about.version} on {about.platform}"

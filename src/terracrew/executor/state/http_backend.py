@@ -11,8 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 import h11
 import msgspec
 
+from terracrew.attempt import encryption
 from terracrew.errors import Conflict, Invalid, Locked, NotFound, TerracrewError, TooLarge, Unauthenticated
-from terracrew.executor import backend_credentials
 from terracrew.executor.state.states import States
 
 PATH = "/state"
@@ -50,7 +50,7 @@ class StateBackend:
         With `deliver`, the engine gets its answer when the server has its state, because the executor's disk may be lost.
         """
         self._states, self._deliver = states, deliver
-        self._authorization = f"Basic {backend_credentials.basic(secret)}".encode()
+        self._authorization = f"Basic {encryption.backend_authorization(secret)}".encode()
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=16)
         self._lock: tuple[str, bytes] | None = None
         self._connections: set[asyncio.Task[None]] = set()

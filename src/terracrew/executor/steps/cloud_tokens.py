@@ -19,8 +19,7 @@ from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.engines import engine_user
 from terracrew.executor.steps import cloud_variables
-from terracrew.protocol.cloud import CloudName
-from terracrew.protocol.phase import Phase
+from terracrew.protocol.cloud import CloudName, Phase
 from terracrew.protocol.spec import JobSpec, audience_slug
 
 VARIABLE = "TERRACREW_OIDC_TOKEN_FILE"

@@ -11,8 +11,15 @@ from pathlib import Path
 import msgspec
 
 from terracrew.errors import Invalid
-from terracrew.protocol.cloud import AwsIdentity, AzureIdentity, CloudIdentities, CloudName, GcpIdentity, VaultIdentity
-from terracrew.protocol.phase import Phase
+from terracrew.protocol.cloud import (
+    AwsIdentity,
+    AzureIdentity,
+    CloudIdentities,
+    CloudName,
+    GcpIdentity,
+    Phase,
+    VaultIdentity,
+)
 
 CREDENTIALS: dict[CloudName, frozenset[str]] = {
     "aws": frozenset(

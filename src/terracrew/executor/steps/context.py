@@ -16,20 +16,18 @@ from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.engines.contract import Engine, EngineSession
 from terracrew.executor.engines.oom_kills import OomKills
-from terracrew.executor.engines.process import Ladder
+from terracrew.executor.engines.process import StopDelays
 from terracrew.executor.isolation.rules import Isolation
-from terracrew.executor.limits import available_memory
+from terracrew.executor.limits import usage
 from terracrew.executor.limits.usage import KernelLimits
 from terracrew.executor.limits.watch import LimitWatch
 from terracrew.executor.output.engine_output import EngineOutput
 from terracrew.executor.output.printed_values import PrintedValues
 from terracrew.executor.state.http_backend import StateBackend
-from terracrew.executor.state.outputs import Outputs
-from terracrew.executor.state.plan_diffs import PlanDiffs
+from terracrew.executor.state.outputs import Outputs, PlanDiffs
 from terracrew.executor.state.state_file import StateFile
 from terracrew.executor.state.states import States
 from terracrew.executor.steps.cloud_tokens import CloudTokens
-from terracrew.executor.steps.mutation import Mutation
 from terracrew.protocol.events import Result, SourceResolved
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import Step
@@ -87,7 +85,7 @@ class StepContext:
         self.states, self.backend, self.outputs, self.plan_diffs = states, backend, outputs, plan_diffs
         self.permit, self.control, self.transfer = permit, control, transfer
         self.cloud = CloudTokens(self.files, self.spec, transfer=transfer, recorder=recorder)
-        self.ladder = Ladder(*start.interrupt_seconds)
+        self.stop_delays = StopDelays(*start.interrupt_seconds)
         self.isolation = Isolation(start, self.files)
         self._kernel_limits = kernel_limits
         self.limits = LimitWatch(self.spec.limits, control, recorder.note, kernel_limits)
@@ -118,7 +116,7 @@ class StepContext:
     @cached_property
     def memory_mb(self) -> int | None:
         """How much memory the attempt can count on; None if that is not known."""
-        return available_memory.share_mb(self.spec.limits.memory_mb, self.start.slots, self._kernel_limits.cgroup)
+        return usage.share_mb(self.spec.limits.memory_mb, self.start.slots, self._kernel_limits.cgroup)
 
     @property
     def output_file(self) -> Path:
@@ -158,3 +156,18 @@ class StepContext:
         """
         was_killed = self.was_killed or (exit_code is not None and exit_code < 0)
         return self.spec.backend == "terracrew" or not was_killed
+
+
+class Mutation:
+    """One run of the engine. Once started, it counts as cut short until an orderly end is known: its changes may be in no state."""
+
+    def __init__(self) -> None:
+        self.is_started = False
+        self.exit_code: int | None = None
+        self.is_orderly = False
+        self.was_killed = False
+        """Whether a program of the step, the engine or a hook, had to be killed."""
+
+    @property
+    def is_cut_short(self) -> bool:
+        return self.is_started and not self.is_orderly

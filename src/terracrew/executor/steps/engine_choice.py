@@ -47,7 +47,7 @@ async def _install(context: StepContext, name: str, version: str) -> None:
         cwd=context.directory,
         env=os.environ,
         output=context.output.descriptor,
-        ladder=context.ladder,
+        stop_delays=context.stop_delays,
         is_ours=True,
     )
 

@@ -91,7 +91,7 @@ async def _run_program(context: StepContext, step: Step, arguments: Sequence[str
         env=context.env | context.cloud.environment(),
         output=context.output.descriptor,
         stdout=stdout,
-        ladder=context.ladder,
+        stop_delays=context.stop_delays,
         ruleset=context.isolation.ruleset(context.prepared.found.path, context.prepared.session),
     )
     context.mutation.is_started = step.is_mutating

@@ -1,13 +1,30 @@
 """The environment of every job: the runner's, the module's environment inputs, and what Terracrew adds."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
 
 from terracrew.engine_rules import flags as engine_variables
-from terracrew.executor.steps import api_tokens, cloud_variables, definitions
+from terracrew.executor.steps import cloud_variables
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.messages import Granted
-from terracrew.protocol.spec import DefinedInput, GitSource, JobSpec, PlaceEnvironment
+from terracrew.protocol.spec import DefinedInput, Definition, GitSource, JobSpec, PlaceEnvironment
 from terracrew.protocol.start import ExecutorStart
+
+_HTTPS_PORT = 443
+
+
+_VALUES: dict[Definition, Callable[[JobSpec, SourceResolved], Any]] = {
+    "organization_id": lambda spec, _: spec.organization_id,
+    "group_path": lambda spec, _: spec.group_path,
+    "module_path": lambda spec, _: spec.module_path,
+    "module_name": lambda spec, _: spec.module_path.rpartition("/")[2],
+    "module_id": lambda spec, _: spec.module_id,
+    "job_number": lambda spec, _: spec.number,
+    "job_type": lambda spec, _: spec.type.value,
+    "source_commit": lambda _, source: source.commit,
+    "source_revision": lambda _, source: source.revision,
+}
 
 
 def of_job(start: ExecutorStart, granted: Granted, source: SourceResolved) -> dict[str, str]:
@@ -46,12 +63,42 @@ def _given(
 ) -> dict[str, str]:
     withheld = spec.source.credential if isinstance(spec.source, GitSource) else ""
     own = {name: text for name, text in variables.items() if name != withheld}
-    return own | {each.name: definitions.text(each, spec, source) for each in defined if each.target == "environment"}
+    return own | {each.name: defined_text(each, spec, source) for each in defined if each.target == "environment"}
 
 
 def _ours(start: ExecutorStart, granted: Granted, source: SourceResolved) -> dict[str, str]:
     ours = {"TERRACREW_GROUP_PATH": granted.spec.group_path, "TERRACREW_ENDPOINT": start.server_url}
-    ours |= api_tokens.variables(start.server_url, start.discovery_host, granted.credentials.api)
+    ours |= _token_variables(start.server_url, start.discovery_host, granted.credentials.api)
     if source.commit:
         ours |= {"TERRACREW_SOURCE_COMMIT": source.commit, "TERRACREW_SOURCE_REVISION": source.revision}
     return ours
+
+
+def _token_variables(server_url: str, discovery_host: str, token: str) -> dict[str, str]:
+    """Return the variables for the server's own host and for the one under which modules name it."""
+    server = urlsplit(server_url)
+    port = server.port or (_HTTPS_PORT if server.scheme == "https" else 80)
+    named = urlsplit(f"//{discovery_host}")
+    hosts = [(server.hostname or "", port), (named.hostname or "", named.port or _HTTPS_PORT)]
+    return {name: token for host, each in hosts if host for name in _token_names(host, each)}
+
+
+def _token_names(host: str, port: int) -> tuple[str, ...]:
+    """Return `TF_TOKEN_<host>`, in which the engines expect `_` for `.` and `__` for `-`.
+
+    The engines look a token up by host and port, without the port if it is 443. So a server on another port gets a second
+    variable, `TF_TOKEN_<host>:<port>`. A shell cannot set such a name, but an engine reads it.
+    """
+    ascii_host = host if host.isascii() else host.encode("idna").decode()
+    name = "TF_TOKEN_" + ascii_host.replace("-", "__").replace(".", "_")
+    return (name,) if port == _HTTPS_PORT else (name, f"{name}:{port}")
+
+
+def defined_value(wanted: DefinedInput, spec: JobSpec, source: SourceResolved) -> Any:
+    """Return the value of a variable."""
+    return _VALUES[wanted.definition](spec, source)
+
+
+def defined_text(wanted: DefinedInput, spec: JobSpec, source: SourceResolved) -> str:
+    """Return the value of an environment variable."""
+    return str(defined_value(wanted, spec, source))

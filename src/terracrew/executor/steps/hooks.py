@@ -1,14 +1,19 @@
 """Runs the hooks of a step. They have the working directory, the log and the isolation of the engine."""
 
 import contextlib
-from collections.abc import Sequence
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from terracrew.errors import Forbidden, TerracrewError
+from terracrew.errors import Forbidden, Invalid, NotFound, TerracrewError
 from terracrew.executor.engines.process import EngineProcess
-from terracrew.executor.steps import hook_environment, hook_plan, hook_program, step_process
+from terracrew.executor.steps import hook_environment, hook_plan, step_process
 from terracrew.executor.steps.context import StepContext
-from terracrew.protocol.hooks import When
-from terracrew.protocol.spec import Step, StepHook
+from terracrew.protocol.spec import Hook, Step, StepHook, When
+
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_SCRIPT = "hook"
 
 
 class HookFailedError(TerracrewError):
@@ -80,7 +85,7 @@ async def _run(context: StepContext, wanted: StepHook, status: str = "") -> None
             cwd=context.prepared.folder,
             env=hook_environment.of_hook(context, wanted) | about,
             output=context.output.descriptor,
-            ladder=context.ladder,
+            stop_delays=context.stop_delays,
             ruleset=context.isolation.ruleset(context.prepared.found.path, context.prepared.session),
         )
     except OSError as error:
@@ -100,7 +105,39 @@ async def _run(context: StepContext, wanted: StepHook, status: str = "") -> None
 def _arguments(context: StepContext, wanted: StepHook) -> Sequence[str]:
     """Return the command of a hook. It must be what `Hook.sha256` is the hash of: of a hook with both, the script runs."""
     if wanted.hook.script:
-        return hook_program.write_script(context.files.provided, wanted.hook)
+        return write_script(context.files.provided, wanted.hook)
     if context.start.approved_hooks is None:
         return wanted.hook.command
-    return hook_program.approved_command(wanted.hook, context.start.environment)
+    return approved_command(wanted.hook, context.start.environment)
+
+
+def write_script(folder: Path, hook: Hook) -> list[str]:
+    """Write the script of a hook into a new file, and return its command. An interpreter reads the file: the folder may forbid
+    execution. What was there before is removed first, because a module may have put a link in its place."""
+    path = folder / _SCRIPT
+    path.unlink(missing_ok=True)
+    with open(os.open(path, _NEW_FILE, 0o600), "w", newline="") as file:
+        file.write(hook.text)
+    return [*interpreter(hook.text), str(path)]
+
+
+def interpreter(script: str) -> list[str]:
+    """Return the interpreter of a script and its one argument, as the kernel reads them from the first line."""
+    line = script.partition("\n")[0]
+    words = line.removeprefix("#!").strip().split(None, 1)
+    if not line.startswith("#!") or not words or not Path(words[0]).is_absolute():
+        raise Invalid(
+            "a script of a hook begins with a line such as `#!/bin/sh`, which names its interpreter by an absolute path"
+        )
+    return words
+
+
+def approved_command(hook: Hook, runner: Mapping[str, str]) -> list[str]:
+    """Return an approved command with its program as the runner finds it: an input could set another PATH."""
+    program = hook.command[0]
+    if "/" in program:
+        return hook.command
+    found = shutil.which(program, path=runner.get("PATH"))
+    if found is None:
+        raise NotFound(f"the runner has no program {program!r} on its PATH")
+    return [found, *hook.command[1:]]

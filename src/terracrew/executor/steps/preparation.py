@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from terracrew.attempt import files, reference
+from terracrew.attempt import encryption, files, reference
 from terracrew.errors import Conflict, Invalid, TerracrewError
-from terracrew.executor import backend_credentials
 from terracrew.executor.engines import engine_user, registry
 from terracrew.executor.engines.contract import (
     ApiAccess,
@@ -22,14 +21,7 @@ from terracrew.executor.sources import workspace
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.executor.state import leftover
 from terracrew.executor.state.state_file import StateFile
-from terracrew.executor.steps import (
-    definitions,
-    engine_choice,
-    environment,
-    extra_files,
-    hook_plan,
-    lost_imports,
-)
+from terracrew.executor.steps import engine_choice, environment, extra_files, hook_plan, lost_imports
 from terracrew.executor.steps.context import Prepared, StepContext
 from terracrew.masking import names
 from terracrew.protocol.events import EngineUsed, SourceResolved
@@ -129,7 +121,7 @@ def _inputs(context: StepContext) -> dict[str, Any]:
     """Return the inputs without those of groups that the source does not declare, which an engine would warn of."""
     spec, session = context.spec, context.prepared.session
     inputs = spec.inputs | {
-        each.name: definitions.value(each, spec, context.prepared.resolved)
+        each.name: environment.defined_value(each, spec, context.prepared.resolved)
         for each in spec.definitions
         if each.target == "variable"
     }
@@ -245,8 +237,8 @@ def _set_environment(context: StepContext) -> None:
     base = environment.of_job(context.start, context.granted, context.prepared.resolved)
     env = context.prepared.session.environment(base, api)
     if context.spec.backend == "terracrew":
-        secret = backend_credentials.secret_of(credentials.hub)
-        access = StateAccess(context.backend.url, backend_credentials.USER, secret, credentials.module_key)
+        secret = encryption.backend_secret(credentials.hub)
+        access = StateAccess(context.backend.url, encryption.BACKEND_USER, secret, credentials.module_key)
         env = context.prepared.session.state_environment(env, access)
     context.env = env
     given = environment.names_given(context.spec)

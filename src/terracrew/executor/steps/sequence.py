@@ -8,20 +8,10 @@ import msgspec
 from terracrew.errors import TerracrewError
 from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.error_summary import EngineFailure
-from terracrew.executor.steps import (
-    engine_command,
-    hooks,
-    lost_imports,
-    permission,
-    plan_saving,
-    preparation,
-    transient_errors,
-    warm_workspace,
-)
-from terracrew.executor.steps.context import StepContext
+from terracrew.executor.steps import engine_command, hooks, lost_imports, permission, preparation, warm_workspace
+from terracrew.executor.steps.context import Mutation, StepContext
 from terracrew.executor.steps.engine_command import EngineFailedError
 from terracrew.executor.steps.hooks import HookFailedError
-from terracrew.executor.steps.mutation import Mutation
 from terracrew.protocol.events import Result, StepRetry, StepStatus
 from terracrew.protocol.spec import STEPS_OF, JobType, Step
 from terracrew.wording.durations import duration
@@ -78,7 +68,7 @@ class Steps:
         if result is None and not warning and has_changed and self._control.cancel is not None:
             warning = _CARRIED_OUT
         if result is None and job_type is JobType.PLAN:
-            return Result("SUCCEEDED", warning, kept=await plan_saving.for_another_job(context))
+            return Result("SUCCEEDED", warning, kept=await permission.for_another_job(context))
         return result or Result("SUCCEEDED", warning)
 
     @property
@@ -175,7 +165,7 @@ class Steps:
                 self._recorder.say(hint)
             details = context.prepared.session.failure_details(printed)
             failure = error_summary.failure(ended.code, details, context.oom_kills.count() - kills, printed)
-            is_transient = not failure.failure_kind and transient_errors.is_printed(printed)
+            is_transient = not failure.failure_kind and error_summary.is_transient(printed)
             retry = self._retry(number, tries, failure.text) if is_transient else None
             failure = failure._replace(text=f"{failure.text}. {hint}") if hint else failure
             return self._failed(step, run, failure, ended.code, retry)
@@ -212,7 +202,7 @@ class Steps:
         if number >= tries:
             return None
         return StepRetry(
-            number + 1, tries, transient_errors.delay_seconds(self._context.start.retry_seconds, number), reason
+            number + 1, tries, error_summary.retry_delay_seconds(self._context.start.retry_seconds, number), reason
         )
 
     def _failed(

@@ -14,7 +14,7 @@ import msgspec
 from terracrew.errors import Invalid
 from terracrew.executor.engines.contract import EngineSession
 from terracrew.executor.sources import workspace
-from terracrew.executor.steps import definitions
+from terracrew.executor.steps import environment
 from terracrew.executor.steps.context import StepContext
 from terracrew.executor.warm.cache import KeptInit, WarmCache
 from terracrew.protocol.spec import Step
@@ -115,7 +115,7 @@ def _read_by_init(context: StepContext) -> Iterator[str | bytes]:
     yield _encoded(context.inputs)
     passed_over = _PER_ATTEMPT | _PER_ACCOUNT if start.engine_account else _PER_ATTEMPT
     yield _encoded({name: value for name, value in start.environment.items() if name not in passed_over})
-    defined = {each.name: definitions.text(each, spec, context.prepared.resolved) for each in spec.definitions}
+    defined = {each.name: environment.defined_text(each, spec, context.prepared.resolved) for each in spec.definitions}
     yield _encoded(spec.environment | defined)
     yield from context.prepared.session.read_by_init(flags, context.env)
 

@@ -5,7 +5,7 @@ import os
 import stat
 from pathlib import Path
 
-from terracrew.protocol.hooks import ApprovedHooks
+from terracrew.protocol.spec import ApprovedHooks
 
 MAX_HOOK_BYTES = 1 << 20
 """A larger file in the directory is no hook."""

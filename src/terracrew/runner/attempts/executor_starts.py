@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from terracrew.protocol.dispatcher_choice import NO_CHOICE
-from terracrew.protocol.hooks import ApprovedHooks
 from terracrew.protocol.messages import Granted
+from terracrew.protocol.spec import ApprovedHooks
 from terracrew.protocol.start import EngineAccount, ExecutorStart, IsolationSettings, WarmSettings
 from terracrew.runner import departure, engine_users, isolation
 from terracrew.runner.attempts import approved_hooks

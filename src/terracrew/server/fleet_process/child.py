@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from terracrew.executor.isolation import landlock, rules, system_rules
+from terracrew.executor.isolation import landlock, rules
 from terracrew.executor.isolation.landlock import EVERYTHING, READ, READ_AND_EXECUTE, PathRule, Surroundings
 from terracrew.logging import get_logger
 
@@ -75,7 +75,7 @@ def _isolated_start(private: Sequence[Path], arguments: Sequence[str], descripto
         )
         return execute()
     hidden = [os.path.realpath(path) for path in private]
-    ruleset = system_rules.ruleset(hidden)
+    ruleset = rules.system_ruleset(hidden)
     try:
         for rule in _rules(hidden):
             ruleset.add(rule)

@@ -4,7 +4,6 @@ import pytest
 
 from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.hcl import failure
-from terracrew.executor.steps import transient_errors
 
 pytestmark = pytest.mark.feature("J15.held")
 INFO = """│ Lock Info:
@@ -79,7 +78,7 @@ def test_a_lock_that_another_run_holds_is_named(reason: str) -> None:
 def test_a_lock_that_cannot_be_asked_for_keeps_its_retries(text: str) -> None:
     found = error_summary.failure(1, failure.details(text), 0, text)
     assert found.failure_kind == ""
-    assert transient_errors.is_printed(text)
+    assert error_summary.is_transient(text)
 
 
 def test_what_a_program_of_the_module_prints_about_a_lock_is_not_the_engine_s_own_error() -> None:

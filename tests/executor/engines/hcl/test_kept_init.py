@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.errors import Invalid
-from terracrew.executor.engines.hcl import kept_init, lockfile, operator_paths, plugins
+from terracrew.executor.engines.hcl import dialect, kept_init, lockfile, plugins
 from terracrew.executor.engines.hcl.dialect import TOFU
 from terracrew.executor.engines.hcl.lockfile import Provider
 from terracrew.executor.engines.hcl.plugins import Plugins
@@ -54,7 +54,7 @@ def test_no_pipe_in_the_home_of_jobs_is_waited_for(tmp_path: Path) -> None:
         os.mkfifo(tmp_path / name)
     environment = {"HOME": str(tmp_path)}
     assert kept_init.configurations(TOFU, environment)[-3:] == ["linked.tfrc", b"linked", "more.tfrc"]
-    assert operator_paths.find(TOFU, environment)
+    assert dialect.find_operator_paths(TOFU, environment)
 
 
 @pytest.mark.feature("J3.warm")

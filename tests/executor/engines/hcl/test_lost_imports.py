@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from terracrew.executor.engines.hcl import import_errors, replaced_resources
+from terracrew.executor.engines.hcl import failure
+from terracrew.executor.engines.hcl import state as states
 
 STATE = json.dumps(
     {
@@ -32,7 +33,7 @@ STATE = json.dumps(
 
 @pytest.mark.feature("J15.lost")
 def test_only_what_was_destroyed_leaves_the_state_and_the_rest_stays_as_it_was() -> None:
-    left = replaced_resources.without(STATE.encode(), {"a.one": "old", r'a.each["k\n"]': "2", 'a.each["l"]': "other"})
+    left = states.without_destroyed(STATE.encode(), {"a.one": "old", r'a.each["k\n"]': "2", 'a.each["l"]': "other"})
     found = json.loads(left)
     assert [each["name"] for each in found["resources"]] == ["each"]
     assert [(each["index_key"], each.get("deposed")) for each in found["resources"][0]["instances"]] == [
@@ -41,12 +42,12 @@ def test_only_what_was_destroyed_leaves_the_state_and_the_rest_stays_as_it_was()
     ]
     assert (found["serial"], found["lineage"]) == (7, "a")
     assert b"123456789012345678901234567890" in left
-    assert replaced_resources.without(STATE.encode(), {"a.one": "other"}).count(b"1e400") == 1
+    assert states.without_destroyed(STATE.encode(), {"a.one": "other"}).count(b"1e400") == 1
 
 
 @pytest.mark.parametrize("state", [b"", b"[]", b'{"encrypted_data": "x"}', b'{"resources": {}}', b"{" * 10_000])
 def test_a_state_in_another_format_is_not_changed(state: bytes) -> None:
-    assert replaced_resources.without(state, {"a.one": "old"}) == state
+    assert states.without_destroyed(state, {"a.one": "old"}) == state
 
 
 @pytest.mark.feature("J15.lost")
@@ -60,7 +61,7 @@ testing_file.each["a b"]: Preparing import... [id=/made/absent]
 │ stat /made/absent: no such file or directory
 """
     addresses = ["testing_file.rep", 'testing_file.each["a b"]', "testing_file.other"]
-    assert import_errors.refused(printed, addresses) == ['testing_file.each["a b"]']
+    assert failure.refused_imports(printed, addresses) == ['testing_file.each["a b"]']
 
 
 @pytest.mark.parametrize(
@@ -73,4 +74,4 @@ testing_file.each["a b"]: Preparing import... [id=/made/absent]
     ],
 )
 def test_a_resource_that_left_the_configuration_is_named(printed: str) -> None:
-    assert import_errors.refused(printed, ["a.kept", "a.gone[2]"]) == ["a.gone[2]"]
+    assert failure.refused_imports(printed, ["a.kept", "a.gone[2]"]) == ["a.gone[2]"]

@@ -10,7 +10,7 @@ import pytest
 from terracrew.cli.printing import output
 from terracrew.executor.engines import plan_summary
 from terracrew.executor.engines.hcl import described_plan, shown_facts, state
-from terracrew.plan_diff import reasons
+from terracrew.plan_diff import resources
 from terracrew.protocol.events import FailedCheck, PlanSummary
 from terracrew.wording import plan_words
 
@@ -71,7 +71,7 @@ def test_imports_moves_and_what_is_forgotten_are_counted(tofu: str, tmp_path: Pa
     details = {each.address: each.detail for each in summary.resources}
     assert details["terraform_data.dropped"] == "no longer managed, not destroyed", "it said: destroyed because"
     shown = {each.address: each for each in described_plan.read(printed).resources}["terraform_data.dropped"]
-    assert reasons.sentence(shown, lambda text: text) == "It is no longer managed, and not destroyed."
+    assert resources.sentence(shown, lambda text: text) == "It is no longer managed, and not destroyed."
 
 
 def test_what_is_replaced_and_not_destroyed_is_created_and_forgotten(tofu: str, tmp_path: Path) -> None:

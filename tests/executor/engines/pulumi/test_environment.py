@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.executor.engines.pulumi import environment, plugins
+from terracrew.executor.engines.pulumi import environment
 
 pytestmark = pytest.mark.feature("J4.pulumi")
 KEY = bytes(range(32))
@@ -56,15 +56,15 @@ def test_an_attempt_has_links_to_the_plug_ins_of_the_operator(tmp_path: Path) ->
     half = plugin.with_name("resource-gcp-v8.0.0")
     half.mkdir()
     half.with_name(f"{half.name}.partial").touch()
-    operators = plugins.operator_home({"PULUMI_HOME": str(tmp_path / "operator"), "HOME": "/home/x"})
-    plugins.provide(tmp_path / "own", operators)
+    operators = environment.operator_home({"PULUMI_HOME": str(tmp_path / "operator"), "HOME": "/home/x"})
+    environment.provide_plugins(tmp_path / "own", operators)
     assert [each.name for each in (tmp_path / "own" / "plugins").iterdir()] == [plugin.name]
     link = tmp_path / "own" / "plugins" / plugin.name / "pulumi-resource-aws"
     assert link.readlink() == plugin / "pulumi-resource-aws"
-    plugins.provide(tmp_path / "own", operators)  # once more, for a second environment of the same attempt
+    environment.provide_plugins(tmp_path / "own", operators)  # once more, for a second environment of the same attempt
 
 
 def test_the_operators_home_is_that_of_the_user_unless_a_variable_names_it() -> None:
-    assert plugins.operator_home({"HOME": "/home/x"}) == Path("/home/x/.pulumi")
-    assert plugins.operator_home({"PULUMI_HOME": "relative", "HOME": "/home/x"}) == Path("/home/x/.pulumi")
-    assert plugins.operator_home({}) is None
+    assert environment.operator_home({"HOME": "/home/x"}) == Path("/home/x/.pulumi")
+    assert environment.operator_home({"PULUMI_HOME": "relative", "HOME": "/home/x"}) == Path("/home/x/.pulumi")
+    assert environment.operator_home({}) is None

@@ -9,9 +9,8 @@ import msgspec
 import pytest
 
 from terracrew.executor.isolation.source_rules import SourceConfinement
-from terracrew.executor.sources.contract import FetchContext
+from terracrew.executor.sources.contract import FetchContext, FetchLimits
 from terracrew.executor.sources.git.fetcher import GitFetcher
-from terracrew.executor.sources.git.limits import FetchLimits
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import GitSource
 from terracrew.protocol.start import IsolationSettings

@@ -10,8 +10,8 @@ import pytest
 
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge, Unavailable
 from terracrew.executor.control import Control
+from terracrew.executor.sources.contract import FetchLimits
 from terracrew.executor.sources.git import program, tree
-from terracrew.executor.sources.git.limits import FetchLimits
 from terracrew.protocol.spec import GitSource
 from terracrew.source_rules import archive
 from tests.executor.sources.git.conftest import Fetches

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from terracrew.errors import NotFound, Unavailable
-from terracrew.executor.sources.git import mirror, mirror_lock, mirrors
-from terracrew.executor.sources.git.limits import FetchLimits
+from terracrew.executor.sources.contract import FetchLimits
+from terracrew.executor.sources.git import mirror, mirrors
 from terracrew.protocol.spec import GitSource
 from tests.executor.sources.git.conftest import Fetches
 from tests.machine.git_https import GitHttps
@@ -64,7 +64,7 @@ import asyncio, sys
 from pathlib import Path
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.executor.sources.git.fetcher import GitFetcher
-from terracrew.executor.sources.git.limits import FetchLimits
+from terracrew.executor.sources.contract import FetchLimits
 from terracrew.protocol.spec import GitSource
 from terracrew.testing.source_contract import no_transfer
 import os
@@ -88,7 +88,7 @@ async def test_an_executor_that_is_killed_in_the_middle_of_a_fetch_costs_the_nex
     killed.kill()
     killed.wait()
     (folder,) = fetch.mirrors
-    with mirror_lock.try_to_change(folder.with_name(folder.name + ".lock")) as lock:
+    with mirrors.try_to_change(folder.with_name(folder.name + ".lock")) as lock:
         assert lock is None, "the git of the dead executor still writes, and has the lock"
     server.stops_after = 0
     repository.git("rm", "--quiet", "large")
@@ -173,7 +173,7 @@ async def test_mirrors_that_are_unused_or_too_large_are_removed_and_those_in_use
     month = time.time() - 40 * 86400
     os.utime(a, (month, month))
     os.utime(b, (month, month))
-    with mirror_lock.hold(b.with_name(b.name + ".lock"), "read", lambda _: None):
+    with mirrors.hold(b.with_name(b.name + ".lock"), "read", lambda _: None):
         await fetch(GitSource(server.of("network")))
     assert not a.exists()
     assert not a.with_name(a.name + ".lock").exists()
@@ -209,7 +209,7 @@ async def test_an_attempt_that_waits_for_a_mirror_says_so_and_does_not_wait_fore
     monkeypatch.setattr(mirrors, "PROGRESS_SECONDS", 0.1)
     fetch.limits = FetchLimits(total_seconds=1.5)
     with (
-        mirror_lock.hold(folder.with_name(folder.name + ".lock"), "change", lambda _: None),
+        mirrors.hold(folder.with_name(folder.name + ".lock"), "change", lambda _: None),
         pytest.raises(Unavailable, match=r"waiting for another job that fetches .* took longer than 2 s"),
     ):
         await fetch(GitSource(server.of("network")))

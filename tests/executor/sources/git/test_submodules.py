@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.errors import Invalid, TerracrewError
-from terracrew.executor.sources.git import submodules
+from terracrew.executor.sources.git import checkout
 from terracrew.protocol.spec import GitSource
 from tests.executor.sources.git.conftest import Fetches
 from tests.machine.git_https import GitHttps
@@ -107,7 +107,7 @@ async def test_settings_that_come_with_a_source_do_not_run_anything(
 async def test_a_repository_that_contains_itself_ends(
     server: GitHttps, repository: Repository, fetch: Fetches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submodules, "MAX_SUBMODULES", 3)
+    monkeypatch.setattr(checkout, "MAX_SUBMODULES", 3)
     for number in range(5):
         add(repository, repository, f"again-{number}", server.of("network"))
     with pytest.raises(TerracrewError, match="submodules that make more than 3 in this source"):

@@ -7,8 +7,7 @@ import msgspec
 from terracrew import ids
 from terracrew.api.steps import NewStepSettings
 from terracrew.protocol.events import Output, PlanSummary, ResourceChange
-from terracrew.protocol.hooks import Hook
-from terracrew.protocol.spec import JobType, Step
+from terracrew.protocol.spec import Hook, JobType, Step
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.step_settings import store as step_settings

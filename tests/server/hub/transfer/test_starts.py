@@ -9,11 +9,9 @@ import pytest
 
 from terracrew.attempt import record
 from terracrew.executor.container import ticket
-from terracrew.protocol import start_tickets
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import JobType
-from terracrew.protocol.start import ExecutorStart
-from terracrew.protocol.start_tickets import FETCH_PATH, MAX_START_BYTES, TICKET_HEADER
+from terracrew.protocol.start import FETCH_PATH, MAX_START_BYTES, TICKET_HEADER, ExecutorStart, new_ticket
 from terracrew.runner.dispatch.ecs.given_starts import GivenStarts
 from terracrew.runner.dispatch.protocol import NotStarted
 from terracrew.server.retention.leftovers import Leftovers
@@ -33,7 +31,7 @@ class Ticket:
 
     def __init__(self, runner: SimulatedRunner, attempt: SimulatedAttempt) -> None:
         self.runner, self.attempt = runner, attempt
-        self.text = start_tickets.new_ticket()
+        self.text = new_ticket()
 
     @property
     def headers(self) -> dict[str, str]:
@@ -161,7 +159,7 @@ async def test_a_runner_and_a_task_exchange_a_start_over_the_network(
         granted = Granted(spec, attempt.credentials)
         record.write(tmp_path, record.for_grant(granted, url))
         start = ExecutorStart(url, str(tmp_path), "/cache", "/workspaces", "/engine", {}, granted)
-        given, text = GivenStarts(""), start_tickets.new_ticket()
+        given, text = GivenStarts(""), new_ticket()
         await given.give(tmp_path, start, text, 10)
         monkeypatch.setenv(ticket.TICKET_VARIABLE, text)
         fetched = await asyncio.to_thread(ticket.fetch, url, 10)
@@ -172,4 +170,4 @@ async def test_a_runner_and_a_task_exchange_a_start_over_the_network(
         with pytest.raises(ticket.TicketRefused):
             await asyncio.to_thread(ticket.fetch, url, 10)
         with pytest.raises(NotStarted, match="fetched or revoked already"):
-            await given.give(tmp_path, start, start_tickets.new_ticket(), 10)
+            await given.give(tmp_path, start, new_ticket(), 10)

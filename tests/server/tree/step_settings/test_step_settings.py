@@ -6,9 +6,8 @@ import pytest
 
 from terracrew.api.steps import NewStepSettings
 from terracrew.errors import NotFound
-from terracrew.protocol.hooks import Hook
 from terracrew.protocol.messages import AttemptRef
-from terracrew.protocol.spec import DefinedInput, PlaceEnvironment, Step
+from terracrew.protocol.spec import DefinedInput, Hook, PlaceEnvironment, Step
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.modules import step_settings

@@ -7,7 +7,7 @@ import msgspec
 
 from terracrew.errors import Invalid
 from terracrew.executor.engines.hcl import shown_facts
-from terracrew.executor.engines.plan_facts import Action
+from terracrew.executor.engines.plan_summary import Action
 from terracrew.plan_diff.document import PlanDescription, PlannedOutput
 from terracrew.plan_diff.resources import PlannedResource, Values
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from terracrew.executor.engines.contract import DownloadContext, Engine, EngineContext, StateIdentity
 from terracrew.executor.engines.hcl import failure, plugins, provider_download, state
-from terracrew.executor.engines.hcl.dialect import Dialect
+from terracrew.executor.engines.hcl.dialect import TERRAFORM, TOFU, Dialect
 from terracrew.executor.engines.hcl.session import HclSession
 from terracrew.protocol.spec import Step
 from terracrew.source_rules import configurations
@@ -47,3 +47,7 @@ class HclEngine(Engine):
 
     def drop_damaged(self, context: DownloadContext) -> Sequence[str]:
         return [each.folder for each in plugins.drop_damaged(plugins.shared_cache(context.cache_directory))]
+
+
+TOFU_ENGINE = HclEngine(TOFU)
+TERRAFORM_ENGINE = HclEngine(TERRAFORM)

@@ -4,8 +4,9 @@ The text of the terminal is searched, not JSON, because it has the same form in 
 """
 
 import re
+from collections.abc import Sequence
 
-from terracrew.executor.engines import network_errors
+from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.contract import FailureDetails
 
 _MAX_ERROR_CHARACTERS = 500
@@ -33,6 +34,14 @@ _LOST_CHANGES = re.compile(
 """The engine prints this and ends with exit code 1 when resources that it made may be in no state: it was interrupted a second
 time and did not wait for them, it could save its state neither in its backend nor in a file, or a plug-in ended without an answer
 (it was killed, or it crashed), so that nobody knows what it had made by then."""
+
+
+_ANNOUNCED = re.compile(r"^(?P<address>\S.*): Preparing import\.\.\. \[id=", re.M)
+_READ = re.compile(r"^(?P<address>\S.*): Refreshing state\.\.\. \[id=", re.M)
+_BEFORE_ADDRESS = ("import ", "import target ", "resource address ", '"to" address of ')
+"""What precedes the address in the messages of OpenTofu and Terraform about an import."""
+_AFTER_ADDRESS = (" ", ". ", ", ")
+_LINE_END = re.compile(r"\s*\n[│|]?\s*")
 
 
 def details(text: str) -> FailureDetails:
@@ -65,7 +74,7 @@ def held_lock(text: str) -> str:
     give counts, too.
     """
     match = _LOCK_ERROR.search(text)
-    if match is None or network_errors.is_in(match["reason"]):
+    if match is None or error_summary.is_network_error(match["reason"]):
         return ""
     fields = {
         each["name"]: each["value"].strip()[:_MAX_FIELD_CHARACTERS] for each in _LOCK_FIELD.finditer(match["info"])
@@ -74,3 +83,22 @@ def held_lock(text: str) -> str:
         return ""
     since = f" since {fields['Created']}" if "Created" in fields else ""
     return f"locked by {fields.get('Who', 'another run')}{since} (lock ID {fields['ID']})"
+
+
+def refused_imports(printed: str, addresses: Sequence[str]) -> list[str]:
+    """Return those of these addresses that the engine began to import and did not read, or names in an error."""
+    announced = {match["address"] for match in _ANNOUNCED.finditer(printed)}
+    unread = announced - {match["address"] for match in _READ.finditer(printed)}
+    errors = _LINE_END.sub(" ", printed[max(0, printed.find("Error: ")) :])
+    return [each for each in addresses if each in unread or _is_named(errors, each)]
+
+
+def _is_named(errors: str, address: str) -> bool:
+    """Return whether an error is about the import of this resource. Other errors name the resource that they are about, too."""
+    resource = address.rpartition("[")[0] if address.endswith("]") else address
+    return any(
+        f"{before}{each}{after}" in errors
+        for before in _BEFORE_ADDRESS
+        for each in (address, resource)
+        for after in _AFTER_ADDRESS
+    )

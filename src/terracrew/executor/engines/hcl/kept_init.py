@@ -26,15 +26,8 @@ from terracrew.attempt.engine_directory import read_produced
 from terracrew.engine_rules import flags as engine_flags
 from terracrew.errors import Invalid, TooLarge
 from terracrew.executor.engines.contract import InitFile
-from terracrew.executor.engines.hcl import (
-    backend_blocks,
-    kept_backend,
-    lockfile,
-    operator_paths,
-    pinned_modules,
-    plugins,
-)
-from terracrew.executor.engines.hcl.dialect import Dialect
+from terracrew.executor.engines.hcl import backend_blocks, kept_backend, lockfile, pinned_modules, plugins
+from terracrew.executor.engines.hcl.dialect import MAX_CONFIGURATION_BYTES, Dialect
 
 FOLDER = ".terraform"
 MAX_BYTES = 64 << 20
@@ -106,7 +99,7 @@ def configurations(dialect: Dialect, environment: Mapping[str, str]) -> list[str
     found: list[str | bytes] = []
     for path in paths:
         try:
-            content = read_produced(path, operator_paths.MAX_CONFIGURATION_BYTES, follows_link=True)
+            content = read_produced(path, MAX_CONFIGURATION_BYTES, follows_link=True)
             found += [path.name, content]  # jobs may share this home
         except TooLarge:
             raise

@@ -24,19 +24,16 @@ from terracrew.executor.engines.hcl import (
     declared_variables,
     described_plan,
     failure,
-    import_errors,
     kept_init,
     lockfile,
-    operator_paths,
     plan_for_hooks,
     plugins,
-    replaced_resources,
     shown_facts,
 )
 from terracrew.executor.engines.hcl import (
     state as states,
 )
-from terracrew.executor.engines.hcl.dialect import Dialect
+from terracrew.executor.engines.hcl.dialect import Dialect, find_operator_paths
 from terracrew.plan_diff.document import PlanDescription
 from terracrew.plan_diff.values import Mask
 from terracrew.protocol.events import Output, OutputsRead, PlanSummary
@@ -196,7 +193,7 @@ class HclSession(EngineSession):
 
     @property
     def operator_paths(self) -> Sequence[str]:
-        return operator_paths.find(self._dialect, self._context.runner_environment)
+        return find_operator_paths(self._dialect, self._context.runner_environment)
 
     @property
     def missing_downloads(self) -> Sequence[str]:
@@ -219,10 +216,10 @@ class HclSession(EngineSession):
         return failure.details(printed)
 
     def without_destroyed(self, state: bytes, destroyed: Mapping[str, str]) -> bytes:
-        return replaced_resources.without(state, destroyed)
+        return states.without_destroyed(state, destroyed)
 
     def refused_imports(self, printed: str, addresses: Sequence[str]) -> Sequence[str]:
-        return import_errors.refused(printed, addresses)
+        return failure.refused_imports(printed, addresses)
 
     def _choose_configuration(self, env: dict[str, str]) -> None:
         """Use the configuration of the runner's operator, which may name mirrors, or an empty one if there is none."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from terracrew.errors import Invalid
-from terracrew.executor.engines.plan_facts import Action, PlanFacts, PlannedChange
+from terracrew.executor.engines.plan_summary import Action, PlanFacts, PlannedChange
 from terracrew.protocol.events import FailedCheck
 
 ACTIONS: dict[tuple[str, ...], Action] = {

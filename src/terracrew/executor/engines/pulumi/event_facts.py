@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from terracrew.attempt.engine_directory import read_produced
-from terracrew.executor.engines.plan_facts import Action, PlanFacts, PlannedChange
+from terracrew.executor.engines.plan_summary import Action, PlanFacts, PlannedChange
 from terracrew.executor.engines.pulumi import checkpoint
 
 _ACTIONS: dict[str, Action] = {

@@ -1,6 +1,8 @@
-"""Reads what Terracrew needs to know of a Pulumi project: its name, and the settings of a stack in its source."""
+"""Reads what Terracrew needs to know of a Pulumi project: its name, its stack, and the folder in which its state is kept."""
 
+import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +16,10 @@ DEFAULT_STACK = "terracrew"
 STACK_VARIABLE = "PULUMI_STACK"
 _MAX_BYTES = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+
+
+_META = b"version: 1\n"
+"""Says that stacks are in the folders of their projects. Without this file, Pulumi expects the layout of its early versions."""
 
 
 def project_name(folder: Path) -> str:
@@ -61,3 +67,24 @@ def read(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise Invalid(f"{path.name} is not a mapping")
     return {str(key): value for key, value in cast("dict[object, Any]", found).items()}
+
+
+class BackendFolder:
+    def __init__(self, folder: Path, project: str, stack: str) -> None:
+        self._folder = folder
+        self.url = f"file://{folder}"
+        self.stack_file = folder / ".pulumi" / "stacks" / project / f"{stack}.json"
+
+    def place(self, checkpoint: bytes) -> None:
+        if self._folder.is_symlink():
+            self._folder.unlink()
+        elif self._folder.exists():
+            shutil.rmtree(self._folder)
+        self.stack_file.parent.mkdir(mode=0o700, parents=True)
+        _write(self._folder / ".pulumi" / "meta.yaml", _META)
+        _write(self.stack_file, checkpoint)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(content)

@@ -19,12 +19,11 @@ from terracrew.executor.engines.pulumi import (
     environment,
     event_facts,
     failure,
-    plugins,
     preview_for_hooks,
     project,
     stack_settings,
 )
-from terracrew.executor.engines.pulumi.backend_folder import BackendFolder
+from terracrew.executor.engines.pulumi.project import BackendFolder
 from terracrew.executor.engines.pulumi.stack_settings import StackPassphrase
 from terracrew.plan_diff.document import PlanDescription
 from terracrew.plan_diff.values import Mask
@@ -100,7 +99,7 @@ class PulumiSession(EngineSession):
 
     def environment(self, base: Mapping[str, str], api: ApiAccess) -> dict[str, str]:  # noqa: ARG002  (it needs no API)
         self._may_download = environment.may_download(base)
-        plugins.provide(self._home, plugins.operator_home(self._context.runner_environment))
+        environment.provide_plugins(self._home, environment.operator_home(self._context.runner_environment))
         commands = environment.of_commands(base, str(self._home), os.path.dirname(self._program))
         return commands | go_collector.environment(commands, self._context.memory_mb)
 
@@ -196,5 +195,5 @@ class PulumiSession(EngineSession):
 
     @property
     def operator_paths(self) -> Sequence[str]:
-        home = plugins.operator_home(self._context.runner_environment)
+        home = environment.operator_home(self._context.runner_environment)
         return [str(home / "plugins"), str(home / "bin")] if home else []

@@ -15,7 +15,7 @@ import msgspec
 
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import GitSource
-from terracrew.source_rules import git_urls
+from terracrew.source_rules import git
 
 _SSH_OPTIONS = (
     *(
@@ -62,7 +62,7 @@ def given(source: GitSource, value: str | None, scratch: Path | None) -> Generat
         )
     identity = hashlib.sha256(value.encode()).hexdigest()
     with tempfile.TemporaryDirectory(prefix="credential-", dir=scratch) as folder:
-        if git_urls.is_https(source.url):
+        if git.is_https(source.url):
             yield _for_https(source.url, value, Path(folder), identity)
         else:
             yield _for_ssh(source.known_hosts, value, Path(folder), identity)

@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from terracrew.executor.sources.contract import FetchContext
+from terracrew.executor.sources.contract import Deadline, FetchContext, FetchLimits
 from terracrew.executor.sources.git import credential
 from terracrew.executor.sources.git.checkout import DIGEST_PREFIX, Checkout
-from terracrew.executor.sources.git.limits import Deadline, FetchLimits
 from terracrew.executor.sources.git.revisions import Revision
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import GitSource, KnownRevision

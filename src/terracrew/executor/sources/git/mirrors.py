@@ -1,15 +1,17 @@
 """The mirrors of a runner: found by the hash of their address, limited in size, and removed when they are not used."""
 
 import contextlib
+import fcntl
 import hashlib
+import os
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from terracrew.errors import TerracrewError
-from terracrew.executor.sources.git import mirror_lock, remote_errors
-from terracrew.executor.sources.git.limits import Deadline
+from terracrew.executor.sources.contract import Deadline
+from terracrew.executor.sources.git import remote_errors
 from terracrew.executor.sources.git.mirror import Mirror
 from terracrew.executor.sources.git.program import PROGRESS_SECONDS, Git, GitFailed, MirrorFailed
 from terracrew.executor.sources.git.revisions import Revision
@@ -21,6 +23,25 @@ MAX_DRAFT_SECONDS = 3600.0
 """A temporary directory that is older was left by a process that died."""
 _LOCK = ".lock"
 T = TypeVar("T")
+
+
+_POLL_SECONDS = 0.05
+_FLAGS = {"change": fcntl.LOCK_EX, "read": fcntl.LOCK_SH}
+Purpose = Literal["change", "read"]
+
+
+class MirrorLock:
+    """A lock that was taken. It ends with the processes that have its descriptor, however they end.
+
+    Git gets the descriptor, too: if an executor is killed while its git still writes, the next attempt waits for that git.
+    """
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self.descriptor, self._path = descriptor, path
+
+    def remove(self) -> None:
+        """Remove the file of the lock with the mirror that it protects. Others notice that it is gone, and make a new one."""
+        self._path.unlink(missing_ok=True)
 
 
 class Mirrors:
@@ -54,7 +75,7 @@ class Mirrors:
         such ref; or something else went wrong here, such as a damaged mirror, which `use` repairs.
         """
         mirror = self._mirror(url)
-        with mirror_lock.try_to_change(_lock_of(mirror.folder)) as lock:
+        with try_to_change(_lock_of(mirror.folder)) as lock:
             if lock is None:
                 return None
             try:
@@ -90,7 +111,7 @@ class Mirrors:
             return read(mirror)
 
     @contextlib.contextmanager
-    def _hold(self, mirror: Mirror, purpose: mirror_lock.Purpose) -> Generator[None]:
+    def _hold(self, mirror: Mirror, purpose: Purpose) -> Generator[None]:
         announced = False
 
         def waiting(seconds: float) -> None:
@@ -101,7 +122,7 @@ class Mirrors:
                 self._say(f"Waiting for another job of this runner that fetches {mirror.url}")
 
         with (
-            mirror_lock.hold(_lock_of(mirror.folder), purpose, waiting) as lock,
+            hold(_lock_of(mirror.folder), purpose, waiting) as lock,
             self._git.inheriting(lock.descriptor),
         ):
             yield
@@ -144,10 +165,49 @@ def _size(folder: Path) -> int:
 
 
 def _remove(folder: Path) -> bool:
-    with mirror_lock.try_to_change(_lock_of(folder)) as lock:
+    with try_to_change(_lock_of(folder)) as lock:
         if lock is None:
             return False
         with contextlib.suppress(OSError, TerracrewError):
             trees.remove(folder)
         lock.remove()
     return True
+
+
+@contextlib.contextmanager
+def hold(path: Path, purpose: Purpose, waiting: Callable[[float], None]) -> Generator[MirrorLock]:
+    """Hold the lock in this file. `waiting` is called with the seconds that have passed, and ends the wait by an exception."""
+    began = time.monotonic()
+    while (descriptor := _take(path, purpose)) is None:
+        waiting(time.monotonic() - began)
+        time.sleep(_POLL_SECONDS)
+    try:
+        yield MirrorLock(descriptor, path)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def try_to_change(path: Path) -> Generator[MirrorLock | None]:
+    """Hold the lock if nobody has it at this moment; yields None otherwise."""
+    descriptor = _take(path, "change")
+    try:
+        yield None if descriptor is None else MirrorLock(descriptor, path)
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _take(path: Path, purpose: Purpose) -> int | None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, _FLAGS[purpose] | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)  # somebody else has the lock, or removed its file in the meantime
+    return None

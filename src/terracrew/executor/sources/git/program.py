@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from terracrew.errors import EngineMissing, TerracrewError, TooLarge, Unavailable
-from terracrew.executor.sources.contract import Confinement, Unconfined
+from terracrew.executor.sources.contract import Confinement, Deadline, Unconfined
 from terracrew.executor.sources.git import operator_paths
 from terracrew.executor.sources.git.credential import GivenCredential
-from terracrew.executor.sources.git.limits import Deadline
 from terracrew.wording import escapes
 
 PROGRESS_SECONDS = 2.0

@@ -3,27 +3,46 @@
 import asyncio
 import hashlib
 import io
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Literal
+from urllib.parse import parse_qs, unquote, urlsplit, urlunsplit
+
+import msgspec
 
 from terracrew.errors import Conflict, Invalid, TerracrewError
-from terracrew.executor.sources.contract import FetchContext
+from terracrew.executor.sources.contract import Deadline, FetchContext, FetchLimits
 from terracrew.executor.sources.git import remote_errors, revisions, tree
 from terracrew.executor.sources.git.checkout import DIGEST_PREFIX, Checkout
-from terracrew.executor.sources.git.limits import Deadline, FetchLimits
 from terracrew.executor.sources.git.program import GitFailed
-from terracrew.executor.sources.registry import locations
-from terracrew.executor.sources.registry.locations import Location
 from terracrew.executor.sources.registry.modules import RegistryModule
-from terracrew.executor.sources.registry.web import Web
+from terracrew.executor.sources.registry.web import RegistryHttp
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import FOLDER_MARK, RegistrySource
-from terracrew.source_rules import archive
+from terracrew.source_rules import archive, git
 from terracrew.source_rules import registry as rules
 
 MAX_DOWNLOAD_BYTES = 256 << 20
 _VERSION = "version "
+
+
+_FORCED = re.compile(r"([a-z0-9]+)::(.+)", re.DOTALL)
+_ENDINGS = {".tar.gz": "tar.gz", ".tgz": "tar.gz", ".zip": "zip"}
+_KNOWN = frozenset(("archive", "checksum", "depth", "ref"))
+ArchiveKind = Literal["tar.gz", "zip"]
+
+
+class Location(msgspec.Struct, frozen=True):
+    kind: Literal["git", "tar.gz", "zip"]
+    url: str
+    folder: str = ""
+    """The folder of the module in what is downloaded. `*` means the only folder in it."""
+    ref: str = ""
+    """The revision of a git repository; '' for its default branch."""
+    checksum: str = ""
+    """`sha256:…` of the archive, if the registry says it."""
 
 
 class RegistryFetcher:
@@ -51,12 +70,12 @@ class _Fetch:
     ) -> None:
         self._source, self._address, self._workspace, self._context = source, address, workspace, context
         self._deadline, self._say = deadline, say
-        self._web = Web(context.environment, context.variables, deadline)
+        self._web = RegistryHttp(context.environment, context.variables, deadline)
 
     def run(self) -> SourceResolved:
         registry = RegistryModule(self._web, self._address)
         version = self._pinned() or registry.newest(self._source.version)
-        location = locations.parse(registry.location(version))
+        location = parse(registry.location(version))
         commit = ""
         if location.kind == "git":
             commit = self._check_out(location)
@@ -131,3 +150,42 @@ def _only_folder(workspace: Path) -> str:
 
 
 SOURCE = RegistryFetcher()
+
+
+def parse(text: str) -> Location:
+    """Return what an address means. Raises Invalid for one that cannot be used here."""
+    forced = _FORCED.fullmatch(text)
+    getter, rest = (forced[1], forced[2]) if forced else ("", text)
+    parts = urlsplit(rest)
+    given = {name: texts[-1] for name, texts in parse_qs(parts.query, keep_blank_values=True).items()}
+    path, _, folder = parts.path.partition("//")
+    folder = unquote(folder).strip("/")
+    if folder != "*" and any(part in ("", "..", ".") for part in folder.split("/")[: None if folder else 0]):
+        raise Invalid(f"the registry gave {text[:300]!r}, whose folder {folder!r} leads out of it")
+    url = urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+    if getter == "git":
+        return _repository(text, url, folder, given)
+    if getter or parts.scheme != "https":
+        raise Invalid(
+            f"the registry gave {text[:300]!r}, which is neither an https address of an archive nor a git repository"
+        )
+    return _archive(text, url, folder, given, parts.query)
+
+
+def _repository(text: str, url: str, folder: str, given: dict[str, str]) -> Location:
+    if problem := git.url_problem(url):
+        raise Invalid(f"the registry gave a git repository that is refused: {problem}")
+    if unknown := given.keys() - _KNOWN:
+        raise Invalid(f"the registry gave {text[:300]!r} with {', '.join(sorted(unknown))}, which is not understood")
+    return Location("git", url, folder, given.get("ref", ""))
+
+
+def _archive(text: str, url: str, folder: str, given: dict[str, str], query: str) -> Location:
+    wanted = given.get("archive", "")
+    ending = next((kind for end, kind in _ENDINGS.items() if url.endswith(end)), "")
+    kind = {"tgz": "tar.gz"}.get(wanted, wanted) or ending
+    if kind not in ("tar.gz", "zip"):
+        raise Invalid(f"the registry gave {text[:300]!r}, which is not an archive of a known kind: use tar.gz or zip")
+    kept = "&".join(each for each in query.split("&") if each and each.split("=")[0] not in ("archive", "checksum"))
+    whole = f"{url}?{kept}" if kept else url
+    return Location(kind, whole, folder, checksum=given.get("checksum", ""))  # pyright: ignore[reportArgumentType]

@@ -6,7 +6,7 @@ from urllib.parse import quote, urljoin
 import msgspec
 
 from terracrew.errors import Invalid, NotFound
-from terracrew.executor.sources.registry.web import Web, WebAnswer
+from terracrew.executor.sources.registry.web import RegistryHttp, WebAnswer
 from terracrew.source_rules import version_ranges
 from terracrew.source_rules.registry import Address
 from terracrew.source_rules.version_ranges import Version
@@ -17,7 +17,7 @@ _SERVICE = "modules.v1"
 class RegistryModule:
     """A module of a registry."""
 
-    def __init__(self, web: Web, address: Address) -> None:
+    def __init__(self, web: RegistryHttp, address: Address) -> None:
         self._web, self._address = web, address
         self._base = ""
 

@@ -7,7 +7,7 @@ from urllib.parse import urljoin, urlsplit
 
 from terracrew.client import transport
 from terracrew.errors import Forbidden, Invalid, NotFound, TooLarge, Unavailable
-from terracrew.executor.sources.git.limits import Deadline
+from terracrew.executor.sources.contract import Deadline
 
 MAX_REDIRECTS = 5
 MAX_DOCUMENT_BYTES = 16 << 20
@@ -22,7 +22,7 @@ class WebAnswer(NamedTuple):
     body: bytes
 
 
-class Web:
+class RegistryHttp:
     """What one attempt uses to talk to other machines."""
 
     def __init__(self, environment: Mapping[str, str], variables: Mapping[str, str], deadline: Deadline) -> None:

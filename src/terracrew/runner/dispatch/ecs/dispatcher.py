@@ -18,9 +18,8 @@ import msgspec
 
 from terracrew.attempt import exit_codes, files
 from terracrew.executor.container import ends
-from terracrew.protocol import start_tickets
 from terracrew.protocol.messages import CancelMode
-from terracrew.protocol.start import ExecutorStart
+from terracrew.protocol.start import ExecutorStart, new_ticket
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.dispatch.containers import attempts, container_start, values
 from terracrew.runner.dispatch.containers.attempts import BackgroundTasks, ContainerHandle
@@ -92,7 +91,7 @@ class Ecs:
 
     async def _launch(self, handle: TaskHandle, start: ExecutorStart) -> str:
         """Start the task. A request to stop ends everything up to the request to ECS."""
-        ticket = start_tickets.new_ticket()
+        ticket = new_ticket()
         request = await self._tasks.unless_stopped(self._prepare(handle.directory, start, ticket), handle.is_stopped)
         if request is None:
             async with attempts.briefly():  # no task has the ticket

@@ -1,4 +1,4 @@
-"""Gives the start of an attempt to the server, and takes it back. The task gets the ticket (`protocol/start_tickets.py`)."""
+"""Gives the start of an attempt to the server, and takes it back. The task gets the ticket (`protocol/start.py`)."""
 
 import asyncio
 import hashlib
@@ -14,8 +14,7 @@ from terracrew.client import transport
 from terracrew.errors import TerracrewError, Unreachable
 from terracrew.executor.delivery import exchange
 from terracrew.executor.delivery.exchange import Request
-from terracrew.protocol.start import ExecutorStart
-from terracrew.protocol.start_tickets import TICKET_HEADER, StartRevoked
+from terracrew.protocol.start import TICKET_HEADER, ExecutorStart, StartRevoked
 from terracrew.runner.dispatch.protocol import NotStarted
 
 log = logging.getLogger(__name__)

@@ -9,8 +9,7 @@ from litestar.params import FromPath, FromQuery
 from terracrew.api.groups import Group
 from terracrew.api.steps import NewStepSettings, StepSettings
 from terracrew.errors import Forbidden, Invalid, NotFound
-from terracrew.protocol.hooks import Hook
-from terracrew.protocol.spec import Step
+from terracrew.protocol.spec import Hook, Step
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS

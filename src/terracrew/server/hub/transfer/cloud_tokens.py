@@ -5,7 +5,7 @@ from litestar import post
 from litestar.params import FromPath, JSONBody
 
 from terracrew.errors import Conflict, Forbidden
-from terracrew.protocol.phase import Phase
+from terracrew.protocol.cloud import Phase
 from terracrew.protocol.spec import MUTATING, STEPS_OF
 from terracrew.server.hub.transfer import own_attempt
 from terracrew.server.hub.transfer.context import TransferCall

@@ -7,7 +7,7 @@ from litestar.params import FromPath, HeaderParameter, JSONBody
 
 from terracrew.errors import Superseded, Unauthenticated
 from terracrew.logging import get_logger
-from terracrew.protocol.start_tickets import FETCH_PATH, MAX_START_BYTES, TICKET_HEADER, StartRevoked, StartWanted
+from terracrew.protocol.start import FETCH_PATH, MAX_START_BYTES, TICKET_HEADER, StartRevoked, StartWanted
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.client import address_of
 from terracrew.server.hub.transfer import own_attempt

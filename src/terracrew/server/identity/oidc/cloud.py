@@ -11,7 +11,7 @@ import msgspec
 
 from terracrew.clouds.model import CloudIdentity
 from terracrew.errors import Invalid
-from terracrew.protocol.phase import Phase
+from terracrew.protocol.cloud import Phase
 from terracrew.server.identity.keys.signing import ALGORITHM, SigningKeys
 from terracrew.server.principals.model import AUDIENCE
 

@@ -4,7 +4,7 @@ import re
 
 from terracrew.errors import Conflict, Invalid, TooLarge, Unauthenticated
 from terracrew.protocol.messages import AttemptRef
-from terracrew.protocol.start_tickets import MAX_START_BYTES, StartWanted
+from terracrew.protocol.start import MAX_START_BYTES, StartWanted
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.principals.model import Principal

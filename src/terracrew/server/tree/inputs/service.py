@@ -9,7 +9,7 @@ import msgspec
 from terracrew.api.inputs import InputView, Kind, NewInput, Target
 from terracrew.api.pages import Page
 from terracrew.errors import Invalid, NotFound, Undecryptable
-from terracrew.masking import static_keys
+from terracrew.masking import names
 from terracrew.protocol.spec import Definition
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
@@ -217,7 +217,7 @@ def _view(each: Applying, values: dict[str, Any], *, is_module: bool) -> InputVi
         overrides=each.overridden.path if each.overridden else None,
         source_module=found.source_path,
         source_output=found.source_output,
-        warning=static_keys.warning(found.name) if is_stored and found.target != "file" else "",
+        warning=names.static_key_warning(found.name) if is_stored and found.target != "file" else "",
     )
 
 

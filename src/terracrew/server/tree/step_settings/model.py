@@ -6,8 +6,7 @@ from terracrew.api.steps import NewStepSettings, StepSettings
 from terracrew.engine_rules import flags as engine_flags
 from terracrew.errors import Invalid
 from terracrew.masking import names
-from terracrew.protocol.hooks import Hook
-from terracrew.protocol.spec import Step, StepHook
+from terracrew.protocol.spec import Hook, Step, StepHook
 
 MAX_SCRIPT_CHARACTERS = 65_536
 _MAX_ARGUMENTS = 100

@@ -6,8 +6,7 @@ from typing import LiteralString
 import msgspec
 
 from terracrew.api.steps import NewStepSettings, StepSettings
-from terracrew.protocol.hooks import Hook
-from terracrew.protocol.spec import Step
+from terracrew.protocol.spec import Hook, Step
 from terracrew.server.db.seam import Row, Tx
 
 _SET: LiteralString = """
