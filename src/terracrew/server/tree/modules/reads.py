@@ -1,10 +1,12 @@
 """Reads the modules of a page of a list, or those that match a search, limited to those that the reader may see."""
 
 from collections.abc import Iterable, Sequence
-from typing import LiteralString
+from typing import LiteralString, cast
 
 import msgspec
 
+from terracrew.api import fields
+from terracrew.api.modules import ModuleSettings
 from terracrew.server.db.seam import Param, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, child_of
 from terracrew.server.db.statements.search import patterns
@@ -30,11 +32,19 @@ _OF_READER: LiteralString = (
 )
 """The order is that of `seen_modules.id`: to order by `modules.id`, PostgreSQL might read every module of the database."""
 
-_SEARCHED: LiteralString = """groups.path >= :group_path AND (groups.path > :group_path OR modules.name > :name)
-    AND (CAST(:word_1 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_1 AS text) ESCAPE '\\')
-    AND (CAST(:word_2 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_2 AS text) ESCAPE '\\')
-    AND (CAST(:word_3 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_3 AS text) ESCAPE '\\')
-    AND (CAST(:word_4 AS text) = '%%' OR lower(modules.path || ' ' || modules.description) LIKE CAST(:word_4 AS text) ESCAPE '\\')"""
+_TEXTS = cast(
+    "tuple[LiteralString, ...]",
+    tuple(f"modules.{name}" for name, field in fields.describe(ModuleSettings).items() if field.words.is_searched),
+)
+"""The columns, beside the path, that the search looks into and that lists show."""
+_TEXT: LiteralString = " || ' ' || ".join(("modules.path", *_TEXTS))
+_SEARCHED: LiteralString = (
+    "groups.path >= :group_path AND (groups.path > :group_path OR modules.name > :name)"
+    + "".join(
+        f" AND (CAST(:{word} AS text) = '%%' OR lower({_TEXT}) LIKE CAST(:{word} AS text) ESCAPE '\\')"
+        for word in ("word_1", "word_2", "word_3", "word_4")
+    )
+)
 _SEARCHED_IN_ORGANIZATION: LiteralString = (
     "SELECT modules.id FROM groups JOIN modules ON modules.group_id = groups.id"
     " WHERE groups.organization_id = :organization_id AND " + _SEARCHED
@@ -65,10 +75,10 @@ _FILTERED: LiteralString = f""" AND (CAST(:engine AS text) = '' OR modules.engin
         OR EXISTS (SELECT 1 FROM jobs AS holder JOIN attempts ON attempts.job_id = holder.id AND attempts.number = holder.attempt
             WHERE holder.module_id = modules.id AND holder.status IN {ACTIVE_STATUSES} AND attempts.lost_at IS NOT NULL))"""
 """The filters of a list. They are left out of a statement that uses none of them."""
-_PATHS_ONLY: tuple[LiteralString, LiteralString] = ("modules.path || ' ' || modules.description", "modules.path")
+_PATHS_ONLY: tuple[LiteralString, LiteralString] = (_TEXT, "modules.path")
 _BY_PATH: LiteralString = " ORDER BY groups.path, modules.name LIMIT :count"
 _WITH_NEWEST_JOB: LiteralString = f"""
-SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.path AS "group", modules.description,
+SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.path AS "group", {", ".join(_TEXTS)},
     modules.engine, modules.state_version, jobs.id AS job_id, jobs.number AS job_number,
     jobs.type AS job_type, jobs.status AS job_status,
     (SELECT count(*) FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined') AS quarantined,
@@ -145,8 +155,8 @@ async def search(
 ) -> list[str]:
     """Return the ids of the first `count` modules after the path `after` that match, ordered by group and name.
 
-    The modules below a group are searched, too. A module matches if each word is in its path or description; with `only_paths`,
-    in its path.
+    The modules below a group are searched, too. A module matches if each word is in its path or in a field that is searched;
+    with `only_paths`, in its path.
     """
     if seen.is_nothing:
         return []
