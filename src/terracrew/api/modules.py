@@ -14,6 +14,7 @@ from terracrew.protocol.limits import MAX_INSTANCE_NAME_CHARACTERS
 from terracrew.protocol.spec import Source
 from terracrew.source_rules.version_ranges import MAX_RANGE_CHARACTERS
 
+TeamName = Annotated[str, msgspec.Meta(max_length=100)]
 EngineName = Annotated[str, msgspec.Meta(min_length=1, max_length=32)]
 EngineVersion = Annotated[str, msgspec.Meta(max_length=MAX_RANGE_CHARACTERS)]
 Backend = Literal["terracrew", "own"]
@@ -26,6 +27,8 @@ Priority = Annotated[int, msgspec.Meta(ge=-100, le=100)]
 class ModuleSettings(PlaceSettings, frozen=True, kw_only=True):
     source: Annotated[Source, Field(section="source")]
     """Where the configuration comes from: an archive that was uploaded, a git repository, a registry, or a folder on the runners."""
+    team: Annotated[TeamName, Field(metavar="NAME", section="general", is_searched=True)] = ""
+    """The team that is responsible for it, for people who look for somebody to ask. It gives nobody a right."""
     engine: Annotated[EngineName, Field(metavar="NAME", section="engine")] = "tofu"
     """The engine that runs it: `tofu`, `terraform`, `pulumi`, or an engine of another package that a runner has announced. Its jobs
     wait for a runner that has it."""

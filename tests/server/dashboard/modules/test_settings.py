@@ -180,3 +180,19 @@ async def test_a_character_that_no_database_stores_is_refused_in_forms(applicati
     someone, here = await made(application)
     refused = await someone.submit(f"{here}/general", description="a\0b")
     assert (refused.status_code, "NUL character" in refused.text) == (400, True), refused.text
+
+
+async def test_the_team_of_a_module_is_created_found_shown_and_changed(application: Application) -> None:
+    body = {"path": "net", "source": SOURCE, "team": "Harbor crew"}
+    module = await application.admin.made("/api/v1/modules", body)
+    assert module["team"] == "Harbor crew"
+    someone = await logged_in(application)
+    here = f"/dashboard/modules/{module['id']}"
+    assert "Harbor crew" in await someone.see("/dashboard/modules?q=harbor")
+    assert "Harbor crew" in await someone.see(here)
+    assert 'value="Harbor crew"' in await someone.see(f"{here}/settings")
+    answer = await someone.submit(f"{here}/settings/general", description="", team="Dock crew")
+    assert answer.status_code == 303, answer.text
+    assert "Dock crew" in await someone.see(here)
+    assert module["id"] not in await someone.see("/dashboard/modules?q=harbor")
+    assert (await application.admin.get("/api/v1/modules/net")).json()["team"] == "Dock crew"

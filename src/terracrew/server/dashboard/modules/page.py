@@ -65,6 +65,7 @@ class ModuleRow(msgspec.Struct, frozen=True):
     name: str
     group: str
     description: str
+    team: str
     engine: str
     state_version: int
     may_run: bool = False

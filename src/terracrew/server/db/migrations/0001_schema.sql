@@ -67,6 +67,7 @@ CREATE TABLE modules (
     name text NOT NULL,
     path text NOT NULL,
     description text NOT NULL DEFAULT '',
+    team text NOT NULL DEFAULT '',
     -- It may be an engine of another package. The service checks the whole pattern; a CHECK that both databases understand checks the
     -- length and the case.
     engine text NOT NULL DEFAULT 'tofu' CHECK (length(engine) BETWEEN 1 AND 32 AND engine = lower(engine)),
