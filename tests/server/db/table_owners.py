@@ -47,7 +47,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "plan_diffs": ("jobs/plans/diff_store.py",),
     "plans": ("jobs/plans/store.py",),
     "release_artifacts": ("releases/store.py",),
-    "release_tokens": ("releases/token_store.py",),
+    "release_tokens": ("releases/store.py",),
     "releases": ("releases/store.py",),
     "removed": ("runners/store.py",),
     "retention_runs": ("retention/store.py",),

@@ -172,7 +172,7 @@ async def test_a_job_that_was_queued_while_its_module_was_deleted_is_never_run(r
     """It could be claimed, and applied against no state at all, until the loop that removes the module canceled it."""
     module_id = await runner.rows.module()
     job_id = await runner.rows.job(module_id, kind="APPLY")
-    await runner.server.db.write(lambda tx: removal.delete(tx, module_id))
+    await runner.server.db.write(lambda tx: removal.hide(tx, module_id))
     assert await runner.instance.claim(job_id) is None
     assert await deletion.remove_deleted(runner.server.db) == 0
     assert await runner.app.scalar("SELECT status FROM jobs") == "CANCELED"

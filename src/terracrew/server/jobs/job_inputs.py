@@ -57,7 +57,7 @@ async def own(tx: Tx, keys: Keyring, job_ids: Sequence[str]) -> dict[str, JobCon
 async def has_secrets(tx: Tx, module_id: str) -> bool:
     """Return whether a secret applies to a module."""
     found = (await input_reads.of_modules(tx, [module_id])).get(module_id, [])
-    return any(each.input.kind == "secret" for each in effective.applying(found))
+    return any(each.input.kind == "secret" for each in effective.effective_inputs(found))
 
 
 async def resolve(
@@ -75,7 +75,7 @@ async def resolve(
         inputs = effective.not_replaced(everywhere, content)
         hook_places = _hook_places(row)
         gone = effective.removed_secret(inputs, datetime.fromtimestamp(row["created_at"], UTC))
-        size = sum(each.input.size for each in effective.applying(inputs))
+        size = sum(each.input.size for each in effective.effective_inputs(inputs))
         size += sum(each.size for place in hook_places for each in effective.environment_of_place(everywhere, place))
         if gone is not None:
             found[job_id] = _missing(gone)
@@ -86,12 +86,12 @@ async def resolve(
             )
         else:
             destroys = row["type"] == "DESTROY" or bool(row["is_destroy_plan"])
-            applying = [each.input for each in effective.applying(inputs)]
+            applying = [each.input for each in effective.effective_inputs(inputs)]
             outputs = await module_outputs.values(tx, keys, applying, destroys=destroys)
             if isinstance(outputs, str):
                 found[job_id] = outputs
                 continue
-            given = effective.given(keys, inputs, content, outputs)
+            given = effective.resolve(keys, inputs, content, outputs)
             found[job_id] = effective.for_hooks(keys, everywhere, hook_places, given) if hook_places else given
     return found
 

@@ -20,7 +20,7 @@ from terracrew.server.identity.federation import store as federation
 from terracrew.server.identity.people import store as people
 from terracrew.server.jobs import store as jobs
 from terracrew.server.releases import store as release_tokens
-from terracrew.server.runners import pruning as runners
+from terracrew.server.runners import service as runners
 from terracrew.server.runners.alerts import store as runner_alerts
 from terracrew.server.runners.once_tokens import store as once_tokens
 from terracrew.server.runners.starts import store as starts

@@ -24,6 +24,7 @@ from terracrew.api.tags import normalized
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.connections import configuration
+from terracrew.server.connections import store as instance_store
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store as deployments
 from terracrew.server.paging import page, start
@@ -359,3 +360,15 @@ async def assign(tx: Tx, runner: Runner, place_id: str, kind: PlaceKind, organiz
         place = f"{kind} `{path}`" if path else "the organization"
         raise Invalid(f"{place} is outside of `{own}`: a runner can only be assigned inside its own group")
     return await assignments.insert(tx, runner.id, place_id, kind, organization_id, path)
+
+
+async def prune_instances(tx: Tx, before: float, count: int) -> int:
+    """Remove instances that disconnected before this time. Their names are kept for the attempts that they ran."""
+    rows = await instance_store.delete_gone(tx, before, count)
+    await store.keep_names(tx, [(row["id"], row["name"]) for row in rows])
+    return len(rows)
+
+
+async def prune_names(tx: Tx, before: float, count: int) -> int:
+    """Forget removed runners and instances that no attempt refers to."""
+    return await store.delete_names(tx, before, count)

@@ -20,7 +20,7 @@ async def of_job(tx: Tx, who: Principal, job: Job, attempt: int | None = None) -
     """
     number, used = await job_inputs.used(tx, job.id, attempt)
     placed = (await input_reads.of_modules(tx, [job.module_id])).get(job.module_id, [])
-    now = {each.input.id for each in effective.applying(placed)}
+    now = {each.input.id for each in effective.effective_inputs(placed)}
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
     used = [
         each

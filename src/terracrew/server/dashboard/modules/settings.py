@@ -110,7 +110,7 @@ async def read(tx: Tx, who: Principal, reference: str) -> ModuleSettingsPage:
     module = await service.find(tx, who, reference, Verb.TREE_WRITE)
     place = service.place(module)
     lineage = await reads.lineage(tx, module.group_id)
-    remains = await removal.kept(tx, module.id)
+    remains = await removal.count_contents(tx, module.id)
     state = await states.kept(tx, module.id)
     return ModuleSettingsPage(
         module=module,

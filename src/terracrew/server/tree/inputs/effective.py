@@ -15,7 +15,7 @@ from terracrew.server.tree.inputs import sealing
 from terracrew.server.tree.inputs.model import PlacedInput
 
 
-class Applying(msgspec.Struct, frozen=True):
+class EffectiveInput(msgspec.Struct, frozen=True):
     """An input that applies to a place."""
 
     input: PlacedInput
@@ -74,14 +74,14 @@ class GivenInputs(msgspec.Struct, frozen=True):
         return f"GivenInputs({len(self.used)} inputs)"
 
 
-def applying(found: Iterable[PlacedInput]) -> list[Applying]:
+def effective_inputs(found: Iterable[PlacedInput]) -> list[EffectiveInput]:
     """Return the inputs that apply, ordered by target and name."""
     by_name: dict[tuple[str, str], list[PlacedInput]] = {}
     for each in sorted(found, key=lambda each: each.level):
         if each.sealed is not None:
             by_name.setdefault((each.target, each.name), []).append(each)
     return [
-        Applying(nearest, others[0] if others else None)
+        EffectiveInput(nearest, others[0] if others else None)
         for _, (nearest, *others) in sorted(by_name.items(), key=lambda item: item[0])
     ]
 
@@ -106,7 +106,7 @@ def environment_of_place(found: Iterable[PlacedInput], path: str) -> list[Placed
     """Return the environment variables that apply in a group above the module: those that are set there or above it, also where a
     place below has another value."""
     above = [each for each in found if each.target == "environment" and each.level > 0]
-    return [each.input for each in applying(each for each in above if _is_at_or_above(each.path, path))]
+    return [each.input for each in effective_inputs(each for each in above if _is_at_or_above(each.path, path))]
 
 
 def _is_at_or_above(path: str, other: str) -> bool:
@@ -135,7 +135,7 @@ def for_hooks(keys: Keyring, found: Sequence[PlacedInput], places: Iterable[str]
     )
 
 
-def given(
+def resolve(
     keys: Keyring, found: Iterable[PlacedInput], own: JobContent, outputs: Mapping[str, OutputValue]
 ) -> GivenInputs:
     """Return what a job is given: what applies to its module, and what the job was given for itself.
@@ -149,7 +149,7 @@ def given(
     used: list[UsedInput] = []
     revision: list[str] = []
     job: Mapping[str, Mapping[str, Any]] = {"variable": own.inputs, "environment": own.environment}
-    for each in (each.input for each in applying(not_replaced(found, own))):
+    for each in (each.input for each in effective_inputs(not_replaced(found, own))):
         if each.kind == "output":
             found_output = outputs[each.id]
             value = found_output.value

@@ -19,7 +19,7 @@ from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.inputs import changes, checks, effective, hidden_values, reads, sealing, store
-from terracrew.server.tree.inputs.effective import Applying
+from terracrew.server.tree.inputs.effective import EffectiveInput
 from terracrew.server.tree.inputs.model import FileContent, Input, InputPlace, PlacedInput, SourceModule
 
 _VERBS: dict[Kind, Verb] = {
@@ -93,7 +93,7 @@ async def views(tx: Tx, keys: Keyring, who: Principal, at: InputPlace, *, is_inh
 
 def shown(keys: Keyring, found: Iterable[PlacedInput], *, is_module: bool, is_inherited: bool) -> list[InputView]:
     """Return inputs as people see them. A value that looks like a secret, or contains one, is masked in all of them."""
-    applying = [each for each in effective.applying(found) if is_inherited or each.input.level == 0]
+    applying = [each for each in effective.effective_inputs(found) if is_inherited or each.input.level == 0]
     visible: dict[str, dict[str, Any]] = {"variable": {}, "environment": {}, "file": {}}
     overwriting: set[str] = set()
     definitions: dict[str, Definition] = {}
@@ -198,7 +198,7 @@ def _is_hidden(each: Input) -> bool:
     return each.kind != "literal" or each.target == "file"
 
 
-def _view(each: Applying, values: dict[str, Any], *, is_module: bool) -> InputView:
+def _view(each: EffectiveInput, values: dict[str, Any], *, is_module: bool) -> InputView:
     found = each.input
     is_stored = found.kind in ("literal", "secret")
     return InputView(

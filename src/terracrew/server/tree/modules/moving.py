@@ -39,7 +39,7 @@ async def move(tx: Tx, who: Principal, module_id: str, to: str) -> Module:
     group = await group_store.at(tx, module.organization_id, group_path)
     if group is None:
         raise NotFound(f"there is no group `{group_path}` to move it to: create it first", field="path")
-    if count := (await removal.kept(tx, module.id)).unfinished_jobs:
+    if count := (await removal.count_contents(tx, module.id)).unfinished_jobs:
         raise Conflict(
             f"module `{module.path}` has {count} unfinished {'job' if count == 1 else 'jobs'}: cancel them first, or wait, and move it "
             "then",

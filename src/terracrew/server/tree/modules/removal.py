@@ -12,19 +12,19 @@ from terracrew.server.tree.groups.store import DELETED_ORGANIZATION
 from terracrew.server.tree.modules import reads, store
 
 
-class Remains(NamedTuple):
+class ModuleContents(NamedTuple):
     unfinished_jobs: int
     jobs: int
     states: int
 
 
-async def kept(tx: Tx, module_id: str) -> Remains:
+async def count_contents(tx: Tx, module_id: str) -> ModuleContents:
     row = await reads.remains(tx, module_id)
     assert row is not None
-    return Remains(row["unfinished"], row["jobs"], row["states"])
+    return ModuleContents(row["unfinished"], row["jobs"], row["states"])
 
 
-async def delete(tx: Tx, module_id: str) -> None:
+async def hide(tx: Tx, module_id: str) -> None:
     """Hide the module and everything that belongs to it from everybody."""
     group_id = await groups.ensure_deleted_place(tx)
     await role_store.delete_roles_of_module(tx, module_id)

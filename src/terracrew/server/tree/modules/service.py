@@ -165,7 +165,7 @@ async def change(
     had = await contents.load(tx, keys, before.id)
     has = contents.restored(had, asked.get("inputs", had.inputs), asked.get("environment", had.environment))
     checks.check_workspace(after.engine, after.backend, has.environment)
-    if after.backend != before.backend and (count := (await removal.kept(tx, before.id)).unfinished_jobs):
+    if after.backend != before.backend and (count := (await removal.count_contents(tx, before.id)).unfinished_jobs):
         raise Conflict(
             f"module `{before.path}` has {count} unfinished {'job' if count == 1 else 'jobs'}, which would continue without the state "
             "that it has now: cancel them first, or wait, and change the backend then",
@@ -190,7 +190,7 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
     module = await find(tx, who, reference, Verb.TREE_WRITE)
     if await store.hold(tx, module.id) is None:
         raise NotFound(f"module `{module.path}` has just been deleted")
-    kept = await removal.kept(tx, module.id)
+    kept = await removal.count_contents(tx, module.id)
     if kept.unfinished_jobs:
         raise Conflict(f"module `{module.path}` has {kept.unfinished_jobs} unfinished jobs: cancel them first, or wait")
     if (kept.jobs or kept.states) and not force:
@@ -205,7 +205,7 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
     await inputs.forget(tx, module.id)
     await trigger_store.forget(tx, module.id)
     await step_settings.forget(tx, module.id)
-    await removal.delete(tx, module.id)
+    await removal.hide(tx, module.id)
     details = {"path": module.path, "jobs": kept.jobs, "states": kept.states}
     await audit.record(tx, who, "module.delete", "module", module.id, details, organization_id=module.organization_id)
     tx.wake("tree", module.id)
