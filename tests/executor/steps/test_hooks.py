@@ -67,6 +67,16 @@ async def test_hooks_run_around_each_command_in_the_order_of_the_specification(
 
 
 @pytest.mark.feature("H1.scripts", "J3.order")
+async def test_a_plan_reads_what_a_hook_before_it_has_written(
+    hub: FakeExecutorHub, executors: ExecutorProcesses
+) -> None:
+    write = "#!/bin/sh\necho 'output \"made\" { value = 7 }' > made.tf\n"
+    await run(executors, [hook(Step.PLAN, "before", write)])
+    assert hub.result.status == "SUCCEEDED", hub.log()
+    assert b"+ made" in hub.log(step="plan").replace(b"\x1b[32m", b"").replace(b"\x1b[0m", b"")
+
+
+@pytest.mark.feature("H1.scripts", "J3.order")
 async def test_hooks_of_output_run_after_a_destroy_too(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
     """A DESTROY had no step `output`, so the hooks of this step never ran for it."""
     await run(executors, [hook(Step.OUTPUT, "before"), hook(Step.OUTPUT, "after")], JobType.DESTROY)

@@ -371,6 +371,17 @@ async def test_no_secret_of_terracrews_own_reaches_the_log_and_the_hub_credentia
     assert log.count(b"\n") == printed.count(b"\n") + 1
 
 
+@pytest.mark.feature("J3.order")
+async def test_the_log_of_an_engine_stays_in_its_step(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
+    """With TF_LOG, an engine prints with which arguments it was started."""
+    executors.environment["TF_LOG"] = "info"
+    source = module(executors.folder / "source", main=SHOW_ENVIRONMENT)
+    executor = await executors.run(executors.spec(JobType.PLAN, source))
+    assert await executor.exit_code() == 0, executor.said
+    assert b'"plan"' not in hub.log(step="init")
+    assert b'"plan"' in hub.log(step="plan")
+
+
 @pytest.mark.feature("J13.token", "J13.variables")
 async def test_a_job_has_its_built_in_environment(hub: FakeExecutorHub, executors: ExecutorProcesses) -> None:
     source = module(executors.folder / "source", main=SHOW_ENVIRONMENT)
