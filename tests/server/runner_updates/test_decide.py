@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from terracrew.api.runners import Runner
 from terracrew.protocol.messages import Installation
-from terracrew.server.connections.update_reads import UpdatableInstance
+from terracrew.server.connections.reads import UpdatableInstance
 from terracrew.server.releases.model import Release
 from terracrew.server.runner_updates import decide
 from terracrew.server.runner_updates.model import InstanceUpdate

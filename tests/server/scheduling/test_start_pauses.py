@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from terracrew.protocol.dispatcher_choice import NO_CHOICE, AllowedChoices, DispatcherChoice, OfferedDispatcher
-from terracrew.server.connections import start_pauses
-from terracrew.server.connections.start_pauses import StartPauses
+from terracrew.server.connections import withheld
+from terracrew.server.connections.withheld import StartPauses
 from terracrew.server.db.seam import Database
 from terracrew.server.engines.model import AvailableEngines
 from terracrew.testing.job_rows import JobRows
@@ -73,8 +73,8 @@ async def test_jobs_that_ask_for_the_same_wait_together_and_others_do_not(databa
 def test_a_runner_cannot_pause_for_ever_or_fill_the_memory() -> None:
     pauses = StartPauses()
     pauses.add("job_1", float("inf"), 0.0)
-    assert pauses.has("job_1", start_pauses.MAX_SECONDS - 1)
-    assert not pauses.has("job_1", start_pauses.MAX_SECONDS)
+    assert pauses.has("job_1", withheld.MAX_PAUSE_SECONDS - 1)
+    assert not pauses.has("job_1", withheld.MAX_PAUSE_SECONDS)
     for seconds in (0.0, -1.0, float("nan")):
         pauses.add("job_2", seconds, 0.0)
     assert not pauses.has("job_2", 0.0)

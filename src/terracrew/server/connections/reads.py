@@ -7,11 +7,11 @@ from typing import LiteralString
 import msgspec
 
 from terracrew.api.runners import Configuration
-from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.messages import AttemptRef, Installation
 from terracrew.server.connections.heartbeats import STALE_SECONDS
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
-from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.db.statements.table import Table
 
 
@@ -305,3 +305,55 @@ async def connected_names(tx: Tx, runner_ids: Sequence[str], most: int) -> list[
         [(runner_id,) for runner_id in runner_ids],
     )
     return [row["name"] for row in rows[:most]]
+
+
+class UpdatableInstance(msgspec.Struct, frozen=True, kw_only=True):
+    """The columns of an instance that decide whether and how it is updated."""
+
+    id: str
+    runner_id: str
+    name: str
+    version: str
+    is_connected: bool
+    is_self_updating: bool
+    installation: Installation
+    connected_at: datetime
+    disconnected_at: datetime | None = None
+
+
+_UPDATABLE = Table("instances", UpdatableInstance)
+
+
+async def updatable_of_runner(tx: Tx, runner_id: str, gone_since: float) -> list[UpdatableInstance]:
+    """Return the connected instances of a runner, and those that disconnected after this time, in the order of their names."""
+    rows = await tx.all(
+        "SELECT "
+        + _UPDATABLE.columns
+        + """ FROM instances WHERE runner_id = :runner_id AND (is_connected OR disconnected_at > :gone_since) ORDER BY name""",
+        runner_id=runner_id,
+        gone_since=gone_since,
+    )
+    return rows_to(UpdatableInstance, rows)
+
+
+async def newest_updatable(tx: Tx, runner_ids: Sequence[str]) -> dict[str, list[UpdatableInstance]]:
+    """Return the connected instances of each of these runners, or else the one that disconnected last, in the order of their names."""
+    rows = await tx.each(
+        "SELECT "
+        + _UPDATABLE.columns
+        + """ FROM batch JOIN instances ON instances.runner_id = batch.wanted AND (instances.is_connected OR instances.id = (
+            SELECT gone.id FROM instances AS gone WHERE gone.runner_id = batch.wanted AND NOT gone.is_connected
+            ORDER BY gone.disconnected_at DESC LIMIT 1))
+        ORDER BY instances.name""",
+        {"wanted": "text"},
+        [(each,) for each in runner_ids],
+    )
+    found: dict[str, list[UpdatableInstance]] = {each: [] for each in runner_ids}
+    for instance in rows_to(UpdatableInstance, rows):
+        found[instance.runner_id].append(instance)
+    return {key: [each for each in some if each.is_connected] or some for key, some in found.items()}
+
+
+async def updatable(tx: Tx, instance_id: str) -> UpdatableInstance | None:
+    rows = await tx.all("SELECT " + _UPDATABLE.columns + " FROM instances WHERE id = :id", id=instance_id)
+    return next(iter(rows_to(UpdatableInstance, rows)), None)

@@ -12,8 +12,7 @@ from terracrew.errors import Superseded
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef, CancelMode, LogSettings
 from terracrew.server.connections.socket import HubSocket
-from terracrew.server.connections.start_pauses import StartPauses
-from terracrew.server.connections.withheld import WithheldJobs
+from terracrew.server.connections.withheld import StartPauses, WithheldJobs
 from terracrew.server.db.clock import steady
 from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.principals.model import Principal

@@ -1,10 +1,13 @@
-"""Jobs that this server does not claim for a while because no claim of them can succeed, and why."""
+"""Jobs that this server does not claim for a while because no claim of them can succeed, and what single instances do not want to
+start for a moment, because they could not."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from terracrew.errors import Damaged
 from terracrew.logging import get_logger
+from terracrew.protocol.dispatcher_choice import DispatcherChoice
 
 log = get_logger("terracrew.scheduler")
 
@@ -47,3 +50,31 @@ class WithheldJobs:
         """
         found = self._jobs.get(job_id)
         return None if found is None else found[0]
+
+
+MAX_PAUSE_SECONDS = 600.0
+_MAX_PAUSES = 1_000
+
+
+class StartPauses:
+    """Time is a parameter (monotonic seconds). A pause is kept for one connection: a new one tries again."""
+
+    def __init__(self) -> None:
+        self._until: dict[str | DispatcherChoice, float] = {}
+        """By job, or by what jobs ask for, with the name of the dispatcher."""
+
+    def __bool__(self) -> bool:
+        return bool(self._until)
+
+    def add(self, what: str | DispatcherChoice, seconds: float, now: float) -> None:
+        if not seconds > 0:
+            return
+        self._until = {each: until for each, until in self._until.items() if until > now}
+        if len(self._until) < _MAX_PAUSES:  # the others cost an attempt that fails
+            self._until[what] = now + min(seconds, MAX_PAUSE_SECONDS)
+
+    def has(self, what: str | DispatcherChoice, now: float) -> bool:
+        return self.seconds_left(what, now) > 0
+
+    def seconds_left(self, what: str | DispatcherChoice, now: float) -> float:
+        return max(0.0, self._until.get(what, -math.inf) - now)

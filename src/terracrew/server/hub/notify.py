@@ -13,7 +13,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import reads
 from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.db.topics import AttemptKey, InstanceKey, Topic, UpdateKey
-from terracrew.server.hub.executors import log_settings
+from terracrew.server.hub.executors import arrivals
 from terracrew.server.hub.runners import instances, once_connections
 from terracrew.server.hub.runners.context import RunnerContext
 
@@ -58,7 +58,7 @@ class HubNotifier:
             if topic == "access":
                 await self._revoked(key)
             elif key and topic == "configuration":
-                await log_settings.send(self._hub, key)
+                await arrivals.send_log_settings(self._hub, key)
             elif key and topic == "cancel":
                 await self._cancel(key)
             elif topic == "asked" and (session := self._registry.runners.get(key)):
@@ -77,7 +77,7 @@ class HubNotifier:
         for session in once:  # no event says that a token expires, or that its attempt has ended
             await self._drop_unless_live(session)
         await instances.refresh(self._hub, list(self._registry.runners.values()))
-        await log_settings.send(self._hub)
+        await arrivals.send_log_settings(self._hub)
         refs = list(self._registry.executors)
         for row in await self._hub.db.read(lambda tx: reads.jobs_of(tx, refs)) if refs else ():
             executor = self._registry.executors.get(AttemptRef(row["id"], row["own"]))

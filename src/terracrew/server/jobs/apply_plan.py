@@ -11,7 +11,7 @@ from terracrew.protocol.spec import JobType
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import approvals, create, decide, service, store
-from terracrew.server.jobs.attempts import claim_store, claims, contact, received_states
+from terracrew.server.jobs.attempts import claim_store, claims, lost_attempts, received_states
 from terracrew.server.jobs.create import JobRequest
 from terracrew.server.jobs.plans import approver_rules, approvers, decide_plan
 from terracrew.server.jobs.plans import store as plan_store
@@ -63,7 +63,9 @@ async def apply_plan(
     It continues with the plan at once if nobody has to look at it, or if nobody else has to. Otherwise it waits for approval.
     """
     found = await service.find(tx, who, name, Verb.JOB_READ)
-    doubts = await contact.doubts(tx, registry, found.module_id)  # attempts are held before jobs, as the ingest does
+    doubts = await lost_attempts.doubts(
+        tx, registry, found.module_id
+    )  # attempts are held before jobs, as the ingest does
     planned = await store.hold_job(tx, found.id)
     kept = None if planned.plan_attempt is None else await plan_store.get(tx, planned.id, planned.plan_attempt)
     if kept is not None and kept.taken_by:

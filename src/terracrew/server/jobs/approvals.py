@@ -15,7 +15,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import job_inputs, service, store
-from terracrew.server.jobs.attempts import contact, received_states
+from terracrew.server.jobs.attempts import lost_attempts, received_states
 from terracrew.server.jobs.lost_resources.imports import Imports
 from terracrew.server.jobs.plans import approver_rules, approvers, decide_plan
 from terracrew.server.jobs.plans import store as plan_store
@@ -51,7 +51,7 @@ async def approve(
 
     async def work(tx: Tx) -> ApprovedJob:
         found = await service.find(tx, who, name, Verb.JOB_APPROVE)
-        doubts = await contact.doubts(
+        doubts = await lost_attempts.doubts(
             tx, registry, found.module_id
         )  # attempts are held before jobs, as the ingest does
         job, plan = await _held(tx, found.id, attempt)

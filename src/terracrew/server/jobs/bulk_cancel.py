@@ -9,8 +9,8 @@ from terracrew.protocol.messages import CancelMode
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import rows_to
-from terracrew.server.jobs import cancelable_reads, decide, store
-from terracrew.server.jobs.cancelable_reads import CancelSelection
+from terracrew.server.jobs import decide, queue_reads, store
+from terracrew.server.jobs.queue_reads import CancelSelection
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -58,14 +58,14 @@ async def _select(tx: Tx, who: Principal, wanted: CancelMany) -> tuple[CancelSel
 
 async def _count(tx: Tx, selection: CancelSelection, seen: authorize.Visible, after: str) -> CanceledMany:
     """Count the jobs that this principal may cancel, and name the newest of them."""
-    ids = await cancelable_reads.ids(tx, selection, seen, after, MAX_COUNTED)
+    ids = await queue_reads.cancelable_ids(tx, selection, seen, after, MAX_COUNTED)
     return CanceledMany(matching=len(ids), up_to=ids[-1] if ids else None)
 
 
 async def _cancel_some(
     tx: Tx, who: Principal, selection: CancelSelection, seen: authorize.Visible, after: str, mode: CancelMode
 ) -> CanceledMany:
-    own = rows_to(Job, await cancelable_reads.hold(tx, selection, seen, after, MAX_PER_TRANSACTION))
+    own = rows_to(Job, await queue_reads.hold_cancelable(tx, selection, seen, after, MAX_PER_TRANSACTION))
     now = store.moment(tx)
     ended = asked = 0
     changes: list[audit.Change] = []

@@ -1,10 +1,15 @@
-"""Reads the jobs that wait: how many there are and for what, and which of them come first."""
+"""Reads the jobs that wait: how many there are and for what, and which of them come first; and those that one request cancels."""
 
 from collections.abc import Collection, Sequence
 from typing import LiteralString
 
-from terracrew.server.db.seam import Columns, Row, Tx
+import msgspec
+
+from terracrew.server.db.seam import Columns, Param, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, ENDED_STATUSES
+from terracrew.server.jobs import store
+from terracrew.server.principals import visibility
+from terracrew.server.principals.authorize import Visible
 from terracrew.server.runners import eligibility
 from terracrew.server.runners.eligibility import GRACE_SECONDS, Precedence
 
@@ -176,3 +181,49 @@ async def count_ahead(tx: Tx, job_id: str, instance_id: str, precedence: Precede
     columns: Columns = {"id": "text", "instance_id": "text", "grace_since": "double precision", "most": "bigint"}
     rows = await tx.each(_AHEAD[precedence], columns, [(job_id, instance_id, tx.now - GRACE_SECONDS, limit)])
     return rows[0]["ahead"]
+
+
+_MATCHING: LiteralString = f""" FROM jobs JOIN modules ON modules.id = jobs.module_id
+WHERE jobs.organization_id = :organization_id AND jobs.id > :after
+  AND jobs.status NOT IN {ENDED_STATUSES}
+  AND (CAST(:up_to AS text) IS NULL OR jobs.id <= :up_to)
+  AND (CAST(:status AS text) IS NULL OR jobs.status = :status)
+  AND (CAST(:module_id AS text) IS NULL OR jobs.module_id = :module_id)
+  AND substr(modules.path, 1, length(CAST(:below AS text))) = CAST(:below AS text)"""
+"""The jobs of a `CancelSelection` after a given one that have not ended."""
+_IN_ORDER: LiteralString = " ORDER BY jobs.id LIMIT :count"
+_SEEN: LiteralString = " AND jobs.module_id IN (SELECT id FROM seen_modules)"
+
+
+class CancelSelection(msgspec.Struct, frozen=True):
+    """The open jobs of an organization that a request is about; None and an empty text stand for no limit."""
+
+    organization_id: str
+    module_id: str | None
+    below: str
+    status: str | None
+    up_to: str | None
+
+
+async def cancelable_ids(tx: Tx, selection: CancelSelection, seen: Visible, after: str, count: int) -> list[str]:
+    """Return the oldest jobs of the selection after this one."""
+    statement, given = _statement(seen, selection, "jobs.id")
+    return [row["id"] for row in await tx.all(statement, after=after, count=count, **given)]
+
+
+async def hold_cancelable(tx: Tx, selection: CancelSelection, seen: Visible, after: str, count: int) -> list[Row]:
+    """Return and lock the oldest jobs of the selection after this one."""
+    statement, given = _statement(seen, selection, store.JOBS.columns)
+    statement += " FOR NO KEY UPDATE OF jobs"
+    return await tx.all(statement, after=after, count=count, **given)
+
+
+def _statement(
+    seen: Visible, selection: CancelSelection, columns: LiteralString
+) -> tuple[LiteralString, dict[str, Param]]:
+    """Return the oldest jobs of the selection that the principal may cancel, and what the statement takes."""
+    given: dict[str, Param] = msgspec.structs.asdict(selection)
+    matching: LiteralString = " SELECT " + columns + _MATCHING
+    if seen.is_everything(selection.organization_id):
+        return matching + _IN_ORDER, given
+    return visibility.SEEN_MODULES + matching + _SEEN + _IN_ORDER, given | visibility.params(seen)

@@ -10,7 +10,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import readable_rows
 from terracrew.server.jobs import approvals, decide, service, store
-from terracrew.server.jobs.attempts import contact
+from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.supervise import FailedRows
 
@@ -38,7 +38,7 @@ class Reaper:
         attempts = {f"{each.job_id}.{each.number}": each for each in silent_or_lost}
         due = self._failed.due(attempts)
         for key, attempt in attempts.items():
-            last_contact = contact.last_contact(self._registry, attempt, now)
+            last_contact = lost_attempts.last_contact(self._registry, attempt, now)
             is_lost = decide.is_silent(attempt, last_contact, now) or attempt.lost_at is not None
             if is_lost and key in due:
                 with self._failed.handling(key):

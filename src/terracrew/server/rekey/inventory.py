@@ -11,7 +11,7 @@ from terracrew.server.db.seam import Param, Row
 from terracrew.server.identity.keys import signing
 from terracrew.server.jobs import job_inputs
 from terracrew.server.jobs.attempts import claims
-from terracrew.server.jobs.plans import diffs
+from terracrew.server.jobs.plans import diff_store
 from terracrew.server.runners.starts import service as starts
 from terracrew.server.secrets import keyring as master_key
 from terracrew.server.state import content
@@ -113,7 +113,7 @@ COLUMNS: tuple[Column, ...] = (
         WHERE job_id > :job_id AND content IS NOT NULL ORDER BY job_id LIMIT :most""",
         "SELECT job_id, content AS sealed FROM plan_diffs WHERE job_id = :job_id AND content IS NOT NULL",
         "UPDATE plan_diffs SET content = :new WHERE job_id = :job_id AND content = :old",
-        lambda row: diffs.context(row["job_id"]),
+        lambda row: diff_store.context(row["job_id"]),
     ),
     Column(
         "keys of attempts",

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from terracrew.api.runners import Runner
-from terracrew.server.connections.update_reads import UpdatableInstance
+from terracrew.server.connections.reads import UpdatableInstance
 from terracrew.server.releases import rules
 from terracrew.server.releases.model import Release, ReleaseArtifact
 from terracrew.server.runner_updates.model import STEPS, InstanceUpdate

@@ -7,7 +7,7 @@ from terracrew import __version__, ids
 from terracrew.api.runners import Runner
 from terracrew.errors import Conflict, Invalid
 from terracrew.protocol.messages import ArtifactRef, Update, UpdateReport
-from terracrew.server.connections import update_reads as reads
+from terracrew.server.connections import reads
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, NewFleetJob
@@ -28,7 +28,7 @@ async def update(tx: Tx, who: Principal, reference: str, version: str, server_ve
     if runner.type != "self-hosted":
         raise Conflict(f"`{runner.path}` is {runner.type}: it gets a new version by a new deployment")
     release = await releases.get(tx, version)
-    instances = (await reads.newest(tx, [runner.id]))[runner.id]
+    instances = (await reads.newest_updatable(tx, [runner.id]))[runner.id]
     if words := decide.refusal(runner, instances, release, server_version):
         raise Conflict(words)
     assert runner.organization_id is not None
@@ -47,7 +47,7 @@ async def update(tx: Tx, who: Principal, reference: str, version: str, server_ve
 
 async def by_hand(tx: Tx, wanted: Sequence[Runner], release: Release) -> dict[str, ByHand]:
     """Return those of these self-hosted runners that a person has to update to a release, by their ids."""
-    instances = await reads.newest(tx, [each.id for each in wanted])
+    instances = await reads.newest_updatable(tx, [each.id for each in wanted])
     found = {each.id: decide.by_hand(each, instances[each.id], release) for each in wanted}
     return {runner_id: words for runner_id, words in found.items() if words is not None}
 

@@ -12,8 +12,8 @@ import msgspec
 from terracrew import ids
 from terracrew.clouds.contract import Canceled
 from terracrew.errors import Conflict
-from terracrew.server.connections import update_reads as reads
-from terracrew.server.connections.update_reads import UpdatableInstance
+from terracrew.server.connections import reads
+from terracrew.server.connections.reads import UpdatableInstance
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs.handlers import FleetGrant, ServerReporter
 from terracrew.server.fleet_jobs.model import FleetJob
@@ -177,10 +177,10 @@ async def _turn(tx: Tx, job: FleetJob) -> InstanceTurn | None:
     known = await store.of_job(tx, job.id)
     asked = {each.instance_id for each in known}
     since = now - decide.MAX_REJOIN
-    instances = await reads.of_runner(tx, job.target_id, since.timestamp())
+    instances = await reads.updatable_of_runner(tx, job.target_id, since.timestamp())
     left = sum(each.id not in asked and decide.is_outdated(each, version) for each in instances)
     for number, update in enumerate(known, 1):
-        instance = await reads.instance(tx, update.instance_id)
+        instance = await reads.updatable(tx, update.instance_id)
         if instance is not None and not decide.is_updated(update, instance):
             return InstanceTurn(number, instance, update, left)
     found = decide.next_instance(instances, asked, version, now)
@@ -213,7 +213,7 @@ async def _look(tx: Tx, update: InstanceUpdate) -> Seen:
     found = await store.get(tx, update.id)
     if found is None:  # its instance or its runner was removed, and the row with it
         return Seen(update, None, now)
-    return Seen(found, await reads.instance(tx, update.instance_id), now)
+    return Seen(found, await reads.updatable(tx, update.instance_id), now)
 
 
 async def _save_failed(seen: Seen, words: str, reporter: ServerReporter) -> bool:

@@ -9,7 +9,7 @@ from terracrew.plan_diff.document import DiffPage, DiffQuery
 from terracrew.server import paging
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs.plans import diff_store
-from terracrew.server.jobs.plans import diffs as diff_content
+from terracrew.server.jobs.plans import diff_store as diff_content
 from terracrew.server.jobs.plans.diff_store import StoredDiff
 from terracrew.server.objects import Objects
 from terracrew.server.principals.model import Principal

@@ -14,7 +14,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners.eligibility import Precedence
-from terracrew.server.scheduling import crews, reason_texts, select, waking
+from terracrew.server.scheduling import crews, reason_texts, select
 from terracrew.server.scheduling.crews import SHARED, Wanted
 from terracrew.server.scheduling.reason_texts import MAX_COUNTED_JOBS, FullGroup, ReadableNames, Way, tags_of
 from terracrew.server.scheduling.select import Code, JobNeeds
@@ -50,14 +50,16 @@ async def why_each(
     ways = await _ways(tx, jobs, precedence, full)
     listed = {crew.place_id for way in ways if way.code in _LISTING or _may_grow(way) for crew in way.offline}
     members = await crews.members(tx, listed) if listed else {}
-    cloud = await waking.read(tx, (row for rows in members.values() for row in rows))
+    cloud = await reason_texts.read_waking(tx, (row for rows in members.values() for row in rows))
     first = await _first_of_modules(tx, [way.job for way in ways if way.code in _SERVED])
     found: dict[str, Reason] = {}
     for way in ways:
         known = [row for each in way.offline for row in members.get(each.place_id, [])]
         if way.code == "waking":
-            found[way.job.id] = waking.starting(cloud, known, names.has_row) or waking.asleep(way.job.queued_at)
-        elif way.code == "none_online" and (no := waking.refused(cloud, known, names.has_row, tx.now)):
+            found[way.job.id] = reason_texts.starting(cloud, known, names.has_row) or reason_texts.asleep(
+                way.job.queued_at
+            )
+        elif way.code == "none_online" and (no := reason_texts.refused(cloud, known, names.has_row, tx.now)):
             found[way.job.id] = no
         elif way.code not in _SERVED:
             found[way.job.id] = reason_texts.unserved(way, known, names, registry.watched_for, tx.now)
@@ -75,7 +77,7 @@ async def why_each(
             found[way.job.id] = reason_texts.capped(full[way.job.id])
         elif way.code == "offered":
             found[way.job.id] = reason_texts.offered(registry.seconds_until_retry(way.job.id), tx.now)
-        elif _may_grow(way) and (coming := waking.starting(cloud, known, names.has_row)):
+        elif _may_grow(way) and (coming := reason_texts.starting(cloud, known, names.has_row)):
             found[way.job.id] = coming
         else:
             ahead = await _ahead(tx, way, precedence) if with_turn else None

@@ -1,14 +1,17 @@
 """The order of waiting jobs. A higher priority comes first; within a priority, organizations and their groups take turns; within a
-group, the oldest is first."""
+group, the oldest is first. Of a module, one job runs at a time."""
 
 import heapq
-from collections.abc import Iterator
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import TypeAlias
 
 import msgspec
 
 from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
+from terracrew.server.jobs.model import turn_in_module
 from terracrew.server.scheduling.turns import GroupTurns, InTurn
 
 
@@ -166,3 +169,37 @@ class _PriorityLevel:
         if not self._jobs[organization_id]:
             del self._jobs[organization_id], self._groups[organization_id]
             self._organizations.remove_first()
+
+
+class ModuleQueues:
+    def __init__(self) -> None:
+        self._jobs: dict[str, list[Waiting]] = defaultdict(list)
+        self.busy: set[str] = set()
+        """Modules with an active job, or with a state that a person has to decide about first."""
+
+    def add(self, job: Waiting) -> None:
+        insort(self._jobs[job.module_id], job, key=turn_in_module)
+
+    def remove(self, job: Waiting) -> None:
+        jobs = self._jobs[job.module_id]
+        del jobs[bisect_left(jobs, turn_in_module(job), key=turn_in_module)]
+        if not jobs:
+            del self._jobs[job.module_id]
+
+    def of(self, module_id: str) -> Sequence[Waiting]:
+        return self._jobs.get(module_id, ())
+
+    def head(self, module_id: str) -> Waiting | None:
+        jobs = self._jobs.get(module_id)
+        return jobs[0] if jobs else None
+
+    def heads(self) -> list[Waiting]:
+        """Return the jobs that could run now, as far as their modules are concerned."""
+        return [jobs[0] for module_id, jobs in self._jobs.items() if module_id not in self.busy]
+
+    def is_next(self, job: Waiting) -> bool:
+        """Return whether it is the job that its module runs next, and may run now."""
+        return job.module_id not in self.busy and self.head(job.module_id) is job
+
+    def clear(self) -> None:
+        self._jobs.clear()

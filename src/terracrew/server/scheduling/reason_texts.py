@@ -1,6 +1,6 @@
 """The texts of reasons: what keeps a queued job from its runners, in words that name no runner that the reader may not see."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from urllib.parse import quote
 
@@ -10,7 +10,9 @@ from terracrew import plugins
 from terracrew.api.job_views import Reason
 from terracrew.api.jobs import Job
 from terracrew.protocol import dispatcher_choice
-from terracrew.server.db.seam import Row
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.deployments import reads
+from terracrew.server.deployments.model import CloudDeployment, CloudInstance
 from terracrew.server.engines import model as engines
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Visible
@@ -18,6 +20,7 @@ from terracrew.server.runners import crew_reads
 from terracrew.server.runners.model import SILENCE_SECONDS
 from terracrew.server.scheduling.crews import Crew
 from terracrew.server.scheduling.select import Code, JobNeeds
+from terracrew.wording.durations import duration
 
 MAX_NAMED_RUNNERS = 3
 """The number of runners that a reason names; the others are counted."""
@@ -275,3 +278,62 @@ def full(way: Way, ahead: int | None) -> Reason:
         place = "it is the next" if not ahead else f"{ahead} job{'s' if ahead > 1 else ''} ahead of it"
         text += f", more than {MAX_COUNTED_JOBS} jobs ahead of it" if ahead > MAX_COUNTED_JOBS else f", {place}"
     return Reason("all_full", text, RUNNERS)
+
+
+class Waking(msgspec.Struct, frozen=True):
+    """The deployments of the cloud-hosted runners that a job may use, with their instances that have not ended."""
+
+    deployments: Mapping[str, CloudDeployment] = {}
+    live: Mapping[str, list[CloudInstance]] = {}
+
+
+async def read_waking(tx: Tx, members: Iterable[Row]) -> Waking:
+    """Read the deployments of these runners. Nothing is read if none of them is cloud-hosted."""
+    ids = {row["id"] for row in members if row["is_cloud_hosted"]}
+    if not ids:
+        return Waking()
+    return Waking(await reads.many(tx, ids), await reads.live_of(tx, ids))
+
+
+def starting(waking: Waking, known: Iterable[Row], is_readable: Callable[[Row], bool]) -> Reason | None:
+    """Return the reason of a job that waits for an instance that starts; None if none of these runners has one.
+
+    The text stays the same while the cloud says the same; `since` says how long it takes so far.
+    """
+    coming = [
+        (each.wanted_at, each.id, each, row)
+        for row in known
+        if row["can_wake"]
+        for each in waking.live.get(row["id"], ())
+        if each.status in ("wanted", "starting")
+    ]
+    if not coming:
+        return None
+    _, _, first, row = min(coming, key=lambda found: found[:2])
+    typical = duration(waking.deployments[first.runner_id].typical_start_seconds)
+    doing = f", {first.words}" if first.words else ""
+    text = f"starting a cloud-hosted runner: about {typical}{doing}"
+    return Reason("waking", text, f"{RUNNERS}/{first.runner_id}" if is_readable(row) else "", since=first.wanted_at)
+
+
+def asleep(queued_at: datetime) -> Reason:
+    """Return the reason of a job that waits for a cloud-hosted runner of which no instance was started yet."""
+    return Reason("waking", "starting a cloud-hosted runner, which is asleep", since=queued_at)
+
+
+def refused(waking: Waking, known: Iterable[Row], is_readable: Callable[[Row], bool], now: float) -> Reason | None:
+    """Return the reason of a job whose cloud-hosted runner the cloud does not start now; None if there is no such runner.
+
+    A runner that the reader may not see has no name in it, and nothing of what its cloud said.
+    """
+    at = datetime.fromtimestamp(now, UTC)
+    for row in known:
+        found = waking.deployments.get(row["id"])
+        if found is None or found.retry_at is None or found.retry_at <= at:
+            continue
+        if not is_readable(row):
+            text = "the cloud does not start a runner that you may not see; it is asked again"
+            return Reason("wake_refused", text, since=found.refused_at, until=found.retry_at)
+        text = f"the cloud does not start the runner {row['path']}, and is asked again: {found.refusal_words}"
+        return Reason("wake_refused", text, f"{RUNNERS}/{row['id']}", since=found.refused_at, until=found.retry_at)
+    return None

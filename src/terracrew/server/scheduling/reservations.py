@@ -13,8 +13,7 @@ from terracrew.server.scheduling.assignment_view import AssignmentView, Route
 from terracrew.server.scheduling.candidates import Candidates
 from terracrew.server.scheduling.caps import Caps
 from terracrew.server.scheduling.lines import WaitingLines
-from terracrew.server.scheduling.module_queues import ModuleQueues
-from terracrew.server.scheduling.queue import Waiting
+from terracrew.server.scheduling.queue import ModuleQueues, Waiting
 
 
 class Reservation(NamedTuple):

@@ -20,10 +20,9 @@ from terracrew.server.scheduling.candidates import Candidates
 from terracrew.server.scheduling.caps import Caps
 from terracrew.server.scheduling.freshness import Freshness
 from terracrew.server.scheduling.lines import WaitingLines
-from terracrew.server.scheduling.module_queues import ModuleQueues
 from terracrew.server.scheduling.new_jobs import NewJobs
 from terracrew.server.scheduling.online import OnlineRunners
-from terracrew.server.scheduling.queue import Waiting
+from terracrew.server.scheduling.queue import ModuleQueues, Waiting
 from terracrew.server.scheduling.reservations import Reservations
 from terracrew.server.scheduling.turns import GroupTurns
 from terracrew.server.scheduling.wake_demand import WakeDemand

@@ -7,7 +7,7 @@ from terracrew import ids
 from terracrew.plan_diff import document
 from terracrew.plan_diff.document import PlanDescription, PlannedOutput
 from terracrew.plan_diff.resources import PlannedResource, Values
-from terracrew.server.jobs.plans import diffs
+from terracrew.server.jobs.plans import diff_store
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import content
 from tests.server.dashboard.company.rows import Company
@@ -57,7 +57,7 @@ def _planned(address: str, action: Any, before: Any, after: Any, unknown: Any = 
 
 
 async def add_diff(made: Company, keys: Keyring, job_id: str, module_id: str, attempt: int) -> None:
-    sealed = keys.encrypt(plan_diff(), diffs.context(job_id))
+    sealed = keys.encrypt(plan_diff(), diff_store.context(job_id))
     await made.insert(
         "plan_diffs",
         job_id=job_id,

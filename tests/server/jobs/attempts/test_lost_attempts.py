@@ -11,7 +11,7 @@ from terracrew.protocol.spec import Step
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals, attempt_store, decide, service
-from terracrew.server.jobs.attempts import contact, lost_attempts
+from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.principals.model import Principal
@@ -278,7 +278,7 @@ async def test_a_repeated_begin_of_a_lost_attempt_is_a_sign_of_life(lost: Lost) 
     """A reaper that had read it as silent fenced it just after it was told `begun` again, and it began to change things."""
     await lost.step()
     lost.clock.advance(HOUR_SECONDS)
-    stale = contact.last_contact(
+    stale = lost_attempts.last_contact(
         lost.registry, await lost.attempt(), (await lost.attempt()).claimed_at + timedelta(hours=3)
     )
     assert await begin_code(lost.rows.db, lost.ref, 0, registry=lost.registry) == "begun"

@@ -3,7 +3,7 @@
 from terracrew.api.job_views import Hold
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs.attempts import contact
+from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.decision_types import Doubt
 from terracrew.server.jobs.set_back import detection
 from terracrew.testing.job_rows import Instance, JobRows
@@ -22,4 +22,4 @@ class Site:
         return await self.rows.db.write(lambda tx: detection.start(tx, reason))
 
     async def doubts(self) -> list[Doubt]:
-        return await self.rows.db.write(lambda tx: contact.doubts(tx, Registry(), self.module))
+        return await self.rows.db.write(lambda tx: lost_attempts.doubts(tx, Registry(), self.module))

@@ -15,7 +15,7 @@ from terracrew.server.history import store as history
 from terracrew.server.history.points import History
 from terracrew.server.jobs import decide, service
 from terracrew.server.jobs.attempts import begin as permission
-from terracrew.server.jobs.set_back import detection, recall
+from terracrew.server.jobs.set_back import detection, restore
 from terracrew.server.jobs.set_back import loop as set_back
 from terracrew.server.principals.model import Principal
 from terracrew.server.scheduling import reads as scheduling
@@ -122,7 +122,7 @@ async def test_an_executor_that_has_not_begun_says_so_and_its_attempt_is_as_befo
     site = await Site.make(database)
     ref = await site.runner.start(await site.rows.job(site.module, kind="APPLY"))
     await site.hold()
-    await recall.recall(database, ref, has_begun=False, is_proven=False)
+    await restore.recall(database, ref, has_begun=False, is_proven=False)
     [attempt] = await site.rows.attempts(ref.job_id)
     assert not attempt.may_have_changed
 
@@ -131,7 +131,7 @@ async def test_what_an_executor_says_of_its_begin_is_recorded_before_it_can_be_l
     """A host that was killed after a restore counted as one that had not begun, and everything was made twice."""
     site = await Site.make(database)
     ref = await site.runner.start(await site.rows.job(site.module, kind="APPLY"))
-    await recall.recall(database, ref, has_begun=True, is_proven=True)
+    await restore.recall(database, ref, has_begun=True, is_proven=True)
     await site.rows.gone(ref, decide.Report("killed", 1, is_delivered=False))
     [attempt] = await site.rows.attempts(ref.job_id)
     assert attempt.begun_at is not None
@@ -142,7 +142,7 @@ async def test_an_ended_attempt_that_has_begun_after_all_leaves_its_module_in_do
     site = await Site.make(database)
     ref = await site.runner.start(await site.rows.job(site.module, kind="APPLY"))
     await service.settle(database, ref, lambda job, attempt, now: decide.missing(job, attempt, "", now))
-    await recall.recall(database, ref, has_begun=True, is_proven=True)
+    await restore.recall(database, ref, has_begun=True, is_proven=True)
     assert [doubt.ref for doubt in await site.doubts()] == [ref]
 
 
@@ -221,7 +221,7 @@ async def test_what_an_executor_says_without_a_proof_gives_it_no_permission(data
     site = await Site.make(database)
     ref = await site.runner.start(await site.rows.job(site.module, kind="APPLY"))
     await site.hold()
-    await recall.recall(database, ref, has_begun=True, is_proven=False)
+    await restore.recall(database, ref, has_begun=True, is_proven=False)
     [attempt] = await site.rows.attempts(ref.job_id)
     assert (attempt.begun_at, attempt.may_have_begun) == (None, True)
     assert await begin_code(database, ref, 0) == "held"

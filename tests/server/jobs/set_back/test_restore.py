@@ -9,7 +9,7 @@ from terracrew.protocol.spec import Credentials
 from terracrew.server.db.seam import Database
 from terracrew.server.history import store as history
 from terracrew.server.jobs import decide, service
-from terracrew.server.jobs.set_back import recall, receipts, restore
+from terracrew.server.jobs.set_back import receipts, restore
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.testing.deliveries import APPLIED, DONE, delivery, state
@@ -56,7 +56,7 @@ async def test_an_attempt_of_a_job_that_does_not_exist_any_more_goes_on_and_its_
     site = await Site.make(database)
     ref, own = await claimed_and_forgotten(site, *FORGET_JOB)
     await show_receipt(database, own)
-    await recall.recall(database, ref, has_begun=True, is_proven=True)
+    await restore.recall(database, ref, has_begun=True, is_proven=True)
     job = await site.rows.load(ref.job_id)
     assert (job.status, job.attempt) == (JobStatus.CLAIMED, 1)
     assert await site.runner.claim(await site.rows.job(site.module, kind="PLAN")) is None, "the module is locked"
@@ -114,7 +114,7 @@ async def test_a_state_that_builds_on_another_one_is_quarantined(database: Datab
     record, received = state(1)
     await site.rows.take(delivery(other, 2, record, APPLIED, DONE, received={2: received}))
     await show_receipt(database, own)
-    await recall.recall(database, ref, has_begun=True, is_proven=True)
+    await restore.recall(database, ref, has_begun=True, is_proven=True)
     record, received = state(2)
     await site.rows.take(delivery(ref, 1, record, received={1: received}))
     found = await database.read(lambda tx: tx.all("SELECT status FROM states ORDER BY serial"))

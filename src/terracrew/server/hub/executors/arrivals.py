@@ -1,4 +1,5 @@
-"""Reads what an executor is welcomed with, for all that connect at the same time with one statement for each question."""
+"""Reads what an executor is welcomed with, for all that connect at the same time with one statement for each question; and tells
+them later what has changed of it."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeAlias
@@ -8,6 +9,7 @@ from terracrew.errors import Forbidden
 from terracrew.server.connections import reads
 from terracrew.server.connections.registry import ExecutorSession
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.hub.context import ConnectionContext
 from terracrew.server.jobs import job_inputs
 from terracrew.server.jobs import service as jobs
 from terracrew.server.secrets.keyring import Keyring
@@ -42,3 +44,13 @@ def arrivals(db: Database, keys: Keyring) -> Arrivals:
         ]
 
     return db.grouped_reads(work)
+
+
+async def send_log_settings(hub: ConnectionContext, runner_id: str | None = None) -> None:
+    """Send the settings to the executors of one runner, or to all. An executor gets only changes."""
+    executors = [each for each in hub.registry.executors.values() if runner_id in (None, each.runner_id)]
+    if not executors:
+        return
+    found = await hub.db.read(lambda tx: reads.configurations(tx, [each.runner_id for each in executors]))
+    for each in executors:
+        each.configure(found.get(each.runner_id, UNCONFIGURED))

@@ -17,7 +17,7 @@ from terracrew.server.hub.executors.deliveries import Deliveries
 from terracrew.server.hub.executors.module_secrets import NO_SECRETS, ModuleSecrets
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.attempts import begin, claims
-from terracrew.server.jobs.set_back import detection, recall
+from terracrew.server.jobs.set_back import detection, restore
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -68,7 +68,7 @@ async def _welcome(
     owned, configured, secrets = await hub.arrivals(session)
     if owned.attempt.may_have_begun or (hello.has_begun and owned.attempt.begun_at is None):
         is_proven = hub.history.prove_begin(hello.history, ref)
-        await recall.recall(hub.db, ref, has_begun=hello.has_begun, is_proven=is_proven)
+        await restore.recall(hub.db, ref, has_begun=hello.has_begun, is_proven=is_proven)
     module_secrets = await asyncio.to_thread(ModuleSecrets, secrets) if secrets else NO_SECRETS
     session.has_begun = owned.attempt.begun_at is not None or hub.history.prove_begin(hello.history, ref)
     session.log_settings = LogSettings(False, configured.batch_size_limit, configured.period_seconds)

@@ -1,4 +1,6 @@
-"""Plans that wait for a person: an attempt stores its plan with its workspace, and a later attempt continues with them."""
+"""Plans that wait for a person: an attempt stores its plan with its workspace, and a later attempt continues with them.
+
+The source archive of a job is answered in the same way."""
 
 import asyncio
 import hashlib
@@ -12,10 +14,11 @@ from litestar.response import Stream
 
 from terracrew.errors import Invalid, NotFound
 from terracrew.protocol.uploads import HEADER
+from terracrew.server.http.streams import begun
 from terracrew.server.hub.transfer import own_attempt, uploads
 from terracrew.server.hub.transfer.context import TransferCall
-from terracrew.server.hub.transfer.object_streams import streamed
 from terracrew.server.jobs.plans import store as plan_store
+from terracrew.server.objects import Objects
 from terracrew.server.uploads import service as parts
 
 MAX_PLAN_BYTES = 1 << 30
@@ -63,3 +66,16 @@ async def get_plan(request: TransferCall, job_id: FromPath[str], attempt: FromPa
     if plan is None or plan.decision != "approved":
         raise NotFound("this attempt has no approved plan to continue with")
     return await streamed(context.objects, plan_store.object_of_plan(plan), "application/octet-stream")
+
+
+async def streamed(objects: Objects, name: str, media_type: str) -> Stream:
+    """Answer with a stored object, or raise the error if it cannot be read."""
+    return Stream(await begun(objects.stream(name)), media_type=media_type)
+
+
+@get("/archive")
+async def get_archive(request: TransferCall, job_id: FromPath[str], attempt: FromPath[int]) -> Stream:
+    own = await own_attempt.current(request, job_id, attempt)
+    if (archive := own.job.source.upload) is None:
+        raise NotFound("this job's source is not an archive")
+    return await streamed(request.context.objects, f"archives/{archive.archive_id}", "application/gzip")

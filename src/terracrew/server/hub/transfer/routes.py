@@ -2,16 +2,16 @@
 
 from litestar import Router
 
-from terracrew.server.hub.transfer import archives, cloud_tokens, outcomes, parts, plans, releases, starts, states
+from terracrew.server.hub.transfer import cloud_tokens, outcomes, plans, releases, starts, states
 
 router = Router(
     "/runnerhub/attempts/{job_id:str}/{attempt:int}",
     route_handlers=[
-        archives.get_archive,
+        plans.get_archive,
         states.get_state,
         states.put_state,
-        parts.stage,
-        parts.put_part,
+        states.stage,
+        states.put_part,
         plans.put_plan,
         plans.get_plan,
         cloud_tokens.cloud_token,

@@ -1,23 +1,27 @@
-"""States of an attempt: its executor gets the module's current one, and stores the ones that it delivers."""
+"""States of an attempt: its executor gets the module's current one, and stores the ones that it delivers.
+
+A state or a plan that is too large for one request through a proxy is uploaded in parts."""
 
 import asyncio
 import hashlib
+import re
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Annotated
 
 from litestar import Response, get, put
-from litestar.params import FromPath, HeaderParameter, PathParameter
+from litestar.params import FromPath, HeaderParameter, JSONBody, PathParameter
 
 from terracrew.attempt import encryption
 from terracrew.attempt.encryption import AttemptCipher
 from terracrew.errors import Invalid
 from terracrew.protocol.events import MAX_STATE_BYTES
 from terracrew.protocol.messages import AttemptRef
-from terracrew.protocol.uploads import HEADER
+from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
 from terracrew.server.hub.transfer import own_attempt, uploads
 from terracrew.server.hub.transfer.context import TransferCall
+from terracrew.server.hub.transfer.plans import MAX_PLAN_BYTES, PLAN_TARGET
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import content, object_names
@@ -106,3 +110,28 @@ def _reseal(
     sealed.write(keys.encrypt(found, context))
     sealed.flush()
     return hashlib.sha256(found).hexdigest(), is_raw
+
+
+_STATE_TARGET = re.compile(r"states/[1-9][0-9]{0,15}\Z")
+
+
+@put("/uploads", status_code=200)
+async def stage(
+    request: TransferCall, job_id: FromPath[str], attempt: FromPath[int], data: JSONBody[UploadWanted]
+) -> UploadStaged:
+    """Announce a state or a plan that is uploaded in parts, or return which parts are still missing."""
+    if _STATE_TARGET.match(data.target):
+        own = await own_attempt.find(request, job_id, attempt)
+        return await parts.stage(request.context.staging, own.uploader, data, MAX_SEALED_STATE_BYTES)
+    if data.target == PLAN_TARGET:
+        own = await own_attempt.planning(request, job_id, attempt)
+        return await parts.stage(request.context.staging, own.uploader, data, MAX_PLAN_BYTES, is_only=True)
+    raise Invalid("the target of an upload must be `plan` or `states/` and a number")
+
+
+@put("/uploads/{upload:str}/{index:int}", status_code=204, request_max_body_size=PART_BYTES)
+async def put_part(
+    request: TransferCall, job_id: FromPath[str], attempt: FromPath[int], upload: FromPath[str], index: FromPath[int]
+) -> None:
+    own = await own_attempt.find(request, job_id, attempt)
+    await parts.put_part(request.context.staging, own.uploader, upload, index, await request.body())

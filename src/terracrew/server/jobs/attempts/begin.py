@@ -9,7 +9,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.history import store as history_store
 from terracrew.server.history.points import History
 from terracrew.server.jobs import decide, service, store
-from terracrew.server.jobs.attempts import contact, received_states
+from terracrew.server.jobs.attempts import lost_attempts, received_states
 from terracrew.server.jobs.plans import approvers
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.jobs.plans.approvers import Approvers
@@ -44,7 +44,7 @@ async def permit(
         if await history.lacks_latest(tx):
             await detection.start(tx, LOST_OWN_WRITES, lost_at=history.latest_at)
             return None
-        doubts = await contact.doubts(tx, registry, job.module_id)  # held before the module, as the ingest does
+        doubts = await lost_attempts.doubts(tx, registry, job.module_id)  # held before the module, as the ingest does
         await states.hold(tx, job.module_id)
         rules = await policy.of_module(tx, job.module_id)
         plan = None if asked.plan_attempt is None else await plan_store.get(tx, job.id, asked.plan_attempt)

@@ -23,8 +23,7 @@ from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.jobs import attempt_store, decide, job_inputs, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.attempts import claim_store, known_revisions, used_once_tokens
-from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
-from terracrew.server.jobs.attempts.group_caps import PlacesInGroups
+from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest, PlacesInGroups
 from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.jobs.set_back import receipts
 from terracrew.server.jobs.set_back.receipts import Claimed

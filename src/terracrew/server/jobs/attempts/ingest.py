@@ -21,7 +21,7 @@ from terracrew.server.history.points import History
 from terracrew.server.jobs import attempt_store, decide, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.attempts import changed_outputs, received_states
-from terracrew.server.jobs.plans import diffs
+from terracrew.server.jobs.plans import diff_store as diffs
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.jobs.plans.diff_store import StoredDiff
 from terracrew.server.logs import chunks

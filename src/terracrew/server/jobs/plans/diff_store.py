@@ -6,6 +6,7 @@ import msgspec
 
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.secrets.keyring import Keyring
 
 
 class StoredDiff(msgspec.Struct, frozen=True):
@@ -54,3 +55,14 @@ async def object_names(tx: Tx, job_ids: Sequence[str]) -> set[str]:
         [(each,) for each in job_ids],
     )
     return {row["object"] for row in rows}
+
+
+def context(job_id: str) -> str:
+    """Return what the content of a row is bound to."""
+    return f"diff:{job_id}"
+
+
+async def keep(tx: Tx, diff: StoredDiff, keys: Keyring) -> None:
+    """Store the diff of a plan. One that came in its event is encrypted here; an object is encrypted already."""
+    sealed = None if diff.content is None else keys.encrypt(diff.content, context(diff.job_id))
+    await save(tx, msgspec.structs.replace(diff, content=sealed))

@@ -1,15 +1,20 @@
-"""Writes the rows of an attempt again that a database which was set back has lost, from the receipt of its claim."""
+"""Writes the rows of an attempt again that a database which was set back has lost, from the receipt of its claim,
+and records what an executor says of its own `begin`."""
 
 from msgspec.structs import replace
 
-from terracrew.api.jobs import Attempt, Job
+from terracrew.api.jobs import UNKNOWN_VERSION, Attempt, Job
 from terracrew.errors import Conflict, Forbidden, NotFound, Unavailable
+from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import MUTATING, STEPS_OF
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.history import store as history_store
 from terracrew.server.jobs import attempt_store, decide, reads, store
+from terracrew.server.jobs.decide import Decision
 from terracrew.server.jobs.set_back import detection
 from terracrew.server.jobs.set_back.receipts import Claimed
+from terracrew.server.state import service as states
+from terracrew.server.state import store as state_store
 from terracrew.server.tree.groups import store as groups
 from terracrew.server.tree.modules import reads as module_reads
 
@@ -85,3 +90,29 @@ async def _numbered(tx: Tx, job: Job) -> Job:
         return replace(job, number=number)
     await groups.skip_job_number(tx, job.organization_id, job.number)
     return job
+
+
+async def recall(db: Database, ref: AttemptRef, *, has_begun: bool, is_proven: bool) -> None:
+    """`is_proven`: it has shown the point of the history that it was told with its permission to apply."""
+
+    async def work(tx: Tx) -> None:
+        found = await store.hold(tx, ref.job_id, ref.attempt)
+        if found is None:
+            return
+        job, attempt = found
+        version = await _version(tx, job, attempt)
+        decision: Decision | None = decide.recall(
+            job, attempt, store.moment(tx), has_begun=has_begun, is_proven=is_proven, state_version=version
+        )
+        if decision is not None:
+            await store.move(tx, job, attempt, decision)
+
+    await db.write(work)
+
+
+async def _version(tx: Tx, job: Job, attempt: Attempt) -> int:
+    """Return the version of the state that the attempt builds on. It is not known if another one was stored since its claim."""
+    current = await states.current(tx, job.module_id)
+    if current is not None and current.created_at > attempt.claimed_at:
+        return UNKNOWN_VERSION
+    return (await state_store.standing(tx, job.module_id)).version
