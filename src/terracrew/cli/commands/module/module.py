@@ -58,7 +58,7 @@ def show_module(target: Target, path: str) -> output.Result:
             ("path", found["path"]),
             ("id", found["id"]),
             ("description", found["description"]),
-            ("team", found["team"]),
+            ("team", found.get("team")),
             ("engine", f"{found['engine']} {found.get('engine_version') or ''}".strip()),
             ("source", _source(found)),
             ("inputs", found["inputs"]),
