@@ -175,8 +175,7 @@ class Server(Saving):
         is_busy = any(other.status in ACTIVE for other in world.jobs)
         resumed = self.resumed(job)
         maker = None if resumed is None or world.runners[resumed.runner].is_removed else resumed.runner
-        is_first = self.is_first_of_module(world, j)
-        is_held = self.is_held(world)
+        is_first, is_held = self.is_first_of_module(world, j), self.is_held(world)
         key = ("claim", j, job, r, runner, is_busy, is_first, world.quarantine > 0, maker, is_held)
         if key not in self._known:
             seat = decide.ClaimContext(
