@@ -432,9 +432,8 @@ class Server(Saving):
 
     def adopt(self, world: World) -> World | None:
         """A person's adoption needs the module's lock."""
-        if any(job.status in ACTIVE for job in world.jobs):
-            return None
-        return moved(world._replace(quarantine=world.quarantine - 1), None)
+        is_locked = any(job.status in ACTIVE for job in world.jobs)
+        return None if is_locked else moved(world._replace(quarantine=world.quarantine - 1), None)
 
     def discard(self, world: World) -> World:
         return world._replace(quarantine=world.quarantine - 1)

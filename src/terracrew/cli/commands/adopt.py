@@ -61,7 +61,7 @@ def adopt(
     variables: tuple[str, ...],
     environment: tuple[str, ...],
     no_plan: bool,
-) -> output.Result:
+) -> output.CommandResult:
     """Make a module of FOLDER, which OpenTofu or Terraform has run until now: with its source, its state and its values.
 
     A `backend` or `cloud` block is left out of the copy that is uploaded. Files such as terraform.tfvars are part of it. Then the
@@ -96,7 +96,7 @@ def adopt(
         _remark(changed, variables)
     job = None if no_plan else follow.run(api, module["path"], is_silent=is_json)
     value = {"module": module, "state": brought, "job": job}
-    return output.Result(value, lambda: None, 0 if job is None or follow.has_no_changes(job) else 1)
+    return output.CommandResult(value, lambda: None, 0 if job is None or follow.has_no_changes(job) else 1)
 
 
 def _read(var_files: tuple[Path, ...]) -> dict[str, str]:

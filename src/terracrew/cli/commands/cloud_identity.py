@@ -30,7 +30,7 @@ _identity = click.argument("identity", shell_complete=name_completion.cloud_iden
 )
 @output.json_option
 @pass_target
-def test(target: Target, identity: str, detach: bool, timeout: float | None) -> output.Result:
+def test(target: Target, identity: str, detach: bool, timeout: float | None) -> output.CommandResult:
     """Test IDENTITY: sign in, check each permission, quotas and networks. Nothing is changed in the account.
 
     The exit code is 1 if a check has failed. Each failed check says how to mend it.
@@ -53,7 +53,7 @@ def test(target: Target, identity: str, detach: bool, timeout: float | None) -> 
 @click.option("--only", metavar="NAME", help="Print this text alone: trust, permissions, opentofu; objects, flags.")
 @output.json_option
 @pass_target
-def show_policies(target: Target, identity: str, only: str | None) -> output.Result:
+def show_policies(target: Target, identity: str, only: str | None) -> output.CommandResult:
     """Print what to paste into the account of IDENTITY: who may use its role, and the least that it must be allowed."""
     found = target.api().get(f"{_api_path(identity)}/policies")
     documents: list[dict[str, Any]] = found["documents"]
@@ -72,7 +72,7 @@ def show_policies(target: Target, identity: str, only: str | None) -> output.Res
         if any(each["name"] == "opentofu" for each in documents):
             output.note(f"For OpenTofu: `terracrew cloud-identity policies {identity} --only opentofu`")
 
-    return output.Result(found, show)
+    return output.CommandResult(found, show)
 
 
 @click.command("report", epilog=output.examples("terracrew cloud-identity report aws-prod"))
@@ -80,13 +80,13 @@ def show_policies(target: Target, identity: str, only: str | None) -> output.Res
 @click.option("--last", "is_last", is_flag=True, help="Show what the last look found, without asking the cloud.")
 @output.json_option
 @pass_target
-def look(target: Target, identity: str, is_last: bool) -> output.Result:
+def look(target: Target, identity: str, is_last: bool) -> output.CommandResult:
     """List what of ours is in the account of IDENTITY, why, who owns it, and what it costs a month."""
     api, path = target.api(), f"{_api_path(identity)}/report"
     found = api.get(path) if is_last else api.post(path, {})
     if found["looked_at"] is None:
         note = f"nobody has looked yet: `terracrew cloud-identity report {identity}`"
-        return output.Result(found, lambda: output.note(note))
+        return output.CommandResult(found, lambda: output.note(note))
     resources: list[dict[str, Any]] = found["resources"]
     rows = [
         (_owner(each), each["kind"], each["name"], _made_by(each), _dollars(each["dollars_a_month"]), each["why"])
@@ -156,7 +156,7 @@ def _settings(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @output.json_option
 @pass_target
-def list_identities(target: Target, usable_in: str | None) -> output.Result:
+def list_identities(target: Target, usable_in: str | None) -> output.CommandResult:
     """List cloud identities, with the runners that are deployed with them and how their last test ended."""
     items = list(target.api().list("/cloud-identities", usable_in=usable_in))
     rows = [
@@ -188,7 +188,7 @@ def list_identities(target: Target, usable_in: str | None) -> output.Result:
 @_settings
 @output.json_option
 @pass_target
-def create(target: Target, name: str, group: str, kind: str | None, **given: Any) -> output.Result:
+def create(target: Target, name: str, group: str, kind: str | None, **given: Any) -> output.CommandResult:
     """Create a cloud identity called NAME. `policies` then prints what the account needs, and `test` tries it."""
     body = {"name": name, "group": group} | ({"kind": kind} if kind else {}) | _chosen(given)
     made = target.api().post("/cloud-identities", body)
@@ -204,7 +204,7 @@ def create(target: Target, name: str, group: str, kind: str | None, **given: Any
 @click.argument("identity", shell_complete=name_completion.cloud_identities)
 @output.json_option
 @pass_target
-def show(target: Target, identity: str) -> output.Result:
+def show(target: Target, identity: str) -> output.CommandResult:
     """Show IDENTITY with the runners that are deployed with it."""
     found = target.api().get(_api_path(identity))
     return output.details(
@@ -235,7 +235,7 @@ def show(target: Target, identity: str) -> output.Result:
 @_settings
 @output.json_option
 @pass_target
-def update(target: Target, identity: str, new_name: str | None, **given: Any) -> output.Result:
+def update(target: Target, identity: str, new_name: str | None, **given: Any) -> output.CommandResult:
     """Change IDENTITY. While runners are deployed with it, its account and region stay."""
     changes = _chosen(given) | ({"name": new_name} if new_name else {})
     if not changes:
@@ -249,7 +249,7 @@ def update(target: Target, identity: str, new_name: str | None, **given: Any) ->
 @click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 @output.json_option
 @pass_target
-def delete(target: Target, identity: str, yes: bool) -> output.Result:
+def delete(target: Target, identity: str, yes: bool) -> output.CommandResult:
     """Delete IDENTITY, if no runner is deployed with it. One that is created again has another subject."""
     api = target.api()
     if not yes:

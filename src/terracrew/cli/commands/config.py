@@ -26,7 +26,7 @@ def config() -> None:
 @config.command("show")
 @output.json_option
 @pass_target
-def show_config(target: Target) -> output.Result:
+def show_config(target: Target) -> output.CommandResult:
     """Show the address and the token in use, and where each comes from. Only the start of the token is printed."""
     found, stored = target.resolve(), profiles.load()
     token = f"{found.token[:8]}…" if found.token else ""
@@ -58,7 +58,7 @@ def show_config(target: Target) -> output.Result:
 @click.argument("value", required=False)
 @output.json_option
 @pass_target
-def set_value(target: Target, key: str, value: str | None) -> output.Result:
+def set_value(target: Target, key: str, value: str | None) -> output.CommandResult:
     """Store url, token or organization in the profile, or choose the profile. A token is read from standard input or a prompt."""
     stored = profiles.load()
     if key == "token":
@@ -86,7 +86,7 @@ def set_value(target: Target, key: str, value: str | None) -> output.Result:
 
 @config.command("path")
 @output.json_option
-def path() -> output.Result:
+def path() -> output.CommandResult:
     """Print the path of the configuration file."""
     return output.message({"path": str(profiles.path())}, str(profiles.path()))
 
@@ -110,7 +110,7 @@ def read_token() -> str:
 @click.option("--token-stdin", is_flag=True, help="Read the token from standard input without asking.")
 @output.json_option
 @pass_target
-def login(target: Target, link: bool, token_stdin: bool) -> output.Result:
+def login(target: Target, link: bool, token_stdin: bool) -> output.CommandResult:
     """Store the address of a server and a token for it.
 
     Create the token with `terracrew token create NAME` where you are logged in, or with `terracrew server admin-token`
@@ -139,7 +139,7 @@ def login(target: Target, link: bool, token_stdin: bool) -> output.Result:
 @click.command()
 @output.json_option
 @pass_target
-def logout(target: Target) -> output.Result:
+def logout(target: Target) -> output.CommandResult:
     """Delete the token that `terracrew login` stored. The token itself stays valid: `terracrew token revoke` ends it."""
     stored = profiles.load()
     name = target.profile or stored.current
@@ -156,7 +156,7 @@ def logout(target: Target) -> output.Result:
 @click.command()
 @output.json_option
 @pass_target
-def whoami(target: Target) -> output.Result:
+def whoami(target: Target) -> output.CommandResult:
     """Show the user and the server of this command line."""
     me = target.api().get("/me")
     found = target.resolve()

@@ -31,7 +31,7 @@ _paths = click.option(
 @engine.command("list")
 @_paths
 @output.json_option
-def list_engines(paths: Sequence[str]) -> output.Result:
+def list_engines(paths: Sequence[str]) -> output.CommandResult:
     """List the engines on this machine. Jobs use the first one of each name."""
     from terracrew.toolchains import discovery, specs
 
@@ -47,7 +47,7 @@ def list_engines(paths: Sequence[str]) -> output.Result:
         for name, version, path in rows:
             click.secho(f"{name:{wide[0]}}  {version:{wide[1]}}  {path}", dim=version in ("VERSION", "—"))
 
-    return output.Result(found, show)
+    return output.CommandResult(found, show)
 
 
 @engine.command("install")
@@ -58,7 +58,7 @@ def list_engines(paths: Sequence[str]) -> output.Result:
 @click.option("--force-build", is_flag=True, help="Build it from source, even if it is installed.")
 @_paths
 @output.json_option
-def install_engine(name: str, version: str | None, force_build: bool, paths: Sequence[str]) -> output.Result:
+def install_engine(name: str, version: str | None, force_build: bool, paths: Sequence[str]) -> output.CommandResult:
     """Install the engine NAME (tofu, terraform, pulumi) unless it is installed.
 
     A released binary is verified by its checksum. If no release can be downloaded, the engine is built from source.
@@ -67,7 +67,7 @@ def install_engine(name: str, version: str | None, force_build: bool, paths: Seq
 
     with showing_progress() as report:
         found = install.install(name, version, report=report, force_build=force_build, extra_paths=paths)
-    return output.Result(found, lambda: None)
+    return output.CommandResult(found, lambda: None)
 
 
 @contextmanager

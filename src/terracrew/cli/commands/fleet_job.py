@@ -49,7 +49,7 @@ def fleet_job() -> None:
 @pass_target
 def list_fleet_jobs(
     target: Target, job_type: str | None, status: str | None, target_id: str | None, limit: int
-) -> output.Result:
+) -> output.CommandResult:
     """List jobs of the fleet, newest first."""
     items = target.api().get("/fleet-jobs", type=job_type, status=status, target=target_id, limit=limit)["items"]
     rows = [
@@ -74,7 +74,7 @@ def list_fleet_jobs(
 @_job
 @output.json_option
 @pass_target
-def show(target: Target, job_id: str) -> output.Result:
+def show(target: Target, job_id: str) -> output.CommandResult:
     """Show the job JOB, its steps and what each of them made."""
     from terracrew.client.http import segment
 
@@ -95,7 +95,7 @@ def show(target: Target, job_id: str) -> output.Result:
         for step in found["steps"]:
             click.echo(_step(step))
 
-    return output.Result(found, show)
+    return output.CommandResult(found, show)
 
 
 @fleet_job.command(
@@ -125,19 +125,19 @@ def logs(target: Target, job_id: str, following: bool, timeout: float | None) ->
 @_timeout
 @output.json_option
 @pass_target
-def wait(target: Target, job_id: str, timeout: float | None) -> output.Result:
+def wait(target: Target, job_id: str, timeout: float | None) -> output.CommandResult:
     """Wait until the job JOB has ended, and exit with its exit code."""
     with deadline(timeout, f"job {job_id}"):
         found = follow(target.api(), job_id, is_silent=True)
     _print_end(found)
-    return output.Result(found, lambda: None, EXIT_CODES[found["status"]])
+    return output.CommandResult(found, lambda: None, EXIT_CODES[found["status"]])
 
 
 @fleet_job.command("cancel", epilog=output.examples("terracrew fleet-job cancel 12"))
 @_job
 @output.json_option
 @pass_target
-def cancel(target: Target, job_id: str) -> output.Result:
+def cancel(target: Target, job_id: str) -> output.CommandResult:
     """Cancel the job JOB. One that runs first removes what it has made."""
     from terracrew.client.http import segment
 
@@ -179,14 +179,14 @@ TERMINAL = frozenset({"SUCCEEDED", "FAILED", "CANCELED"})
 _STEP_MARKS = {"done": ("✓", "green"), "failed": ("✗", "red")}
 
 
-def follow_steps(api: "Api", job_id: str, *, timeout: float | None = None) -> output.Result:
+def follow_steps(api: "Api", job_id: str, *, timeout: float | None = None) -> output.CommandResult:
     """Wait until a job has ended, and return it with its steps. Steps are printed to standard error as they end."""
     outages.wait_out(api)
     printed: set[tuple[int, str]] = set()
     with deadline(timeout, "the job"):
         while (job := _read(api, job_id, printed))["status"] not in TERMINAL:
             time.sleep(POLL_SECONDS)
-    return output.Result(job, lambda: _print_steps_end(job), 0 if job["status"] == "SUCCEEDED" else 1)
+    return output.CommandResult(job, lambda: _print_steps_end(job), 0 if job["status"] == "SUCCEEDED" else 1)
 
 
 def _read(api: "Api", job_id: str, printed: set[tuple[int, str]]) -> dict[str, Any]:

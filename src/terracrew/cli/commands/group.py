@@ -35,7 +35,7 @@ def group() -> None:
 @click.argument("parent", default="", shell_complete=name_completion.groups)
 @output.json_option
 @pass_target
-def list_groups(target: Target, parent: str) -> output.Result:
+def list_groups(target: Target, parent: str) -> output.CommandResult:
     """List the groups of the organization, or those below PARENT."""
     items = list(target.api().list("/groups", parent=parent or None))
     rows = [(item["path"], item["description"], output.age(item["created_at"])) for item in items if item["path"]]
@@ -48,7 +48,7 @@ def list_groups(target: Target, parent: str) -> output.Result:
 @click.argument("path", shell_complete=name_completion.groups)
 @output.json_option
 @pass_target
-def show_group(target: Target, path: str) -> output.Result:
+def show_group(target: Target, path: str) -> output.CommandResult:
     """Show the group PATH, or the organization, which is `/`."""
     from terracrew.client.http import segment
 
@@ -70,7 +70,7 @@ def show_group(target: Target, path: str) -> output.Result:
         found["path"] = found["path"] or "/ (the organization)"
         output.facts([*((name, found[name]) for name in known), *rest, ("created", output.age(found["created_at"]))])
 
-    return output.Result(found, show)
+    return output.CommandResult(found, show)
 
 
 @group.command(
@@ -85,7 +85,7 @@ def show_group(target: Target, path: str) -> output.Result:
 @click.option("--parents", "-p", is_flag=True, help="Also create missing parent groups.")
 @output.json_option
 @pass_target
-def create(target: Target, path: str, parents: bool, change: GroupChange) -> output.Result:
+def create(target: Target, path: str, parents: bool, change: GroupChange) -> output.CommandResult:
     """Create the group PATH (`a/b/c`)."""
     query = "?parents=true" if parents else ""
     made = target.api().post(f"/groups{query}", fields.given(change) | {"path": path})
@@ -103,7 +103,7 @@ def create(target: Target, path: str, parents: bool, change: GroupChange) -> out
 @settings.request_options(GroupChange, removals=_REMOVALS)
 @output.json_option
 @pass_target
-def update(target: Target, path: str, change: GroupChange) -> output.Result:
+def update(target: Target, path: str, change: GroupChange) -> output.CommandResult:
     """Change the group PATH, or the organization, which is `/`. Options that are not given change nothing."""
     from terracrew.client.http import segment
 
@@ -119,7 +119,7 @@ def update(target: Target, path: str, change: GroupChange) -> output.Result:
 @click.argument("path", shell_complete=name_completion.groups)
 @output.json_option
 @pass_target
-def delete(target: Target, path: str) -> output.Result:
+def delete(target: Target, path: str) -> output.CommandResult:
     """Delete the group PATH, which must be empty."""
     from terracrew.client.http import segment
 

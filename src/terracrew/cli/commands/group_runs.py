@@ -44,7 +44,7 @@ _timeout = click.option(
 @_timeout
 @output.json_option
 @pass_target
-def plan(target: Target, path: str, is_resumed: bool, detach: bool, timeout: float | None) -> output.Result:
+def plan(target: Target, path: str, is_resumed: bool, detach: bool, timeout: float | None) -> output.CommandResult:
     """Plan all modules in the group PATH and below it, with the outputs that exist now, and change nothing."""
     api = target.api()
     run = _resumed(api, path, "PLAN") if is_resumed else api.post(_place(path), {"type": "PLAN"})
@@ -73,7 +73,7 @@ def plan(target: Target, path: str, is_resumed: bool, detach: bool, timeout: flo
 @pass_target
 def apply(
     target: Target, path: str, is_resumed: bool, is_planned: bool, detach: bool, timeout: float | None
-) -> output.Result:
+) -> output.CommandResult:
     """Apply all modules in the group PATH and below it, each after those whose outputs it uses.
 
     What depends on a module that failed is not run. The server continues the run if this command is interrupted.
@@ -95,7 +95,7 @@ def apply(
 @pass_target
 def destroy(
     target: Target, path: str, is_resumed: bool, yes: bool, detach: bool, timeout: float | None
-) -> output.Result:
+) -> output.CommandResult:
     """Destroy everything that the modules in the group PATH and below it manage, each before those whose outputs it uses."""
     api = target.api()
     _confirm(api, path, yes)
@@ -107,7 +107,7 @@ def destroy(
 @_path
 @output.json_option
 @pass_target
-def list_runs(target: Target, path: str) -> output.Result:
+def list_runs(target: Target, path: str) -> output.CommandResult:
     """List the runs of the group PATH, the newest first."""
     items = list(target.api().list(_place(path)))
     rows = [
@@ -125,7 +125,9 @@ def list_runs(target: Target, path: str) -> output.Result:
 @_timeout
 @output.json_option
 @pass_target
-def progress(target: Target, path: str, run_id: str | None, following: bool, timeout: float | None) -> output.Result:
+def progress(
+    target: Target, path: str, run_id: str | None, following: bool, timeout: float | None
+) -> output.CommandResult:
     """Show how far the newest run of the group PATH is: each module with its job, and why it waits."""
     from terracrew.client.http import segment
 
@@ -133,14 +135,14 @@ def progress(target: Target, path: str, run_id: str | None, following: bool, tim
     run = api.get(f"{_place(path)}/{segment(run_id or _newest(api, path)['id'])}")
     if following:
         return _until_end(api, path, run, detach=False, timeout=timeout)
-    return output.Result(run, lambda: _print(run))
+    return output.CommandResult(run, lambda: _print(run))
 
 
 @click.command("stop")
 @_path
 @output.json_option
 @pass_target
-def stop(target: Target, path: str) -> output.Result:
+def stop(target: Target, path: str) -> output.CommandResult:
     """Stop the run of the group PATH: no more jobs are queued, and those that have started end by themselves."""
     api = target.api()
     run = api.post(f"{_place(path)}/{_newest(api, path)['id']}/stop")
@@ -149,7 +151,7 @@ def stop(target: Target, path: str) -> output.Result:
     )
 
 
-def _apply_planned(api: "Api", path: str) -> output.Result:
+def _apply_planned(api: "Api", path: str) -> output.CommandResult:
     """Apply the plans of the newest run of a group, and show the job of each. The exit code is 10 if a plan was left out."""
     newest = _newest(api, path)
     if newest["type"] != "PLAN":
@@ -160,7 +162,7 @@ def _apply_planned(api: "Api", path: str) -> output.Result:
     items: list[dict[str, Any]] = api.post(f"{_place(path)}/{newest['id']}/apply")["items"]
     rows = [(each["path"], f"#{each['job_number']}" if each["job_number"] else "", each["problem"]) for each in items]
     exit_code = EXIT_CODES["FAILED"] if any(each["problem"] for each in items) else 0
-    return output.Result(items, lambda: output.table(("MODULE", "JOB", ""), rows, empty=""), exit_code)
+    return output.CommandResult(items, lambda: output.table(("MODULE", "JOB", ""), rows, empty=""), exit_code)
 
 
 def _place(path: str) -> str:
@@ -205,7 +207,9 @@ def _confirm(api: "Api", path: str, yes: bool) -> None:
     )
 
 
-def _until_end(api: "Api", path: str, run: dict[str, Any], *, detach: bool, timeout: float | None) -> output.Result:
+def _until_end(
+    api: "Api", path: str, run: dict[str, Any], *, detach: bool, timeout: float | None
+) -> output.CommandResult:
     """Print what happens in a run until it ends, and return it with the exit code."""
     if detach:
         return output.message(run, run["id"], f"it continues on the server: terracrew group progress {path} --follow")
@@ -217,7 +221,7 @@ def _until_end(api: "Api", path: str, run: dict[str, Any], *, detach: bool, time
             time.sleep(POLL_SECONDS)
             run = api.get(f"{_place(path)}/{run['id']}")
     notes.print_changed(run)
-    return output.Result(run, lambda: _print_end(path, run), EXIT_CODES[run["status"]])
+    return output.CommandResult(run, lambda: _print_end(path, run), EXIT_CODES[run["status"]])
 
 
 def _print_end(path: str, run: dict[str, Any]) -> None:

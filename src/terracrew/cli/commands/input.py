@@ -32,7 +32,7 @@ def inputs() -> None:
 @click.option("--own", is_flag=True, help="Only those that are set at PLACE itself.")
 @output.json_option
 @pass_target
-def list_inputs(target: Target, place: str, own: bool) -> output.Result:
+def list_inputs(target: Target, place: str, own: bool) -> output.CommandResult:
     """List the inputs that apply to PLACE, with where each is set, by whom and when."""
     items = list(target.api().list("/inputs", place=place, inherited="false" if own else None))
     rows = [(name_of(each), shown(each), origin(each), who(each)) for each in items]
@@ -93,7 +93,7 @@ def set_input(
     reference: str | None,
     definition: str | None,
     is_text: bool,
-) -> output.Result:
+) -> output.CommandResult:
     """Set the input NAME at PLACE, as NAME VALUE or NAME=VALUE.
 
     A VALUE that is valid JSON is a list, a number and so on; any other is a text.
@@ -139,10 +139,10 @@ def set_input(
         noun = "secret" if is_secret else _NOUNS[body["target"]]
         click.echo(f"set {noun} {name} of {origin(made)}, version {made['version']}")
 
-    return output.Result(made, show)
+    return output.CommandResult(made, show)
 
 
-def _set_output(target: Target, place: str, name: str, kind: str, reference: str) -> output.Result:
+def _set_output(target: Target, place: str, name: str, kind: str, reference: str) -> output.CommandResult:
     module, _, output_name = reference.partition(":")
     if not module or not output_name:
         raise Invalid(f"--output {reference}: expected MODULE:OUTPUT, for example platform/network:vpc_id")
@@ -151,7 +151,7 @@ def _set_output(target: Target, place: str, name: str, kind: str, reference: str
     return _said(made, f"the output {output_name} of {made['source_module']}")
 
 
-def _said(made: dict[str, Any], what: str) -> output.Result:
+def _said(made: dict[str, Any], what: str) -> output.CommandResult:
     return output.message(made, f"set {made['name']} of {origin(made)} to {what}")
 
 
@@ -162,7 +162,7 @@ def _said(made: dict[str, Any], what: str) -> output.Result:
 @_file
 @output.json_option
 @pass_target
-def remove(target: Target, place: str, name: str, is_environment: bool, is_file: bool) -> output.Result:
+def remove(target: Target, place: str, name: str, is_environment: bool, is_file: bool) -> output.CommandResult:
     """Remove the input NAME from PLACE. If a place above has one of that name, it applies from then on."""
     from urllib.parse import urlencode
 

@@ -31,7 +31,7 @@ def state() -> None:
 @click.option("--quarantined", is_flag=True, help="Only states that wait for a decision.")
 @output.json_option
 @pass_target
-def list_states(target: Target, module: str, quarantined: bool) -> output.Result:
+def list_states(target: Target, module: str, quarantined: bool) -> output.CommandResult:
     """List the states of MODULE, newest first."""
     from terracrew.client.http import segment
 
@@ -58,7 +58,7 @@ def list_states(target: Target, module: str, quarantined: bool) -> output.Result
             if item.get("problem") and item["status"] == "quarantined":
                 output.note(f"{item['id']} cannot be adopted: {output.text(item['problem'])}")
 
-    return output.Result(items, show)
+    return output.CommandResult(items, show)
 
 
 @state.command("show")
@@ -97,7 +97,7 @@ def show_state(target: Target, named: str, module: str | None) -> None:
 @pass_target
 def diff_states(
     target: Target, named: str, other: str | None, module: str | None, search: str, limit: int
-) -> output.Result:
+) -> output.CommandResult:
     """Show what changed in the state STATE (an id, or a version with --module) since WITH, or since the version before.
 
     Sensitive values are hidden. The audit log records that both states were read.
@@ -109,7 +109,7 @@ def diff_states(
     before = None if other is None else references.state(api, other, module)
     path = f"/states/{segment(references.state(api, named, module))}/diff"
     found = api.get(path, **{"with": before, "q": search or None, "limit": limit})
-    return output.Result(found, lambda: diff.show_states(found))
+    return output.CommandResult(found, lambda: diff.show_states(found))
 
 
 @state.command(
@@ -124,7 +124,7 @@ def diff_states(
 @click.option("--force", is_flag=True, help="Also if it does not continue the state that MODULE has.")
 @output.json_option
 @pass_target
-def import_state(target: Target, module: str, file: BinaryIO, force: bool) -> output.Result:
+def import_state(target: Target, module: str, file: BinaryIO, force: bool) -> output.CommandResult:
     """Make FILE, a state of OpenTofu or Terraform, the current state of MODULE. `-` reads standard input.
 
     `tofu state pull` prints the state of a configuration, whatever its backend is. Nothing else is changed: the next plan of
@@ -140,7 +140,7 @@ def import_state(target: Target, module: str, file: BinaryIO, force: bool) -> ou
             output.note(_CHANGES_WAIT)
         output.note(f"`terracrew job run {module} --follow` plans from it. It should find nothing to change.")
 
-    return output.Result(made, show)
+    return output.CommandResult(made, show)
 
 
 @state.command(
@@ -156,7 +156,7 @@ def import_state(target: Target, module: str, file: BinaryIO, force: bool) -> ou
 @click.option("--no-plan", is_flag=True, help="Do not plan afterwards.")
 @output.json_option
 @pass_target
-def rollback(target: Target, module: str, version: int, yes: bool, no_plan: bool) -> output.Result:
+def rollback(target: Target, module: str, version: int, yes: bool, no_plan: bool) -> output.CommandResult:
     """Make the content of VERSION the current state of MODULE again, as a new version, and plan.
 
     It first shows what differs from the current state. Resources are not touched: what was created since is no longer in the
@@ -184,7 +184,7 @@ def rollback(target: Target, module: str, version: int, yes: bool, no_plan: bool
         if not no_plan:
             follow.run(api, module, is_silent=False)
 
-    return output.Result(made, show)
+    return output.CommandResult(made, show)
 
 
 @state.command("adopt")
@@ -192,7 +192,7 @@ def rollback(target: Target, module: str, version: int, yes: bool, no_plan: bool
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def adopt(target: Target, state_id: str, yes: bool) -> output.Result:
+def adopt(target: Target, state_id: str, yes: bool) -> output.CommandResult:
     """Make the quarantined state STATE the current state of its module."""
     return _decide(target, state_id, "adopt", "It becomes the current state, and the next job plans from it.", yes)
 
@@ -202,14 +202,14 @@ def adopt(target: Target, state_id: str, yes: bool) -> output.Result:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def discard(target: Target, state_id: str, yes: bool) -> output.Result:
+def discard(target: Target, state_id: str, yes: bool) -> output.CommandResult:
     """Discard the quarantined state STATE. It can still be read."""
     return _decide(
         target, state_id, "discard", "Resources that are only in this state are then no longer managed.", yes
     )
 
 
-def _decide(target: Target, state_id: str, act: str, consequence: str, yes: bool) -> output.Result:
+def _decide(target: Target, state_id: str, act: str, consequence: str, yes: bool) -> output.CommandResult:
     from terracrew.client.http import segment
 
     if not yes:

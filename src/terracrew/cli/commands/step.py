@@ -33,7 +33,7 @@ def step() -> None:
 @click.option("--own", is_flag=True, help="Only what PLACE itself adds, without the groups above it.")
 @output.json_option
 @pass_target
-def list_steps(target: Target, place: str, own: bool) -> output.Result:
+def list_steps(target: Target, place: str, own: bool) -> output.CommandResult:
     """List what is added to the steps of jobs in PLACE."""
     api = target.api()
     items = _added(api, _path(api, place), is_inherited=not own)
@@ -76,7 +76,7 @@ def list_steps(target: Target, place: str, own: bool) -> output.Result:
 @click.option("--no-flags", is_flag=True, help="Add no flags any more.")
 @output.json_option
 @pass_target
-def set_step(target: Target, place: str, name: str, **given: Any) -> output.Result:
+def set_step(target: Target, place: str, name: str, **given: Any) -> output.CommandResult:
     """Change what PLACE adds to STEP. Options that are not given change nothing.
 
     A script begins with a line such as `#!/bin/sh`. If a hook fails, the job fails. The variable TERRACREW_STEP_STATUS tells a
@@ -103,7 +103,7 @@ def set_step(target: Target, place: str, name: str, **given: Any) -> output.Resu
 @_step
 @output.json_option
 @pass_target
-def clear_step(target: Target, place: str, name: str) -> output.Result:
+def clear_step(target: Target, place: str, name: str) -> output.CommandResult:
     """Remove everything that PLACE itself adds to STEP."""
     api = target.api()
     api.delete(f"{_path(api, place)}/steps/{name}")

@@ -48,7 +48,7 @@ def print_json(value: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Result:
+class CommandResult:
     """What a command returns: the value that `--json` prints, what people see instead, and the exit code."""
 
     value: Any
@@ -56,7 +56,7 @@ class Result:
     exit_code: int = 0
 
 
-def message(value: Any, text: str, *notes: str, before: str = "") -> Result:
+def message(value: Any, text: str, *notes: str, before: str = "") -> CommandResult:
     """Return a result that is shown as one line. Remarks go to standard error, `before` it and after it."""
 
     def show() -> None:
@@ -67,7 +67,7 @@ def message(value: Any, text: str, *notes: str, before: str = "") -> Result:
         for each in notes:
             note(each)
 
-    return Result(value, show)
+    return CommandResult(value, show)
 
 
 def listing(
@@ -78,7 +78,7 @@ def listing(
     empty: str,
     wide: bool = False,
     notes: Sequence[str] = (),
-) -> Result:
+) -> CommandResult:
     """Return a result that is shown as a table, with remarks below it on standard error."""
 
     def show() -> None:
@@ -86,21 +86,21 @@ def listing(
         for each in notes:
             note(each)
 
-    return Result(value, show)
+    return CommandResult(value, show)
 
 
-def details(value: Any, pairs: Iterable[tuple[str, Any]]) -> Result:
+def details(value: Any, pairs: Iterable[tuple[str, Any]]) -> CommandResult:
     """Return a result that is shown as the properties of one thing."""
-    return Result(value, lambda: facts(pairs))
+    return CommandResult(value, lambda: facts(pairs))
 
 
-def json_option(command: Callable[..., Result | int | None]) -> Callable[..., int]:
+def json_option(command: Callable[..., CommandResult | int | None]) -> Callable[..., int]:
     """Add --json to a command, and print the result that it returns. A command that prints by itself returns its exit code."""
 
     @functools.wraps(command)
     def run(*args: Any, as_json: bool, **given: Any) -> int:
         result = command(*args, **given)
-        if not isinstance(result, Result):
+        if not isinstance(result, CommandResult):
             return result or 0
         if as_json:
             print_json(result.value)

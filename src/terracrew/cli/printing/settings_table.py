@@ -14,12 +14,12 @@ import os
 from collections.abc import Collection
 
 
-def show_effective(merged: "Merged[Any]") -> output.Result:
+def show_effective(merged: "Merged[Any]") -> output.CommandResult:
     """Return merged settings as the result of a command, each with the layer that it came from."""
     from terracrew.settings.effective import effective
 
     found = effective(merged)
-    return output.Result(found, lambda: _show(found))
+    return output.CommandResult(found, lambda: _show(found))
 
 
 def _show(settings: "Sequence[Setting]") -> None:
@@ -56,7 +56,7 @@ def _text(value: Any) -> str:
             return output.text(value)
 
 
-def show_beside_server(patterns: Collection[str], secret_variables: Collection[str]) -> output.Result:
+def show_beside_server(patterns: Collection[str], secret_variables: Collection[str]) -> output.CommandResult:
     """Return the variables for engines of built-in runners, which get further ones by patterns and none with secrets of the server."""
     from terracrew.runner import environment
 
@@ -64,14 +64,14 @@ def show_beside_server(patterns: Collection[str], secret_variables: Collection[s
     return _listing(given.keys() - set(secret_variables))
 
 
-def show_of_runner() -> output.Result:
+def show_of_runner() -> output.CommandResult:
     """Return the variables for engines of a runner that starts engines on its own machine."""
     from terracrew.runner import environment
 
     return _listing(environment.for_engines(os.environ, is_built_in=False))
 
 
-def _listing(given: Collection[str]) -> output.Result:
+def _listing(given: Collection[str]) -> output.CommandResult:
     withheld = sorted(name for name in os.environ if name not in given)
     rows = [(name, "yes") for name in sorted(given)] + [(name, "no") for name in withheld]
     value = {"given": sorted(given), "withheld": withheld}

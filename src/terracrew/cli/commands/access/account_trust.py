@@ -20,7 +20,7 @@ def trust() -> None:
 @click.argument("account", shell_complete=name_completion.service_accounts)
 @output.json_option
 @pass_target
-def list_policies(target: Target, account: str) -> output.Result:
+def list_policies(target: Target, account: str) -> output.CommandResult:
     """List the trust policies of ACCOUNT."""
     api = target.api()
     items = api.get(f"/service-accounts/{references.service_account(api, account)}/trust-policies")["items"]
@@ -70,7 +70,7 @@ def add(
     claims: tuple[str, ...],
     is_reusable: bool,
     expires_in_days: int | None,
-) -> output.Result:
+) -> output.CommandResult:
     """Let tokens of an issuer stand for ACCOUNT if their audience and claims match. An account has up to ten policies."""
     wanted: dict[str, str] = {}
     for claim in claims:
@@ -98,7 +98,7 @@ def add(
             f"{made['audience']} to /connect/token: see docs/federation.md"
         )
 
-    return output.Result(made, show)
+    return output.CommandResult(made, show)
 
 
 @trust.command("remove")
@@ -106,7 +106,7 @@ def add(
 @click.argument("policy_id", metavar="ID")
 @output.json_option
 @pass_target
-def remove(target: Target, account: str, policy_id: str) -> output.Result:
+def remove(target: Target, account: str, policy_id: str) -> output.CommandResult:
     """Remove the trust policy ID of ACCOUNT. Tokens that were obtained by it become invalid within seconds."""
     from terracrew.client.http import segment
 

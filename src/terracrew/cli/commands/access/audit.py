@@ -72,7 +72,7 @@ def audit() -> None:
 @output.wide_option
 @output.json_option
 @pass_target
-def list_entries(target_server: Target, limit: int, wide: bool, **filters: str | None) -> output.Result:
+def list_entries(target_server: Target, limit: int, wide: bool, **filters: str | None) -> output.CommandResult:
     """List the changes, newest first.
 
     --wide also shows the exact time, the address that the change came from, the name of the action (for --action) and
@@ -92,7 +92,7 @@ def list_entries(target_server: Target, limit: int, wide: bool, **filters: str |
         rows = [[cell(entry) for cell in columns.values()] for entry in items]
         output.table(tuple(columns), rows, empty=empty, wide=wide)
 
-    return output.Result(items, show)
+    return output.CommandResult(items, show)
 
 
 def _organizations(target: Target, api: "Api", filters: Mapping[str, str | None]) -> dict[str | None, str]:

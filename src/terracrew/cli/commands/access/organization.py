@@ -23,7 +23,7 @@ def organization() -> None:
 @organization.command("list")
 @output.json_option
 @pass_target
-def list_organizations(target: Target) -> output.Result:
+def list_organizations(target: Target) -> output.CommandResult:
     """List the organizations in which you may work. A star marks the one that commands are about."""
     api = target.api()
     items: list[dict[str, Any]] = list(api.list("/organizations"))
@@ -36,7 +36,7 @@ def list_organizations(target: Target) -> output.Result:
 @click.argument("name", shell_complete=name_completion.organizations)
 @output.json_option
 @pass_target
-def show(target: Target, name: str) -> output.Result:
+def show(target: Target, name: str) -> output.CommandResult:
     """Show the organization NAME; its owners and administrators also see how much it has."""
     found = target.api().get(f"/organizations/{segment(name)}")
     contents = [(kind.replace("_", " "), str(count)) for kind, count in found["contents"].items()]
@@ -50,7 +50,7 @@ def show(target: Target, name: str) -> output.Result:
 @click.option("--owner", metavar="USER", shell_complete=name_completion.users, help="A user who becomes its owner.")
 @output.json_option
 @pass_target
-def create(target: Target, name: str, owner: str | None) -> output.Result:
+def create(target: Target, name: str, owner: str | None) -> output.CommandResult:
     """Create the organization NAME. Only administrators may."""
     made = target.api().post("/organizations", {"name": name} | ({"owner": owner} if owner else {}))
     return output.message(
@@ -65,7 +65,7 @@ def create(target: Target, name: str, owner: str | None) -> output.Result:
 @click.option("--name", "new_name", required=True, metavar="NAME", help="A new name.")
 @output.json_option
 @pass_target
-def update(target: Target, name: str, new_name: str) -> output.Result:
+def update(target: Target, name: str, new_name: str) -> output.CommandResult:
     """Rename the organization NAME. Client ids that begin with its name have to be changed; those with its id need not."""
     made = target.api().patch(f"/organizations/{segment(name)}", {"name": new_name})
     return output.message(made, f"renamed organization {name} to {made['name']}")
@@ -76,7 +76,7 @@ def update(target: Target, name: str, new_name: str) -> output.Result:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def delete(target: Target, name: str, yes: bool) -> output.Result:
+def delete(target: Target, name: str, yes: bool) -> output.CommandResult:
     """Delete the organization NAME, which must be empty."""
     if not yes:
         output.ask(f"Delete the organization {name}?", "Not deleted.")

@@ -38,7 +38,7 @@ VERBS = (
 @click.argument("path", default="", shell_complete=name_completion.places)
 @output.json_option
 @pass_target
-def explain(target: Target, who: str, verb: str, path: str) -> output.Result:
+def explain(target: Target, who: str, verb: str, path: str) -> output.CommandResult:
     """Explain whether WHO may VERB at PATH, a group or module, or at the organization without PATH.
 
     WHO is `me`, a user, or a service account by id or `group/name`. VERB is `tree`, `job`, `state`, `runner` or `access` with
@@ -57,7 +57,7 @@ def explain(target: Target, who: str, verb: str, path: str) -> output.Result:
             granters = [*found["can_be_granted_by"], "administrators of the server"]
             click.echo(f"They can be granted by: {', '.join(granters)}")
 
-    return output.Result(found, show)
+    return output.CommandResult(found, show)
 
 
 def _step(step: dict[str, Any]) -> str:
@@ -134,7 +134,9 @@ def role() -> None:
 @click.option("--own", "is_own", is_flag=True, help="With --group or --module: leave out what applies from above.")
 @output.json_option
 @pass_target
-def list_roles(target: Target, group: str | None, module: str | None, who: str | None, is_own: bool) -> output.Result:
+def list_roles(
+    target: Target, group: str | None, module: str | None, who: str | None, is_own: bool
+) -> output.CommandResult:
     """List who has which role where, and who granted it."""
     if group is not None and module is not None:
         raise Invalid("give either --group or --module, not both")
@@ -175,7 +177,7 @@ def grant(
     group: str | None,
     module: str | None,
     expires_in_days: int | None,
-) -> output.Result:
+) -> output.CommandResult:
     """Give WHO (a user, or a service account by id or `group/name`) the role ROLE.
 
     A role in a group also applies to everything below the group.
@@ -191,7 +193,7 @@ def grant(
 @_arguments_of_a_grant
 @output.json_option
 @pass_target
-def revoke(target: Target, who: str, role: str, group: str | None, module: str | None) -> output.Result:
+def revoke(target: Target, who: str, role: str, group: str | None, module: str | None) -> output.CommandResult:
     """Take the role ROLE away from WHO, with immediate effect."""
     kind, path = _checked_place(group, module)
     api = target.api()

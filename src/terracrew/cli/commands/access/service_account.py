@@ -18,7 +18,7 @@ from terracrew.errors import Conflict, Invalid
 @click.argument("runner", shell_complete=name_completion.runners)
 @output.json_option
 @pass_target
-def assign(target: Target, account: str, runner: str) -> output.Result:
+def assign(target: Target, account: str, runner: str) -> output.CommandResult:
     """Let the processes of RUNNER authenticate with ACCOUNT, which must belong to its group or to a group above it."""
     api = target.api()
     made = api.patch(api_path(runner), {"service_account": references.service_account(api, account)})
@@ -31,7 +31,7 @@ def assign(target: Target, account: str, runner: str) -> output.Result:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def unassign(target: Target, account: str, runner: str, yes: bool) -> output.Result:
+def unassign(target: Target, account: str, runner: str, yes: bool) -> output.CommandResult:
     """Take ACCOUNT away from RUNNER. Connections that were opened with it end within seconds."""
     api = target.api()
     found = api.get(api_path(runner))
@@ -58,7 +58,7 @@ def service_account() -> None:
 @click.argument("group", default="", shell_complete=name_completion.groups)
 @output.json_option
 @pass_target
-def list_accounts(target: Target, group: str) -> output.Result:
+def list_accounts(target: Target, group: str) -> output.CommandResult:
     """List the service accounts of GROUP and below it, or of the organization."""
     items = list(target.api().list("/service-accounts", group=group or None))
     rows = [(i["name"], i["group"] or "(organization)", _status(i), output.age(i["created_at"])) for i in items]
@@ -70,7 +70,7 @@ def list_accounts(target: Target, group: str) -> output.Result:
 @click.argument("account", shell_complete=name_completion.service_accounts)
 @output.json_option
 @pass_target
-def show(target: Target, account: str) -> output.Result:
+def show(target: Target, account: str) -> output.CommandResult:
     """Show ACCOUNT with its roles and the runners that use it."""
     api = target.api()
     found = api.get(f"/service-accounts/{references.service_account(api, account)}")
@@ -100,7 +100,7 @@ def show(target: Target, account: str) -> output.Result:
 )
 @output.json_option
 @pass_target
-def update(target: Target, account: str, new_name: str | None, is_disabled: bool | None) -> output.Result:
+def update(target: Target, account: str, new_name: str | None, is_disabled: bool | None) -> output.CommandResult:
     """Rename, disable or enable ACCOUNT. Runners that use a disabled account get no jobs."""
     given = {"name": new_name, "is_disabled": is_disabled}
     changes = {field: value for field, value in given.items() if value is not None}
@@ -129,7 +129,7 @@ def update(target: Target, account: str, new_name: str | None, is_disabled: bool
 )
 @output.json_option
 @pass_target
-def create(target: Target, name: str, group: str) -> output.Result:
+def create(target: Target, name: str, group: str) -> output.CommandResult:
     """Create the service account NAME. It has no role and no secret yet."""
     made = target.api().post("/service-accounts", {"name": name, "group": group})
 
@@ -142,7 +142,7 @@ def create(target: Target, name: str, group: str) -> output.Result:
         output.note(f"and:  terracrew service-account add-secret {named}")
         output.note(f"or, without a secret:  terracrew service-account trust add {named} --issuer URL --claim sub=…")
 
-    return output.Result(made, show)
+    return output.CommandResult(made, show)
 
 
 @service_account.command("delete")
@@ -150,7 +150,7 @@ def create(target: Target, name: str, group: str) -> output.Result:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def delete(target: Target, account: str, yes: bool) -> output.Result:
+def delete(target: Target, account: str, yes: bool) -> output.CommandResult:
     """Delete ACCOUNT with its secrets and roles."""
     if not yes:
         output.ask(f"Delete the service account {account} with its secrets and roles?", "Not deleted.")
@@ -163,7 +163,7 @@ def delete(target: Target, account: str, yes: bool) -> output.Result:
 @click.argument("account", shell_complete=name_completion.service_accounts)
 @output.json_option
 @pass_target
-def secrets(target: Target, account: str) -> output.Result:
+def secrets(target: Target, account: str) -> output.CommandResult:
     """List the secrets of ACCOUNT, without their values."""
     api = target.api()
     items = api.get(f"/service-accounts/{references.service_account(api, account)}/secrets")["items"]
@@ -179,7 +179,7 @@ def secrets(target: Target, account: str) -> output.Result:
 @click.option("--expires-in-days", type=values.WholeNumber(1, 3650), metavar="N", help="Expires after N days.")
 @output.json_option
 @pass_target
-def add_secret(target: Target, account: str, expires_in_days: int | None) -> output.Result:
+def add_secret(target: Target, account: str, expires_in_days: int | None) -> output.CommandResult:
     """Add a secret to ACCOUNT and print the client id and the secret. The secret is shown only once."""
     api = target.api()
     body = {"expires_in_days": expires_in_days} if expires_in_days else {}
@@ -192,7 +192,7 @@ def add_secret(target: Target, account: str, expires_in_days: int | None) -> out
         click.echo(f"client_id={made['client_id']}")
         click.echo(f"client_secret={made['client_secret']}")
 
-    return output.Result(made, show)
+    return output.CommandResult(made, show)
 
 
 @service_account.command("revoke-secret")
@@ -200,7 +200,7 @@ def add_secret(target: Target, account: str, expires_in_days: int | None) -> out
 @click.argument("secret_id", metavar="ID")
 @output.json_option
 @pass_target
-def revoke_secret(target: Target, account: str, secret_id: str) -> output.Result:
+def revoke_secret(target: Target, account: str, secret_id: str) -> output.CommandResult:
     """Revoke the secret ID of ACCOUNT. Tokens that were obtained with it become invalid within seconds."""
     from terracrew.client.http import segment
 

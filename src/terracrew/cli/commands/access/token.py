@@ -29,7 +29,7 @@ def token() -> None:
 @click.option("--no-end", is_flag=True, help="Never expires. Whoever finds it can use it until somebody revokes it.")
 @output.json_option
 @pass_target
-def create(target: Target, name: str, expires_in_days: int | None, no_end: bool) -> output.Result:
+def create(target: Target, name: str, expires_in_days: int | None, no_end: bool) -> output.CommandResult:
     """Create a token called NAME. It is printed once, and it is the only line on standard output."""
     if no_end and expires_in_days:
         raise click.UsageError("--no-end and --expires-in-days exclude each other")
@@ -49,7 +49,7 @@ def create(target: Target, name: str, expires_in_days: int | None, no_end: bool)
 @click.option("--user", metavar="NAME", shell_complete=name_completion.users, help="List the tokens of another user.")
 @output.json_option
 @pass_target
-def list_tokens(target: Target, user: str | None) -> output.Result:
+def list_tokens(target: Target, user: str | None) -> output.CommandResult:
     """List your tokens, without their values."""
     from terracrew.client.http import segment
 
@@ -68,7 +68,7 @@ def list_tokens(target: Target, user: str | None) -> output.Result:
 @click.option("--user", metavar="NAME", shell_complete=name_completion.users, help="Revoke a token of another user.")
 @output.json_option
 @pass_target
-def revoke(target: Target, token: str, user: str | None) -> output.Result:
+def revoke(target: Target, token: str, user: str | None) -> output.CommandResult:
     """Revoke the token with this name or id. It becomes invalid at once."""
     from terracrew.client.http import segment
 

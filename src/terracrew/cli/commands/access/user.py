@@ -22,7 +22,7 @@ def user() -> None:
 @click.option("--search", metavar="TEXT", help="Only users whose names contain TEXT.")
 @output.json_option
 @pass_target
-def list_users(target: Target, search: str | None) -> output.Result:
+def list_users(target: Target, search: str | None) -> output.CommandResult:
     """List the users."""
     items = list(target.api().list("/users", search=search))
     rows = [
@@ -36,7 +36,7 @@ def list_users(target: Target, search: str | None) -> output.Result:
 @click.argument("name", default="me", shell_complete=name_completion.users)
 @output.json_option
 @pass_target
-def show(target: Target, name: str) -> output.Result:
+def show(target: Target, name: str) -> output.CommandResult:
     """Show the user NAME, or yourself without NAME."""
     found = target.api().get(f"/users/{segment(name)}")
     roles = [f"{each['role']} of {each['path'] or 'the organization'}" for each in found["roles"]]
@@ -72,7 +72,7 @@ def show(target: Target, name: str) -> output.Result:
 )
 @output.json_option
 @pass_target
-def create(target: Target, name: str, is_system_admin: bool) -> output.Result:
+def create(target: Target, name: str, is_system_admin: bool) -> output.CommandResult:
     """Create the user NAME and print a link with which they log in once and set a password."""
     made = target.api().post("/users", {"name": name, "is_system_admin": is_system_admin})
 
@@ -88,7 +88,7 @@ def create(target: Target, name: str, is_system_admin: bool) -> output.Result:
         if not is_system_admin:
             output.note(f"give a role: terracrew role grant {name} operator --group PATH")
 
-    return output.Result(made, show)
+    return output.CommandResult(made, show)
 
 
 @user.command("update")
@@ -97,7 +97,7 @@ def create(target: Target, name: str, is_system_admin: bool) -> output.Result:
 @click.option("--admin/--no-admin", "is_system_admin", default=None, help="Whether the user is an administrator.")
 @output.json_option
 @pass_target
-def update(target: Target, name: str, new_name: str | None, is_system_admin: bool | None) -> output.Result:
+def update(target: Target, name: str, new_name: str | None, is_system_admin: bool | None) -> output.CommandResult:
     """Rename the user NAME, or decide whether they are an administrator of the server."""
     given = {"name": new_name, "is_system_admin": is_system_admin}
     changes = {field: value for field, value in given.items() if value is not None}
@@ -112,7 +112,7 @@ def update(target: Target, name: str, new_name: str | None, is_system_admin: boo
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def disable(target: Target, name: str, yes: bool) -> output.Result:
+def disable(target: Target, name: str, yes: bool) -> output.CommandResult:
     """Disable the user NAME. Their sessions and tokens end at once."""
     if not yes:
         output.ask(f"Disable {name}? Their sessions and tokens end at once.", "Not disabled.")
@@ -123,7 +123,7 @@ def disable(target: Target, name: str, yes: bool) -> output.Result:
 @click.argument("name", shell_complete=name_completion.users)
 @output.json_option
 @pass_target
-def enable(target: Target, name: str) -> output.Result:
+def enable(target: Target, name: str) -> output.CommandResult:
     """Enable the user NAME again."""
     return _set_disabled(target, name, False)
 
@@ -133,7 +133,7 @@ def enable(target: Target, name: str) -> output.Result:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def reset(target: Target, name: str, yes: bool) -> output.Result:
+def reset(target: Target, name: str, yes: bool) -> output.CommandResult:
     """Print a link with which the user NAME sets a new password.
 
     Their password, their sessions and their API tokens end at once. A user who has lost their invitation gets a new one.
@@ -151,7 +151,7 @@ def reset(target: Target, name: str, yes: bool) -> output.Result:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def delete(target: Target, name: str, yes: bool) -> output.Result:
+def delete(target: Target, name: str, yes: bool) -> output.CommandResult:
     """Delete the user NAME with their sessions, tokens and roles. The audit log keeps what they did."""
     if not yes:
         output.ask(f"Delete {name} with their sessions, tokens and roles?", "Not deleted.")
@@ -163,7 +163,7 @@ def delete(target: Target, name: str, yes: bool) -> output.Result:
 @click.argument("name", default="me", shell_complete=name_completion.users)
 @output.json_option
 @pass_target
-def sessions(target: Target, name: str) -> output.Result:
+def sessions(target: Target, name: str) -> output.CommandResult:
     """List the dashboard sessions of the user NAME, or your own without NAME."""
     items = list(target.api().list(f"/users/{segment(name)}/sessions"))
     rows = [(i["id"], i["address"], output.age(i["created_at"]), output.age(i["seen_at"])) for i in items]
@@ -175,7 +175,7 @@ def sessions(target: Target, name: str) -> output.Result:
 @click.option("--session", metavar="ID", help="End only this session; `terracrew user sessions NAME` lists them.")
 @output.json_option
 @pass_target
-def end_sessions(target: Target, name: str, session: str | None) -> output.Result:
+def end_sessions(target: Target, name: str, session: str | None) -> output.CommandResult:
     """End all dashboard sessions of the user NAME. Their API tokens stay valid."""
     place = f"/users/{segment(name)}/sessions"
     if session:
@@ -189,7 +189,7 @@ def end_sessions(target: Target, name: str, session: str | None) -> output.Resul
 @user.command("password")
 @output.json_option
 @pass_target
-def password(target: Target) -> output.Result:
+def password(target: Target) -> output.CommandResult:
     """Change your password. All your sessions and API tokens end, including the token of this command line.
 
     Without a terminal, the current and the new password are read from standard input, each on its own line.
@@ -207,10 +207,10 @@ def password(target: Target) -> output.Result:
         ended = f"ended {made['sessions_ended']} sessions and {made['tokens_revoked']} API tokens"
         output.note(f"{ended}: log in with the new password, and create new tokens for scripts and `terracrew login`")
 
-    return output.Result(made, show)
+    return output.CommandResult(made, show)
 
 
-def _set_disabled(target: Target, name: str, is_disabled: bool) -> output.Result:
+def _set_disabled(target: Target, name: str, is_disabled: bool) -> output.CommandResult:
     made = target.api().patch(f"/users/{segment(name)}", {"is_disabled": is_disabled})
     return output.message(made, f"{made['name']} is {_status(made)}")
 

@@ -34,7 +34,7 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 @_yes
 @output.json_option
 @pass_target
-def approve(target: Target, job_id: str, plan: int | None, comment: str, yes: bool) -> output.Result:
+def approve(target: Target, job_id: str, plan: int | None, comment: str, yes: bool) -> output.CommandResult:
     """Show the plan of the job JOB and approve it. The job continues when as many people as it needs have approved it."""
     api = target.api()
     found = _waiting(api, job_id, plan)
@@ -77,7 +77,7 @@ def approve(target: Target, job_id: str, plan: int | None, comment: str, yes: bo
 @_yes
 @output.json_option
 @pass_target
-def decline(target: Target, job_id: str, reason: str, plan: int | None, yes: bool) -> output.Result:
+def decline(target: Target, job_id: str, reason: str, plan: int | None, yes: bool) -> output.CommandResult:
     """Show the plan of the job JOB and end the job without applying it."""
     api = target.api()
     found = _waiting(api, job_id, plan)
@@ -103,7 +103,7 @@ def decline(target: Target, job_id: str, reason: str, plan: int | None, yes: boo
 @pass_target
 def replan(
     target: Target, job_id: str, plan: int | None, lost_job: str | None, left_out: tuple[str, ...]
-) -> output.Result:
+) -> output.CommandResult:
     """Let the job JOB replace the plan that it waits with by a new one.
 
     Use it when the state has changed since, or after you have imported or removed what a change that was cut short left behind.
@@ -194,7 +194,7 @@ Nothing in {module} changes before somebody has approved a plan that was made af
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def gone(target: Target, job_id: str, attempt: int | None, yes: bool) -> output.Result:
+def gone(target: Target, job_id: str, attempt: int | None, yes: bool) -> output.CommandResult:
     """Confirm that an attempt of JOB that was lost in the middle of a change is gone.
 
     The attempt is fenced and its job is queued again. Nothing in its module changes before somebody has approved a plan.
@@ -205,7 +205,7 @@ def gone(target: Target, job_id: str, attempt: int | None, yes: bool) -> output.
     return give_up(api, api.get(f"/jobs/{segment(job_id)}"), attempt, yes)
 
 
-def give_up(api: "Api", job: dict[str, Any], attempt: int | None, yes: bool) -> output.Result:
+def give_up(api: "Api", job: dict[str, Any], attempt: int | None, yes: bool) -> output.CommandResult:
     """Show what is known about the attempt and what giving it up risks, ask, and give it up."""
     number = attempt or job["attempt"]
     known = api.get(f"/jobs/{job['id']}/attempts/{number}")
@@ -253,7 +253,7 @@ def apply(
     stop_at_approval: bool,
     timeout: float | None,
     color: bool | None,
-) -> output.Result:
+) -> output.CommandResult:
     """Show the plan of the PLAN job JOB, and apply exactly this plan, by a new job.
 
     It is refused if the state, the source or an input of the module has changed since the plan was made. If something changes

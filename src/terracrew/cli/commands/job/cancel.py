@@ -52,7 +52,7 @@ def cancel(
     status: str | None,
     yes: bool,
     mode: str,
-) -> output.Result:
+) -> output.CommandResult:
     """Ask the job JOB to end, or with --all every job that matches."""
     from terracrew.client.http import segment
 
@@ -70,7 +70,7 @@ def cancel(
     )
 
 
-def _cancel_all(api: "Api", filters: dict[str, str | None], mode: str, yes: bool) -> output.Result:
+def _cancel_all(api: "Api", filters: dict[str, str | None], mode: str, yes: bool) -> output.CommandResult:
     """Cancel the jobs that match now. Jobs that are queued after the question was asked are not canceled."""
     body: dict[str, Any] = {name: value for name, value in filters.items() if value is not None}
     counted = api.post("/jobs/cancel", body | {"count_only": True})
@@ -108,7 +108,7 @@ def _words(count: int, filters: dict[str, str | None]) -> str:
 )
 @output.json_option
 @pass_target
-def update(target: Target, job_id: str, priority: int) -> output.Result:
+def update(target: Target, job_id: str, priority: int) -> output.CommandResult:
     """Change the priority of the job JOB, which must be queued or wait for an approval."""
     from terracrew.client.http import segment
 

@@ -55,7 +55,7 @@ def list_jobs(
     since: str | None,
     until: str | None,
     limit: int,
-) -> output.Result:
+) -> output.CommandResult:
     """List jobs, newest first."""
     wanted = {"type": job_type, "who": who, "runner": runner, "since": since, "until": until}
     page = target.api().get("/jobs", status=status, module=module, active=active or None, limit=limit, **wanted)
@@ -100,7 +100,7 @@ def list_jobs(
 )
 @output.json_option
 @pass_target
-def show_job(target: Target, job_id: str, is_diff: bool, search: str, limit: int) -> output.Result:
+def show_job(target: Target, job_id: str, is_diff: bool, search: str, limit: int) -> output.CommandResult:
     """Show the job JOB: why it waits, its steps and attempts, its plan, who holds the lock."""
     from terracrew.client.http import segment
 
@@ -110,8 +110,8 @@ def show_job(target: Target, job_id: str, is_diff: bool, search: str, limit: int
     found = api.get(f"/jobs/{segment(job_id)}")
     if is_diff:
         shown = diff.read(api, found["id"], search=search, limit=limit)
-        return output.Result(shown, lambda: diff.show(shown, found))
-    return output.Result(found, lambda: render.job(api, found))
+        return output.CommandResult(shown, lambda: diff.show(shown, found))
+    return output.CommandResult(found, lambda: render.job(api, found))
 
 
 @click.command("inputs")
@@ -119,7 +119,7 @@ def show_job(target: Target, job_id: str, is_diff: bool, search: str, limit: int
 @click.option("--attempt", type=click.IntRange(min=1), help="An earlier attempt than the last one.")
 @output.json_option
 @pass_target
-def job_inputs(target: Target, job_id: str, attempt: int | None) -> output.Result:
+def job_inputs(target: Target, job_id: str, attempt: int | None) -> output.CommandResult:
     """Show which inputs the job JOB was given, where each came from, and whether it has changed since."""
     from terracrew.client.http import segment
 
@@ -145,7 +145,7 @@ def job_inputs(target: Target, job_id: str, attempt: int | None) -> output.Resul
 @click.option("--sensitive", is_flag=True, help="Also show sensitive values. This is recorded in the audit log.")
 @output.json_option
 @pass_target
-def job_outputs(target: Target, job_id: str, name: str | None, sensitive: bool) -> output.Result:
+def job_outputs(target: Target, job_id: str, name: str | None, sensitive: bool) -> output.CommandResult:
     """Print the outputs that the job JOB has read after its change, or the one called NAME."""
     from terracrew.client.http import segment
 

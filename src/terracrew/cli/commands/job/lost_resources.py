@@ -56,7 +56,7 @@ def body(lost_job: str | None, left_out: Sequence[str]) -> dict[str, Any]:
 )
 @output.json_option
 @pass_target
-def lost_resources(target: Target, job_id: str, is_blocks: bool) -> output.Result:
+def lost_resources(target: Target, job_id: str, is_blocks: bool) -> output.CommandResult:
     """Show what the job JOB created, changed or destroyed before it was cut short, and no state records.
 
     The list comes from the log of the job, compared with the module's current state. If the log is not complete, a warning says from

@@ -92,7 +92,7 @@ def run(
     timeout: float | None,
     color: bool | None,
     limits: LimitsChange,
-) -> output.Result:
+) -> output.CommandResult:
     """Queue a job for MODULE. With --from or --git, the job uses that source; the module keeps its own one.
 
     For a module whose source is a git repository, --branch, --git-tag, --commit or --version alone choose another revision.
@@ -146,7 +146,7 @@ def report_made(
     timeout: float | None,
     color: bool | None,
     stop_at_approval: bool,
-) -> output.Result:
+) -> output.CommandResult:
     """Return a job that was just created, or wait for its end and return it with its exit code."""
     page = f"{target.api().base_url}/dashboard/jobs/{made['number']}"
     if not following and not waiting:
@@ -167,7 +167,7 @@ def report_made(
 @timeout_option
 @output.json_option
 @pass_target
-def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | None) -> output.Result:
+def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | None) -> output.CommandResult:
     """Wait until the job JOB ends, print why it waits, and exit with its exit code."""
     return _until_end(target, job_id, False, timeout, None, stop_at_approval)
 
@@ -178,7 +178,7 @@ def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | N
 @click.option("--yes", is_flag=True, help="For a DESTROY job: do not ask. Required without a terminal.")
 @output.json_option
 @pass_target
-def rerun(target: Target, job_id: str, following: bool, yes: bool) -> output.Result:
+def rerun(target: Target, job_id: str, following: bool, yes: bool) -> output.CommandResult:
     """Queue a new job with the same request as the job JOB."""
     from terracrew.client.http import segment
 
@@ -200,7 +200,7 @@ def _until_end(
     color: bool | None,
     stop_at_approval: bool = False,
     number: int | None = None,
-) -> output.Result:
+) -> output.CommandResult:
     """Wait for the end of a job; with --json, without its log. `number` is what people are told instead of its id."""
     name = job_id if number is None else str(number)
     api = target.api()
@@ -220,7 +220,7 @@ def _until_end(
         if command := status_line.next_command(found):
             output.note(f"next: {command}")
 
-    return output.Result(found, show, status_line.exit_code(found))
+    return output.CommandResult(found, show, status_line.exit_code(found))
 
 
 MAX_RESOURCES_NAMED = 10

@@ -17,7 +17,7 @@ from terracrew.errors import Invalid, NotFound
 @click.option("--version", "version_id", metavar="N", help="Print this version (or id) instead of the current one.")
 @output.json_option
 @pass_target
-def state(target: Target, path: str, versions: bool, version_id: str | None) -> output.Result | None:
+def state(target: Target, path: str, versions: bool, version_id: str | None) -> output.CommandResult | None:
     """Print the current state of the module PATH as its engine wrote it."""
     from terracrew.client.http import segment
 
@@ -41,7 +41,7 @@ def state(target: Target, path: str, versions: bool, version_id: str | None) -> 
 @click.option("--sensitive", is_flag=True, help="Also show sensitive values. This is recorded in the audit log.")
 @output.json_option
 @pass_target
-def outputs(target: Target, path: str, name: str | None, sensitive: bool) -> output.Result:
+def outputs(target: Target, path: str, name: str | None, sensitive: bool) -> output.CommandResult:
     """Print the outputs of the module PATH, or the one called NAME."""
     from terracrew.client.http import segment
 
@@ -58,7 +58,7 @@ def outputs(target: Target, path: str, name: str | None, sensitive: bool) -> out
 @click.argument("path", shell_complete=name_completion.modules)
 @output.json_option
 @pass_target
-def resources(target: Target, path: str) -> output.Result:
+def resources(target: Target, path: str) -> output.CommandResult:
     """List the resources in the current state of the module PATH."""
     from terracrew.client.http import segment
 
@@ -73,7 +73,7 @@ def resources(target: Target, path: str) -> output.Result:
 @click.argument("path", shell_complete=name_completion.modules)
 @output.json_option
 @pass_target
-def dependencies(target: Target, path: str) -> output.Result:
+def dependencies(target: Target, path: str) -> output.CommandResult:
     """List the outputs of other modules that the module PATH uses, and the modules that use its outputs."""
     from terracrew.client.http import segment
 
@@ -87,7 +87,7 @@ def dependencies(target: Target, path: str) -> output.Result:
         empty = f"no dependencies: `terracrew input set {path} NAME --output MODULE:OUTPUT` makes one"
         output.table(("", "ID", "MODULE", "OUTPUT", "INPUT", "SET BY", ""), rows, empty=empty)
 
-    return output.Result(found, show)
+    return output.CommandResult(found, show)
 
 
 @click.command("end-use")
@@ -95,7 +95,7 @@ def dependencies(target: Target, path: str) -> output.Result:
 @click.argument("dependency")
 @output.json_option
 @pass_target
-def end_use(target: Target, path: str, dependency: str) -> output.Result:
+def end_use(target: Target, path: str, dependency: str) -> output.CommandResult:
     """End the use of an output of the module PATH by another one. DEPENDENCY is its id in `module dependencies`.
 
     Jobs of the other module wait from then on, until somebody who may read the state of PATH sets the input again.
@@ -136,7 +136,7 @@ def _ended(each: dict[str, Any]) -> str:
     return f"{each['set_by_name']} may not read the state any more: jobs wait" if each.get("is_ended") else ""
 
 
-def show_outputs(found: dict[str, Any], owner: str, name: str | None, *, sensitive: bool) -> output.Result:
+def show_outputs(found: dict[str, Any], owner: str, name: str | None, *, sensitive: bool) -> output.CommandResult:
     """Return what the API has answered as the result of a command. The checksum is a note, so that the rest can be piped."""
     values: dict[str, Any] = found["outputs"]
     if name:
@@ -151,10 +151,10 @@ def show_outputs(found: dict[str, Any], owner: str, name: str | None, *, sensiti
         if found.get("checksum"):
             output.note(f"checksum {found['checksum']}, read by {found['job_id']}")
 
-    return output.Result(found, show)
+    return output.CommandResult(found, show)
 
 
-def _show_one(values: dict[str, Any], owner: str, name: str, *, sensitive: bool) -> output.Result:
+def _show_one(values: dict[str, Any], owner: str, name: str, *, sensitive: bool) -> output.CommandResult:
     if name not in values:
         raise NotFound(f"{owner} has no output {name!r}", hint=f"it has: {', '.join(values) or 'none'}")
     if values[name]["sensitive"] and not sensitive:

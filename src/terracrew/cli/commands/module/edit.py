@@ -55,7 +55,7 @@ def create(
     own_backend: bool,
     parents: bool,
     change: ModuleChange,
-) -> output.Result:
+) -> output.CommandResult:
     """Create the module PATH, for example `platform/network/vpc`, from a git repository or a folder."""
     api = target.api()
     group = path.rpartition("/")[0]
@@ -114,7 +114,7 @@ def update(
     state_file: BinaryIO | None,
     yes: bool,
     change: ModuleChange,
-) -> output.Result:
+) -> output.CommandResult:
     """Change the module PATH. Options that are not given change nothing; --var and --env add to the existing values."""
     from terracrew.client.http import segment
 
@@ -151,7 +151,7 @@ def update(
 @click.argument("to")
 @output.json_option
 @pass_target
-def move(target: Target, path: str, to: str) -> output.Result:
+def move(target: Target, path: str, to: str) -> output.CommandResult:
     """Rename the module PATH, or move it to another group: TO is its new path.
 
     It keeps its jobs, states, inputs and roles. The rules, inputs, hooks and runners of its new groups apply from then on.
@@ -168,7 +168,7 @@ def move(target: Target, path: str, to: str) -> output.Result:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def delete(target: Target, path: str, force: bool, yes: bool) -> output.Result:
+def delete(target: Target, path: str, force: bool, yes: bool) -> output.CommandResult:
     """Delete the module PATH. Its resources continue to exist: run a destroy job first."""
     from terracrew.client.http import segment
 
@@ -203,7 +203,7 @@ def bring_state(api: "Api", path: str, file: BinaryIO) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def unlock(target: Target, path: str, yes: bool) -> output.Result:
+def unlock(target: Target, path: str, yes: bool) -> output.CommandResult:
     """Free the lock of the module PATH if the attempt that holds it is lost. This is the same as `terracrew job gone`."""
     api = target.api()
     holder = _holder(api, path)

@@ -20,7 +20,7 @@ from terracrew.wording.durations import written
 @click.argument("group", default="", shell_complete=name_completion.groups)
 @output.json_option
 @pass_target
-def list_modules(target: Target, group: str) -> output.Result:
+def list_modules(target: Target, group: str) -> output.CommandResult:
     """List the modules of the organization, or those below GROUP."""
     items = list(target.api().list("/modules", group=group or None, recursive=True))
     rows = [
@@ -44,7 +44,7 @@ def _newest_job(item: dict[str, Any]) -> tuple[str, str]:
 @click.argument("path", shell_complete=name_completion.modules)
 @output.json_option
 @pass_target
-def show_module(target: Target, path: str) -> output.Result:
+def show_module(target: Target, path: str) -> output.CommandResult:
     """Show the module PATH, and what blocks its jobs."""
     from terracrew.client.http import segment
 

@@ -61,7 +61,7 @@ def publish(
     released_at: str | None,
     breaking_words: str,
     min_server_version: str,
-) -> output.Result:
+) -> output.CommandResult:
     """Publish VERSION of Terracrew on this server, as an administrator or with a release token.
 
     The server checks the signature of every artifact with the key in its settings (`release_key`). Nothing is visible before
@@ -92,7 +92,7 @@ def publish(
             ]
         )
 
-    return output.Result(made, show)
+    return output.CommandResult(made, show)
 
 
 def _notes(file: Path | None, version: str, *, is_whole: bool) -> str:

@@ -38,7 +38,7 @@ from terracrew.wording.escapes import plain
 )
 @output.json_option
 @pass_target
-def show_notes(target: Target, since: str | None, until: str | None) -> output.Result:
+def show_notes(target: Target, since: str | None, until: str | None) -> output.CommandResult:
     """Print the notes of every version between two, the highest first.
 
     A breaking version is marked, with what to do before an update to it. A withdrawn one is struck through, with the reason.
@@ -53,7 +53,7 @@ def show_notes(target: Target, since: str | None, until: str | None) -> output.R
                 click.echo()
             _print(each)
 
-    return output.Result(items, show)
+    return output.CommandResult(items, show)
 
 
 def _print(found: dict[str, Any]) -> None:
@@ -106,7 +106,7 @@ release.add_command(rollout)
 @release.command("list")
 @output.json_option
 @pass_target
-def list_releases(target: Target) -> output.Result:
+def list_releases(target: Target) -> output.CommandResult:
     """List all releases, the highest version first."""
     items = list(target.api().list("/releases"))
     rows = [
@@ -130,7 +130,7 @@ def list_releases(target: Target) -> output.Result:
 @click.argument("version", shell_complete=name_completion.releases)
 @output.json_option
 @pass_target
-def show(target: Target, version: str) -> output.Result:
+def show(target: Target, version: str) -> output.CommandResult:
     """Show a release and its artifacts. `terracrew release notes` prints what is written about it."""
     from terracrew.client.http import segment
 
@@ -163,13 +163,13 @@ def show(target: Target, version: str) -> output.Result:
         click.echo()
         output.table(("ARTIFACT", "KIND", "BYTES", "SHA-256 OR REFERENCE"), rows, empty="no artifacts", wide=True)
 
-    return output.Result(found, show)
+    return output.CommandResult(found, show)
 
 
 @release.command("key")
 @output.json_option
 @pass_target
-def show_key(target: Target) -> output.Result:
+def show_key(target: Target) -> output.CommandResult:
     """Print the public key with which the server checks releases, as `minisign -P` takes it."""
     found = target.api().get("/releases/key")
 
@@ -180,7 +180,7 @@ def show_key(target: Target) -> output.Result:
             )
         click.echo(found["key"])
 
-    return output.Result(found, show)
+    return output.CommandResult(found, show)
 
 
 @release.command("download", epilog=output.examples("terracrew release download latest SHA256SUMS"))
@@ -195,7 +195,7 @@ def show_key(target: Target) -> output.Result:
 )
 @output.json_option
 @pass_target
-def download(target: Target, version: str, artifact: str, file: Path | None) -> output.Result:
+def download(target: Target, version: str, artifact: str, file: Path | None) -> output.CommandResult:
     """Download the file ARTIFACT of a release, and its signature beside it. A file that exists is not replaced.
 
     The hash is compared with the one of the release. `minisign -V` verifies the signature.
@@ -237,7 +237,7 @@ def download(target: Target, version: str, artifact: str, file: Path | None) -> 
 @click.option("--yes", "is_confirmed", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def withdraw(target: Target, version: str, reason: str, is_confirmed: bool) -> output.Result:
+def withdraw(target: Target, version: str, reason: str, is_confirmed: bool) -> output.CommandResult:
     """Withdraw a release: it is no longer the latest one, and runners do not get its files any more.
 
     Runners that have it keep it. It cannot be undone, and the version cannot be published again.

@@ -25,7 +25,7 @@ def rollout() -> None:
 @rollout.command("list")
 @output.json_option
 @pass_target
-def list_rollouts(target: Target) -> output.Result:
+def list_rollouts(target: Target) -> output.CommandResult:
     """List the roll-outs of the organization, the newest first."""
     items = list(target.api().list("/rollouts"))
     rows = [
@@ -47,20 +47,20 @@ def list_rollouts(target: Target) -> output.Result:
 @_rollout_argument
 @output.json_option
 @pass_target
-def show(target: Target, rollout_id: str) -> output.Result:
+def show(target: Target, rollout_id: str) -> output.CommandResult:
     """Show how far a roll-out is.
 
     Each wave has its runners with their status; for those that are updated by hand there is the command.
     """
     found = target.api().get(_place(rollout_id))
-    return output.Result(found, lambda: print_rollout(found))
+    return output.CommandResult(found, lambda: print_rollout(found))
 
 
 @rollout.command("pause")
 @_rollout_argument
 @output.json_option
 @pass_target
-def pause(target: Target, rollout_id: str) -> output.Result:
+def pause(target: Target, rollout_id: str) -> output.CommandResult:
     """Start no further update until the roll-out is resumed. Updates that run go on."""
     return _changed(target.api().post(f"{_place(rollout_id)}/pause", None), "paused")
 
@@ -69,7 +69,7 @@ def pause(target: Target, rollout_id: str) -> output.Result:
 @_rollout_argument
 @output.json_option
 @pass_target
-def resume(target: Target, rollout_id: str) -> output.Result:
+def resume(target: Target, rollout_id: str) -> output.CommandResult:
     """Go on with a roll-out that was paused or stopped. Runners that failed are updated again."""
     return _changed(target.api().post(f"{_place(rollout_id)}/resume", None), "resumed")
 
@@ -78,7 +78,7 @@ def resume(target: Target, rollout_id: str) -> output.Result:
 @_rollout_argument
 @output.json_option
 @pass_target
-def stop(target: Target, rollout_id: str) -> output.Result:
+def stop(target: Target, rollout_id: str) -> output.CommandResult:
     """End a roll-out. Updates that run go on; runners that wait are not updated."""
     return _changed(target.api().post(f"{_place(rollout_id)}/stop", None), "stopped")
 
@@ -89,7 +89,7 @@ def _place(rollout_id: str) -> str:
     return f"/rollouts/{segment(rollout_id)}"
 
 
-def _changed(found: dict[str, Any], word: str) -> output.Result:
+def _changed(found: dict[str, Any], word: str) -> output.CommandResult:
     return output.message(found, f"{word} the roll-out of {found['version']}: {summary(found)}")
 
 

@@ -22,7 +22,7 @@ def token() -> None:
 )
 @output.json_option
 @pass_target
-def create(target: Target, name: str, expires_in_days: int | None) -> output.Result:
+def create(target: Target, name: str, expires_in_days: int | None) -> output.CommandResult:
     """Create a release token called NAME. It is printed once, and it is the only line on standard output."""
     body: dict[str, Any] = {"name": name, "expires_in_days": expires_in_days}
     made = target.api().post("/release-tokens", body)
@@ -37,7 +37,7 @@ def create(target: Target, name: str, expires_in_days: int | None) -> output.Res
 @token.command("list")
 @output.json_option
 @pass_target
-def list_tokens(target: Target) -> output.Result:
+def list_tokens(target: Target) -> output.CommandResult:
     """List the release tokens, without their values."""
     items = list(target.api().list("/release-tokens"))
     rows = [
@@ -58,7 +58,7 @@ def list_tokens(target: Target) -> output.Result:
 @click.argument("token", metavar="NAME", shell_complete=name_completion.release_tokens)
 @output.json_option
 @pass_target
-def revoke(target: Target, token: str) -> output.Result:
+def revoke(target: Target, token: str) -> output.CommandResult:
     """Revoke the release token with this name or id. It becomes invalid at once."""
     from terracrew.client.http import segment
 

@@ -38,7 +38,7 @@ def _place_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @_place_options
 @output.json_option
 @pass_target
-def assign(target: Target, path: str, group: str | None, module: str | None, is_all: bool) -> output.Result:
+def assign(target: Target, path: str, group: str | None, module: str | None, is_all: bool) -> output.CommandResult:
     """Let a group, a module or all modules of its own group use the runner PATH."""
     api, body = target.api(), _place(group, module, is_all)
     made = (
@@ -54,7 +54,7 @@ def assign(target: Target, path: str, group: str | None, module: str | None, is_
 @_place_options
 @output.json_option
 @pass_target
-def unassign(target: Target, path: str, group: str | None, module: str | None, is_all: bool) -> output.Result:
+def unassign(target: Target, path: str, group: str | None, module: str | None, is_all: bool) -> output.CommandResult:
     """Take the runner PATH away from a group, a module, or its own group as a whole. Jobs that it has continue."""
     api, body = target.api(), _place(group, module, is_all)
     if body is None:

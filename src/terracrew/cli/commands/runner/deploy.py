@@ -137,7 +137,7 @@ def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @_wait_option
 @output.json_option
 @pass_target
-def deploy(target: Target, name: str, no_assign: bool, wait: bool, **given: Any) -> output.Result:
+def deploy(target: Target, name: str, no_assign: bool, wait: bool, **given: Any) -> output.CommandResult:
     """Deploy a runner called NAME in the account of a cloud identity. It sleeps while there are no jobs."""
     kept = ("identity", "group", "description", "tags", "service_account")
     body = {"name": name} | {field: given[field] for field in kept if given[field]}
@@ -155,7 +155,7 @@ def deploy(target: Target, name: str, no_assign: bool, wait: bool, **given: Any)
 @_wait_option
 @output.json_option
 @pass_target
-def redeploy(target: Target, path: str, new_token: bool, wait: bool, **given: Any) -> output.Result:
+def redeploy(target: Target, path: str, new_token: bool, wait: bool, **given: Any) -> output.CommandResult:
     """Deploy the cloud-hosted runner PATH again, with other settings if there are any. Jobs that run finish where they are."""
     made = target.api().post(f"{api_path(path)}/deploy", _chosen(given) | ({"new_token": True} if new_token else {}))
     return _follow(target, made, "deploying {path} again", wait=wait)
@@ -168,7 +168,7 @@ def redeploy(target: Target, path: str, new_token: bool, wait: bool, **given: An
 @_wait_option
 @output.json_option
 @pass_target
-def destroy(target: Target, path: str, force: bool, yes: bool, wait: bool) -> output.Result:
+def destroy(target: Target, path: str, force: bool, yes: bool, wait: bool) -> output.CommandResult:
     """Remove the cloud-hosted runner PATH with everything that was made for it in the cloud. It drains first."""
     api = target.api()
     if not yes:
@@ -191,7 +191,7 @@ def _left(at: str) -> str:
 @click.argument("path", shell_complete=name_completion.runners)
 @output.json_option
 @pass_target
-def deployment(target: Target, path: str) -> output.Result:
+def deployment(target: Target, path: str) -> output.CommandResult:
     """Show what is deployed for the cloud-hosted runner PATH, what runs of it, and what its cloud last refused."""
     found: dict[str, Any] = target.api().get(f"{api_path(path)}/deployment")
 
@@ -227,14 +227,14 @@ def deployment(target: Target, path: str) -> output.Result:
             empty="no instance: it is asleep",
         )
 
-    return output.Result(found, show)
+    return output.CommandResult(found, show)
 
 
 @click.command("wake")
 @click.argument("path", shell_complete=name_completion.runners)
 @output.json_option
 @pass_target
-def wake(target: Target, path: str) -> output.Result:
+def wake(target: Target, path: str) -> output.CommandResult:
     """Start an instance of the cloud-hosted runner PATH before a job needs it. It sleeps again if no job comes."""
     found = target.api().post(f"{api_path(path)}/wake", {})
     return output.message(
@@ -252,11 +252,11 @@ def _chosen(given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _follow(target: Target, made: dict[str, Any], words: str, *, wait: bool) -> output.Result:
+def _follow(target: Target, made: dict[str, Any], words: str, *, wait: bool) -> output.CommandResult:
     """Follow the job of the fleet to its end, or say which one it is. A job that fails ends the command with exit code 1."""
     job = made["job"]
     output.note(f"{words.format(path=made['runner']['path'])}: {job['type']} #{job['number']}")
     if not wait:
         return output.message(made, f"`terracrew fleet-job logs {job['number']} --follow` shows how far it is")
     ended = fleet_job.follow_steps(target.api(), job["id"])
-    return output.Result(made | {"job": ended.value}, ended.show, ended.exit_code)
+    return output.CommandResult(made | {"job": ended.value}, ended.show, ended.exit_code)

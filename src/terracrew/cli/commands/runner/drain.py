@@ -19,7 +19,7 @@ from terracrew.cli.printing import output
 @click.option("--timeout", type=Duration(), metavar="TIME", help="Wait for at most this long (90s, 30m, 24h).")
 @output.json_option
 @pass_target
-def drain(target: Target, path: str, wait: bool, timeout: int | None) -> output.Result:
+def drain(target: Target, path: str, wait: bool, timeout: int | None) -> output.CommandResult:
     """Drain the runner PATH: it finishes its jobs and gets no new ones.
 
     With --json --wait, the answer is what remains: nothing. After a timeout the exit code is 13, and the drain continues.
@@ -38,7 +38,7 @@ def drain(target: Target, path: str, wait: bool, timeout: int | None) -> output.
 @click.argument("path", shell_complete=name_completion.runners)
 @output.json_option
 @pass_target
-def undrain(target: Target, path: str) -> output.Result:
+def undrain(target: Target, path: str) -> output.CommandResult:
     """End the drain of the runner PATH: it gets jobs again. This also stops its removal."""
     found = target.api().post(f"{api_path(path)}/drain", {"on": False})
     return output.message(found, f"{path} takes jobs again")
@@ -52,7 +52,7 @@ def undrain(target: Target, path: str) -> output.Result:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def remove(target: Target, path: str, force: bool, wait: bool, timeout: int | None, yes: bool) -> output.Result:
+def remove(target: Target, path: str, force: bool, wait: bool, timeout: int | None, yes: bool) -> output.CommandResult:
     """Remove the runner PATH. It drains first and disappears after its last job; its processes then exit.
 
     `terracrew runner undrain` stops a removal. After a timeout the exit code is 13, and the removal continues.

@@ -28,7 +28,7 @@ def once_token() -> None:
 )
 @output.json_option
 @pass_target
-def create(target: Target, path: str, valid_for: int | None) -> output.Result:
+def create(target: Target, path: str, valid_for: int | None) -> output.CommandResult:
     """Make a token for one job of the runner PATH and print the commands that use it. It is shown only once.
 
     The machine claims one job, delivers everything of it, and exits. The token can claim no second job.
@@ -46,14 +46,14 @@ def create(target: Target, path: str, valid_for: int | None) -> output.Result:
             click.echo(f"export {key}={quote(value)}")
         click.echo(made["command"])
 
-    return output.Result(made, show)
+    return output.CommandResult(made, show)
 
 
 @once_token.command("list")
 @click.argument("path", shell_complete=name_completion.runners)
 @output.json_option
 @pass_target
-def list_once_tokens(target: Target, path: str) -> output.Result:
+def list_once_tokens(target: Target, path: str) -> output.CommandResult:
     """List the tokens for one job of the runner PATH, without their values. Old ones that have ended are removed."""
     items = list(target.api().list(f"{api_path(path)}/once-tokens"))
     rows = [
@@ -76,7 +76,7 @@ def list_once_tokens(target: Target, path: str) -> output.Result:
 @click.argument("token", metavar="ID")
 @output.json_option
 @pass_target
-def revoke(target: Target, path: str, token: str) -> output.Result:
+def revoke(target: Target, path: str, token: str) -> output.CommandResult:
     """Revoke a token of the runner PATH. A job that it has claimed continues: `terracrew job cancel` stops that."""
     from terracrew.client.http import segment
 

@@ -52,7 +52,7 @@ def _options_of_a_new_runner(command: Callable[..., Any]) -> Callable[..., Any]:
 @pass_target
 def register(
     target: Target, name: str, group: str, no_assign: bool, replace: bool, change: RunnerChange
-) -> output.Result:
+) -> output.CommandResult:
     """Register a runner called NAME and print the commands that start it. Its token is shown only once."""
     body = _body(name, group, no_assign, change) | ({"replace": True} if replace else {})
     made = target.api().post("/runners/register", body)
@@ -65,7 +65,7 @@ def register(
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.json_option
 @pass_target
-def reregister(target: Target, path: str, yes: bool) -> output.Result:
+def reregister(target: Target, path: str, yes: bool) -> output.CommandResult:
     """Give the runner PATH a new token and print the commands that start it. The old token ends.
 
     Connections that were opened with the old token end within seconds. Running jobs continue.
@@ -90,7 +90,7 @@ def reregister(target: Target, path: str, yes: bool) -> output.Result:
 @pass_target
 def create(
     target: Target, name: str, service_account: str, group: str, no_assign: bool, change: RunnerChange
-) -> output.Result:
+) -> output.CommandResult:
     """Create a runner called NAME that authenticates with a service account and has no token."""
     api = target.api()
     account = {"service_account": references.service_account(api, service_account)}
@@ -103,7 +103,7 @@ def _body(name: str, group: str, no_assign: bool, change: RunnerChange) -> dict[
     return fields.given(change) | {"name": name} | place | ({"assign": False} if no_assign else {})
 
 
-def _print_registered(made: dict[str, Any], words: str) -> output.Result:
+def _print_registered(made: dict[str, Any], words: str) -> output.CommandResult:
 
     def show() -> None:
         output.note(f"{words.format(path=made['path'])}; the token is shown only once:")
@@ -115,4 +115,4 @@ def _print_registered(made: dict[str, Any], words: str) -> output.Result:
             click.echo(f"export {key}={quote(value)}")
         click.echo(made["command"])
 
-    return output.Result(made, show)
+    return output.CommandResult(made, show)

@@ -26,7 +26,7 @@ TOKEN_WARNING_SECONDS = 5 * 24 * 3600.0
 @click.option("--group", metavar="PATH", shell_complete=name_completion.groups, help="Only runners of this group.")
 @output.json_option
 @pass_target
-def list_runners(target: Target, status: str | None, group: str | None) -> output.Result:
+def list_runners(target: Target, status: str | None, group: str | None) -> output.CommandResult:
     """List the runners. JOBS is how many jobs each has, and how many its connected instances can run at once."""
     items = list(target.api().list("/runners", status=status, group=group))
     rows = [(i["path"], _type(i), _status(i), _version(i), _jobs(i), output.age(i["created_at"])) for i in items]
@@ -46,7 +46,7 @@ def list_runners(target: Target, status: str | None, group: str | None) -> outpu
 @click.argument("path", shell_complete=name_completion.runners)
 @output.json_option
 @pass_target
-def show_runner(target: Target, path: str) -> output.Result:
+def show_runner(target: Target, path: str) -> output.CommandResult:
     """Show the runner PATH, its instances and its assignments."""
     api = target.api()
     found = api.get(api_path(path))
@@ -87,7 +87,7 @@ def show_runner(target: Target, path: str) -> output.Result:
         if found.get("alerts"):
             output.note(f"Somebody else may use its credentials: `terracrew runner alerts {found['path']}`")
 
-    return output.Result({**found, "assignments": assignments}, show)
+    return output.CommandResult({**found, "assignments": assignments}, show)
 
 
 def _engines(instances: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
@@ -186,7 +186,7 @@ def _status(runner: dict[str, Any]) -> str:
 @click.option("--acknowledge", is_flag=True, help="Acknowledge the alerts that this command shows.")
 @output.json_option
 @pass_target
-def alerts(target: Target, path: str, acknowledge: bool) -> output.Result:
+def alerts(target: Target, path: str, acknowledge: bool) -> output.CommandResult:
     """Show the alerts about the runner PATH that nobody has acknowledged: takeovers, moves, and uses of earlier tokens."""
     api = target.api()
     found: list[dict[str, Any]] = api.get(f"{api_path(path)}/alerts")["items"]
@@ -204,7 +204,7 @@ def alerts(target: Target, path: str, acknowledge: bool) -> output.Result:
         if acknowledge and found:
             output.note("Acknowledged.")
 
-    return output.Result(found, show)
+    return output.CommandResult(found, show)
 
 
 def sentence(alert: dict[str, Any]) -> str:

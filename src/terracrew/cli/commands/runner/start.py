@@ -153,7 +153,7 @@ def start(
 @click.command("settings")
 @setting_options
 @output.json_option
-def settings(file: Path | None, given: dict[str, str], flags: dict[str, str]) -> output.Result:
+def settings(file: Path | None, given: dict[str, str], flags: dict[str, str]) -> output.CommandResult:
     """Print the settings with which `runner start` would start, each with the layer that it came from.
 
     The layers are, from low to high: defaults, the settings file, the environment, the command line, external settings. A
@@ -166,7 +166,7 @@ def settings(file: Path | None, given: dict[str, str], flags: dict[str, str]) ->
 
 @click.command("environment")
 @output.json_option
-def environment() -> output.Result:
+def environment() -> output.CommandResult:
     """Print which variables of this shell the engines of a runner that is started here would get, without their values.
 
     Engines get all of them except those of Terracrew itself. In containers they get only what the parameter ENVIRONMENT of

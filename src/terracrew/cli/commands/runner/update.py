@@ -63,7 +63,7 @@ def update(
     accept_breaking: bool,
     wait: bool,
     yes: bool,
-) -> output.Result:
+) -> output.CommandResult:
     """Update the runner PATH to the latest release; with options for its fields, change these instead.
 
     Options that are not given change nothing. The name and the group of a runner never change.
@@ -98,7 +98,7 @@ def _check(path: str | None, changes: dict[str, Any], *, is_all: bool, is_for_al
 @click.argument("path", shell_complete=name_completion.runners)
 @output.json_option
 @pass_target
-def disable(target: Target, path: str) -> output.Result:
+def disable(target: Target, path: str) -> output.CommandResult:
     """Disable the runner PATH: it stays connected and reports, and gets no new jobs."""
     api = target.api()
     made = api.patch(api_path(path), {"is_disabled": True})
@@ -111,7 +111,7 @@ def disable(target: Target, path: str) -> output.Result:
 @click.argument("path", shell_complete=name_completion.runners)
 @output.json_option
 @pass_target
-def enable(target: Target, path: str) -> output.Result:
+def enable(target: Target, path: str) -> output.CommandResult:
     """Enable the runner PATH again."""
     made = target.api().patch(api_path(path), {"is_disabled": False})
     but = ", but it drains: `terracrew runner undrain` ends that" if made["is_draining"] else ""
@@ -145,7 +145,7 @@ def enable(target: Target, path: str) -> output.Result:
 @click.option("--reset", is_flag=True, help="Remove the whole configuration, so that the runner's own settings apply.")
 @output.json_option
 @pass_target
-def configure(target: Target, path: str, levels: tuple[str, ...], reset: bool, **given: Any) -> output.Result:
+def configure(target: Target, path: str, levels: tuple[str, ...], reset: bool, **given: Any) -> output.CommandResult:
     """Change settings of all instances of the runner PATH without a restart. Options that are not given change nothing.
 
     The batch size and the period apply while nobody watches a log; a watched log is sent line by line.
@@ -172,7 +172,9 @@ def _level(text: str) -> tuple[str, str | None]:
     return category, level.capitalize() or None
 
 
-def update_one(target: Target, path: str, version: str | None, *, accept_breaking: bool, wait: bool) -> output.Result:
+def update_one(
+    target: Target, path: str, version: str | None, *, accept_breaking: bool, wait: bool
+) -> output.CommandResult:
     """Update one runner, and follow its job."""
     api, wanted = target.api(), {"version": version, "accept_breaking": accept_breaking}
     try:
@@ -191,12 +193,12 @@ def update_one(target: Target, path: str, version: str | None, *, accept_breakin
 
 def update_all(
     target: Target, group: str, *, accept_breaking: bool, dry_run: bool, yes: bool, wait: bool
-) -> output.Result:
+) -> output.CommandResult:
     """Update all outdated runners that the caller may change, in waves."""
     api = target.api()
     preview = api.get("/rollouts/preview", group=group)
     if dry_run:
-        return output.Result(preview, lambda: _print_preview(preview))
+        return output.CommandResult(preview, lambda: _print_preview(preview))
     updatable = [each for each in preview["runners"] if each["wave"] is not None]
     is_json = output.wants_json()
     if not is_json:
@@ -204,14 +206,14 @@ def update_all(
     if updatable:
         accept_breaking = _confirm(preview, len(updatable), accept_breaking=accept_breaking, yes=yes or is_json)
     elif not preview["runners"] or not preview["version"]:
-        return output.Result(preview, lambda: None)
+        return output.CommandResult(preview, lambda: None)
     wanted = {"version": preview["version"], "group": group, "accept_breaking": accept_breaking}
     made = api.post("/rollouts", wanted)
     output.note(f"rolling out {made['version']}: `terracrew release rollout show` shows how far it is")
     if wait:
         made = rollout_view.follow(api, made["id"], is_shown=not is_json)
     exit_code = 1 if made["status"] == "stopped" else 0
-    return output.Result(made, (lambda: _print_end(made)) if wait else (lambda: None), exit_code)
+    return output.CommandResult(made, (lambda: _print_end(made)) if wait else (lambda: None), exit_code)
 
 
 def _print_end(rollout: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @output.json_option
 @pass_given
-def backup(given: Given, directory: Path) -> output.Result:
+def backup(given: Given, directory: Path) -> output.CommandResult:
     """Copy a server on SQLite into DIRECTORY while it runs: database, objects and master key.
 
     To restore it, start a server with a copy of DIRECTORY as its --data-directory. Anybody who can read DIRECTORY can
@@ -33,13 +33,13 @@ def backup(given: Given, directory: Path) -> output.Result:
             output.note(f"not in the backup: {each}")
         click.echo(f"{directory}: {made.database_bytes} bytes of database, {made.objects} objects")
 
-    return output.Result(made, show)
+    return output.CommandResult(made, show)
 
 
 @click.command("admin-token")
 @output.json_option
 @pass_given
-def admin_token(given: Given) -> output.Result:
+def admin_token(given: Given) -> output.CommandResult:
     """Print an API token of the administrator, for a command line without a browser.
 
     On SQLite it is the one in the data directory, which the server renews. On PostgreSQL each call makes a new one, for
@@ -54,7 +54,7 @@ def admin_token(given: Given) -> output.Result:
 @click.command("admin-link")
 @output.json_option
 @pass_given
-def admin_link(given: Given) -> output.Result:
+def admin_link(given: Given) -> output.CommandResult:
     """Print a link that logs the administrator in to the dashboard. It works once, within an hour.
 
     A server on SQLite owns its database: if it is running, it is asked for the link. A new link ends an earlier one.
@@ -100,7 +100,7 @@ def _new_link(settings: "ServerSettings") -> str:
 @click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 @output.json_option
 @pass_given
-def adopt_object_store(given: Given, yes: bool) -> output.Result:
+def adopt_object_store(given: Given, yes: bool) -> output.CommandResult:
     """Make the object store that the settings name the one of the database, so that servers start with it.
 
     A server refuses to start with a store that is not that of its database. This command is for a store that was moved

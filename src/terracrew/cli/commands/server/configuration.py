@@ -12,7 +12,7 @@ from terracrew.errors import Invalid
 @click.command("settings")
 @output.json_option
 @pass_given
-def settings(given: Given) -> output.Result:
+def settings(given: Given) -> output.CommandResult:
     """Print the effective settings, each with the layer that it came from. Secrets are hidden.
 
     The layers are, from low to high: defaults, the settings file, the environment, the command line. The options of
@@ -24,7 +24,7 @@ def settings(given: Given) -> output.Result:
 @click.command("environment")
 @output.json_option
 @pass_given
-def environment(given: Given) -> output.Result:
+def environment(given: Given) -> output.CommandResult:
     """Print which variables of this shell the engines of built-in runners would get, without their values.
 
     `runner_environment` names further ones. The options of `server` go before the command. `terracrew up` has its own list:
@@ -44,7 +44,7 @@ def schema() -> None:
 @click.command("worker-token")
 @click.argument("name")
 @output.json_option
-def worker_token(name: str) -> output.Result:
+def worker_token(name: str) -> output.CommandResult:
     """Make a token for the remote shared runner NAME: a hash for the settings file, and variables for the runner.
 
     Nothing is stored, and the token is shown only once. The hash is not a secret.
@@ -79,4 +79,4 @@ def worker_token(name: str) -> output.Result:
         for variable, value in environment.items():
             click.echo(f"export {variable}={value}")
 
-    return output.Result({"name": name, "worker_token_sha256": sha256, "environment": environment}, show)
+    return output.CommandResult({"name": name, "worker_token_sha256": sha256, "environment": environment}, show)

@@ -14,11 +14,11 @@ from terracrew.cli.printing import output
 @click.option("--reason", default="", help="Why, for those who find it held.")
 @output.json_option
 @pass_target
-def hold(target: Target, start: bool, reason: str) -> output.Result:
+def hold(target: Target, start: bool, reason: str) -> output.CommandResult:
     """Show whether the server hands out changes, and what is known of its modules since its database was set back."""
     api = target.api()
     found = api.post("/hold", {"reason": reason}) if start else api.get("/hold")
-    return output.Result(found, lambda: _print(found))
+    return output.CommandResult(found, lambda: _print(found))
 
 
 @click.command("release")
@@ -32,7 +32,7 @@ def hold(target: Target, start: bool, reason: str) -> output.Result:
 )
 @output.json_option
 @pass_target
-def release(target: Target, modules: tuple[str, ...], is_all: bool, is_untouched: bool) -> output.Result:
+def release(target: Target, modules: tuple[str, ...], is_all: bool, is_untouched: bool) -> output.CommandResult:
     """Hand out changes of these modules again, or of all.
 
     A released module stays in doubt: its next plan shows what it would change, and waits for an approval.
@@ -44,7 +44,7 @@ def release(target: Target, modules: tuple[str, ...], is_all: bool, is_untouched
     found: Any = None
     for module in modules or (None,):
         found = api.post("/hold/release", {"module": module, "is_untouched": is_untouched})
-    return output.Result(found, lambda: _print(found))
+    return output.CommandResult(found, lambda: _print(found))
 
 
 def _print(found: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ def issuer() -> None:
 @issuer.command("show", epilog=output.examples("terracrew server issuer show"))
 @output.json_option
 @pass_target
-def show(target: Target) -> output.Result:
+def show(target: Target) -> output.CommandResult:
     """Show the issuer, its keys, and whether its files are current."""
     found = target.api().get("/issuer")
 
@@ -45,7 +45,7 @@ def show(target: Target) -> output.Result:
         if found["problem"]:
             output.note(found["problem"])
 
-    return output.Result(found, show)
+    return output.CommandResult(found, show)
 
 
 @issuer.command(
@@ -58,7 +58,7 @@ def show(target: Target) -> output.Result:
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @output.json_option
 @pass_target
-def export(target: Target, directory: Path) -> output.Result:
+def export(target: Target, directory: Path) -> output.CommandResult:
     """Write the two files that clouds read if they cannot reach it.
 
     Upload the content of DIRECTORY, so that both files are below the address that the setting `issuer_url` names.
@@ -82,7 +82,7 @@ def export(target: Target, directory: Path) -> output.Result:
                 "follows: export and upload again between these days. Until then the server signs with a key that the files have."
             )
 
-    return output.Result({**found, "files": [str(path) for path in written]}, show)
+    return output.CommandResult({**found, "files": [str(path) for path in written]}, show)
 
 
 def _write(path: Path, document: dict[str, Any]) -> Path:

@@ -24,7 +24,7 @@ _REPORT_SECONDS = 2.0
 @click.option("--stop", is_flag=True, help="Stop the re-encryption; values that were re-encrypted already stay so.")
 @output.json_option
 @pass_target
-def rekey(target: Target, no_wait: bool, stop: bool) -> output.Result:
+def rekey(target: Target, no_wait: bool, stop: bool) -> output.CommandResult:
     """Re-encrypt everything in the database and the object store under the newest master key, while the server runs.
 
     First put both keys into the master key file, with the new one in the first line, and restart the server. Afterwards
@@ -37,7 +37,7 @@ def rekey(target: Target, no_wait: bool, stop: bool) -> output.Result:
         progress = api.post("/rekey", {})
         if not no_wait:
             progress = _wait(api, output.note)
-    return output.Result(progress, lambda: _print_result(progress))
+    return output.CommandResult(progress, lambda: _print_result(progress))
 
 
 def _wait(api: "Api", report: Callable[[str], None]) -> Any:

@@ -15,7 +15,7 @@ _POLL_SECONDS = 0.5
 @click.command("usage")
 @output.json_option
 @pass_target
-def usage(target: Target) -> output.Result:
+def usage(target: Target) -> output.CommandResult:
     """Show what is stored: counts and bytes by kind and by organization, the largest modules, and what retention would free.
 
     This asks the running server and needs an administrator.
@@ -53,14 +53,14 @@ def usage(target: Target) -> output.Result:
             )
             click.echo(f"{what} last ran {output.age(run['finished_at'])} and removed {removed or 'nothing'}.")
 
-    return output.Result(found, show)
+    return output.CommandResult(found, show)
 
 
 @click.command("retention")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @output.json_option
 @pass_target
-def retention(target: Target, dry_run: bool) -> output.Result:
+def retention(target: Target, dry_run: bool) -> output.CommandResult:
     """Show what retention would remove. The server removes it once an hour; this command removes nothing.
 
     The server's --retain-… settings define how long each kind is kept (see `terracrew server --help`).
@@ -68,7 +68,7 @@ def retention(target: Target, dry_run: bool) -> output.Result:
     if not dry_run:
         raise click.UsageError("retention runs on the server by itself: add --dry-run to see what it would remove")
     found = _counted(target, "/server/retention")
-    return output.Result(found, lambda: _show_preview(found))
+    return output.CommandResult(found, lambda: _show_preview(found))
 
 
 def _show_preview(found: dict[str, Any]) -> None:

@@ -12,16 +12,16 @@ from terracrew.server.tree.groups.store import DELETED_ORGANIZATION
 from terracrew.server.tree.modules import reads, store
 
 
-class ModuleContents(NamedTuple):
+class RemainingContents(NamedTuple):
     unfinished_jobs: int
     jobs: int
     states: int
 
 
-async def count_contents(tx: Tx, module_id: str) -> ModuleContents:
+async def count_contents(tx: Tx, module_id: str) -> RemainingContents:
     row = await reads.remains(tx, module_id)
     assert row is not None
-    return ModuleContents(row["unfinished"], row["jobs"], row["states"])
+    return RemainingContents(row["unfinished"], row["jobs"], row["states"])
 
 
 async def hide(tx: Tx, module_id: str) -> None:
