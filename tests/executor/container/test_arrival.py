@@ -12,8 +12,8 @@ import pytest
 _WAITER = """
 import signal, sys
 from pathlib import Path
-from terracrew.executor.container import arrival, paths, signals
-signal.pthread_sigmask(signal.SIG_BLOCK, signals.WAITED_FOR)
+from terracrew.executor.container import arrival, paths, reaper
+signal.pthread_sigmask(signal.SIG_BLOCK, reaper.WAITED_FOR)
 exec(sys.argv[3])
 arrival.START, arrival.COMPLETE = Path(sys.argv[1], "start.json"), Path(sys.argv[1], "start.complete")
 print("waiting", flush=True)
