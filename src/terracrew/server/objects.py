@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from terracrew import backoff
 from terracrew.errors import Invalid, NotFound, Unavailable
-from terracrew.server import object_problems
+from terracrew.server import object_health
 from terracrew.server.object_health import ObjectHealth
 from terracrew.system import durable
 
@@ -62,7 +62,7 @@ class Objects:
     @property
     def place(self) -> str:
         """Where the store is, as people may see it."""
-        return object_problems.place(self._url)
+        return object_health.place(self._url)
 
     async def put(self, name: str, content: bytes | Path) -> None:
         """Store it whole, replacing what had the name; durable when this returns. Raises Unavailable if the store refuses it."""
@@ -84,7 +84,7 @@ class Objects:
         try:
             yield
         except FileNotFoundError as error:
-            if size is not None or object_problems.is_bucket_missing(error):
+            if size is not None or object_health.is_bucket_missing(error):
                 raise self.health.failed(error, size) from error
             self.health.answered()
             raise
@@ -158,7 +158,7 @@ class Objects:
             doing = "be deleted"
             await self.delete(name)
         except Unavailable as error:
-            found = object_problems.explain(error.__cause__ or error, self._url)
+            found = object_health.explain(error.__cause__ or error, self._url)
             if found.is_away:
                 raise Unavailable(f"object_store: {self.place}: {found.words}", is_away=True) from error
             if not found.is_full:
@@ -215,7 +215,7 @@ class Objects:
                 try:
                     return bytes(await get_range_async(self._store, _checked(name), start=start, length=length))
                 except BaseError as error:
-                    if not object_problems.is_beyond_end(error):
+                    if not object_health.is_beyond_end(error):
                         raise
                     return b""
         except FileNotFoundError:
@@ -326,8 +326,8 @@ def open_objects(url: str) -> Objects:
     try:
         return Objects(from_url(url, retry_config=_RETRIES), url)
     except Exception as error:  # obstore's own classes differ by store; all of them mean that the setting is wrong
-        found = object_problems.explain(error, url)
-        raise Invalid(f"object_store: {object_problems.place(url)!r} cannot be opened: {found.words}") from error
+        found = object_health.explain(error, url)
+        raise Invalid(f"object_store: {object_health.place(url)!r} cannot be opened: {found.words}") from error
 
 
 def _checked(name: str) -> str:

@@ -57,7 +57,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "runner_alerts": ("runners/alerts/store.py",),
     "runners": ("runners/store.py",),
     "servers": ("db/servers.py",),
-    "service_account_holders": ("identity/access/holder_store.py",),
+    "service_account_holders": ("identity/access/store.py",),
     "service_account_secrets": ("identity/access/store.py",),
     "service_accounts": ("identity/access/store.py",),
     "sessions": ("identity/people/store.py",),

@@ -7,8 +7,7 @@ import pytest
 
 from terracrew.server.addresses import parse_networks
 from terracrew.server.transport.forwarded import client_of, scheme_of
-from terracrew.server.transport.front import Front
-from terracrew.server.transport.hosts import AllowedHosts
+from terracrew.server.transport.front import AllowedHosts, Front
 from terracrew.settings.server import ServerSettings
 
 PROXIES = parse_networks(["10.0.0.0/8", "::1"])

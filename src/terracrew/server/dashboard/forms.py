@@ -10,7 +10,7 @@ from terracrew.errors import Invalid
 from terracrew.server.connections import reads as connections
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.statements.search import patterns
+from terracrew.server.db.statements.fragments import patterns
 from terracrew.server.http import choices
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb

@@ -17,7 +17,7 @@ from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobRow
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.statements.search import patterns
+from terracrew.server.db.statements.fragments import patterns
 from terracrew.server.jobs import reads, service
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb

@@ -4,12 +4,29 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import LiteralString
 
+import msgspec
+
 from terracrew import ids
 from terracrew.api.job_views import Hold
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table
-from terracrew.server.history.model import HeldModule
+
+
+class HeldModule(msgspec.Struct, frozen=True):
+    """What a hold means for one module."""
+
+    module_id: str
+    hold_id: str
+    is_held: bool
+    """Whether it waits for a person to release it."""
+    is_in_doubt: bool
+    """Whether a change may be unaccounted for. Every plan of the module waits for approval until one of them has begun."""
+    evidence: str = ""
+    """What is known of changes that the database has lost; empty if the module only may have been changed."""
+    released_at: datetime | None = None
+    released_by: str | None = None
+
 
 HOLDS = Table("holds", Hold)
 HELD_MODULES = Table("held_modules", HeldModule)

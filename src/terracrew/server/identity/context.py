@@ -11,9 +11,8 @@ from terracrew.server.identity.federation.fetching import Fetcher
 from terracrew.server.identity.federation.issuers import Fetches, Issuers
 from terracrew.server.identity.federation.replays import Replays
 from terracrew.server.identity.federation.service import Trust
-from terracrew.server.identity.guard import LoginGuard
 from terracrew.server.identity.keys.signing import SigningKeys
-from terracrew.server.identity.limits import Limits
+from terracrew.server.identity.limits import Limits, LoginGuard
 from terracrew.server.identity.oidc.federated import FederatedTokens
 from terracrew.server.identity.oidc.issuer import Issuer
 from terracrew.server.identity.oidc.tokens import WORKER_TOKEN_SECONDS, AccessTokens

@@ -9,10 +9,14 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 
 from terracrew.errors import RateLimited
+from terracrew.server.audit.failures import Failures
+from terracrew.server.db.seam import Database
+from terracrew.server.secrets.keyring import Keyring
 
 MAX_KEYS = 20_000
 
@@ -87,3 +91,11 @@ class Limits:
 
     def __len__(self) -> int:
         return len(self._buckets)
+
+
+@dataclass(frozen=True)
+class LoginGuard:
+    db: Database
+    limits: Limits
+    keys: Keyring
+    failures: Failures

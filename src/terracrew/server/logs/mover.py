@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 import zstandard
+from prometheus_client import Counter
 
 from terracrew import backoff, ids
 from terracrew.logging import get_logger
@@ -25,7 +26,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements import batches
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.logs import blocks, chunk_reads, store
-from terracrew.server.logs import metrics as counts
+from terracrew.server.metrics.process import registry
 from terracrew.server.objects import Objects
 
 PASS_SECONDS = 60.0
@@ -125,8 +126,8 @@ class Mover:
         if not await self._db.write(switch):
             await self._objects.delete(name)
             return False
-        counts.moved_logs.inc()
-        counts.moved_bytes.inc(writer.stored_bytes)
+        moved_logs.inc()
+        moved_bytes.inc(writer.stored_bytes)
         return True
 
 
@@ -146,3 +147,11 @@ async def _chunks(tx: Tx, job_id: str, attempt: int, after: int) -> list[blocks.
     """Return the next chunks after this event, up to the size of a batch."""
     rows = await chunk_reads.following(tx, job_id, attempt, after, BATCH_ROWS, batches.MAX_BYTES)
     return rows_to(blocks.Row, rows)
+
+
+moved_logs = Counter(
+    "terracrew_log_objects_written", "Log objects that were written by moving finished logs", registry=registry
+)
+moved_bytes = Counter(
+    "terracrew_log_moved_bytes", "Bytes of finished logs that were moved to the object store", registry=registry
+)

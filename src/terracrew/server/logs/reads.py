@@ -13,7 +13,7 @@ import msgspec
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
-from terracrew.server.logs import chunks, moved, object_reads
+from terracrew.server.logs import chunks, object_reads
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.objects import Objects
 
@@ -147,7 +147,7 @@ async def page(
     if is_in_rows or (rows and rows[0]["first"] <= after + 1):
         return found
     part = await object_reads.part_after(tx, job_id, attempt, after)
-    if isinstance(part, moved.Part):
+    if isinstance(part, object_reads.Part):
         return LogPage(_blocks(part, after, size), is_last=False)
     if part is not None:
         notice = part.notice()
@@ -155,7 +155,7 @@ async def page(
     return found
 
 
-def _blocks(part: moved.Part, after: int, size: int) -> list[Stored]:
+def _blocks(part: object_reads.Part, after: int, size: int) -> list[Stored]:
     found: list[Stored] = []
     for block in part.index():
         if block.last > after and size > 0:
@@ -197,7 +197,7 @@ async def load_or_say(
     except NotFound:
         last = again[-1].last
         text = f"Events up to {last} of this log are missing: the object store has no object {again[0].object}.\n"
-        notice = moved.notice(last, 0.0, text)
+        notice = object_reads.notice(last, 0.0, text)
         return [Stored(notice.last, notice.size, notice.data)]
 
 

@@ -10,8 +10,31 @@ from terracrew.api.access import Reason, Role, Verb
 from terracrew.errors import Forbidden, NotFound
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import rows_to
-from terracrew.server.principals import reads, verb_words
+from terracrew.server.principals import reads
 from terracrew.server.principals.model import AttemptScope, Principal
+
+WORDS: dict[Verb, str] = {
+    Verb.TREE_READ: "see groups and modules",
+    Verb.TREE_WRITE: "change groups and modules",
+    Verb.JOB_READ: "see jobs and logs",
+    Verb.JOB_RUN: "run jobs",
+    Verb.JOB_CANCEL: "cancel jobs",
+    Verb.JOB_APPROVE: "approve and decline plans",
+    Verb.STATE_READ: "read states and sensitive outputs",
+    Verb.STATE_WRITE: "import, restore, adopt and discard states",
+    Verb.SECRET_USE: "run jobs that use secrets",
+    Verb.SECRET_SET: "set and remove secrets",
+    Verb.RUNNER_READ: "see runners",
+    Verb.RUNNER_WRITE: "register and change runners",
+    Verb.ACCESS_READ: "see who has access",
+    Verb.ACCESS_WRITE: "grant and revoke access",
+    Verb.AUDIT_READ: "read the audit log",
+    Verb.SERVER_ADMIN: "administer the server",
+    Verb.HUB_CONNECT: "connect as a runner",
+    Verb.ATTEMPT_REPORT: "report the results of an attempt",
+    Verb.ATTEMPT_READ: "read the specification of an attempt",
+}
+
 
 V = Verb
 _VIEWER = frozenset({V.TREE_READ, V.JOB_READ, V.RUNNER_READ})
@@ -200,7 +223,7 @@ async def require(
         raise unseen or _not_found(place)
     if not decision.is_allowed and principal.attempt is not None:
         words = "the credential of a job is only for its own job, and can read its module, states and outputs"
-        raise Forbidden(f"{words}: it may not {verb_words.WORDS[verb]}", verb=verb.value, path=place.path)
+        raise Forbidden(f"{words}: it may not {WORDS[verb]}", verb=verb.value, path=place.path)
     if not decision.is_allowed:
         raise forbidden(verb, place)
 
@@ -309,7 +332,7 @@ def forbidden(verb: Verb, place: Place) -> Forbidden:
     else:
         where = f" in the {place.kind}" + (f" `{place.path}`" if place.path else "")
         remedy = f"{where}: ask an owner for the role {least}"
-    return Forbidden(f"you may not {verb_words.WORDS[verb]}{remedy}", verb=verb.value, path=place.path)
+    return Forbidden(f"you may not {WORDS[verb]}{remedy}", verb=verb.value, path=place.path)
 
 
 def _not_found(place: Place) -> NotFound:

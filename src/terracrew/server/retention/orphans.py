@@ -23,7 +23,7 @@ from terracrew.server.objects import Listed, Objects
 from terracrew.server.releases import store as releases
 from terracrew.server.retention import store
 from terracrew.server.retention.policy import DAY_SECONDS
-from terracrew.server.state import object_names
+from terracrew.server.state import content
 from terracrew.server.state import reads as states
 from terracrew.server.uploads import store as uploads
 
@@ -62,7 +62,7 @@ async def _states(tx: Tx, names: Sequence[str], late_seconds: float) -> set[str]
     named |= await diff_store.object_names(tx, sorted({job_id for job_id, _ in wanted}))
     open_rows = await attempt_reads.without_result(tx, wanted)
     marks = {
-        object_names.folder(row["job_id"], row["number"]): row["mark"]
+        content.folder(row["job_id"], row["number"]): row["mark"]
         for row in open_rows
         if row["ended_at"] is None or row["ended_at"] > tx.now - late_seconds
     }

@@ -11,9 +11,8 @@ import msgspec
 from terracrew.api.runners import Runner
 from terracrew.server.db.kept import KeptAnswers
 from terracrew.server.db.seam import Param, Row, Tx
-from terracrew.server.db.statements.fragments import child_of
+from terracrew.server.db.statements.fragments import UNUSED, child_of
 from terracrew.server.db.statements.mapping import rows_to
-from terracrew.server.db.statements.search import UNUSED
 from terracrew.server.principals import authorize, visibility
 from terracrew.server.principals.authorize import Visible
 from terracrew.server.runners.store import RUNNERS

@@ -6,7 +6,7 @@ from terracrew.api.jobs import GivenApproval, queued_by
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
-from terracrew.server.identity.access import holder_store
+from terracrew.server.identity.access import store as holder_store
 from terracrew.server.jobs import service, store
 from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.jobs.decision_types import ApproverStanding, hold_ref

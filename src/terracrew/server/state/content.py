@@ -2,12 +2,37 @@
 
 import asyncio
 import hashlib
+import re
 from typing import NamedTuple
 
 from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.state import object_names
 from terracrew.server.state.model import MAX_INLINE_BYTES
+
+_NAME = re.compile(r"states/(?P<job_id>\w+)/(?P<attempt>\d+)/(?P<event>\d+)_\w+\Z")
+
+
+def of_event(job_id: str, attempt: int, event: int, sha256: str) -> str:
+    """Return the name of the object that came with this event."""
+    return f"{folder(job_id, attempt)}/{event}_{sha256}"
+
+
+def of_unreadable_event(job_id: str, attempt: int, event: int, sha256: str) -> str:
+    """Return the name of an object that came with this event and cannot be decrypted, or does not match the event."""
+    return f"{folder(job_id, attempt)}/{event}_raw_{sha256}"
+
+
+def folder(job_id: str, attempt: int) -> str:
+    return f"states/{job_id}/{attempt}"
+
+
+def parse(name: str) -> tuple[str, int, int]:
+    """Return the job, the attempt and the event of an object."""
+    found = _NAME.match(name)
+    if found is None:
+        raise ValueError(f"{name!r} does not name the object of a state")
+    return found["job_id"], int(found["attempt"]), int(found["event"])
+
 
 _THREAD_ABOVE_BYTES = 256 << 10
 
@@ -31,7 +56,7 @@ def state_context(module_id: str, job_id: str, attempt: int, event: int) -> str:
 
 def context_of_object(module_id: str, name: str) -> str:
     """Return the context of an object with a state or large outputs, whose name contains the event that it came with."""
-    return state_context(module_id, *object_names.parse(name))
+    return state_context(module_id, *parse(name))
 
 
 async def keep(objects: Objects, keys: Keyring, module_id: str, name: str, plain: bytes) -> Sealed:

@@ -17,7 +17,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.state import content, object_names, quarantine, reads, resources, store
+from terracrew.server.state import content, quarantine, reads, resources, store
 from terracrew.server.state.model import Received
 from terracrew.server.tree.modules import service as modules
 from terracrew.server.tree.modules import store as module_store
@@ -186,7 +186,7 @@ def _with_serial(plain: bytes, serial: int) -> ReadState:
 
 async def _store(staging: Staging, who: Principal, module: Module, given: ReadState, act: _Act) -> State:
     state_id = ids.new("sta")
-    name = object_names.of_event(state_id, 0, 0, given.sha256)
+    name = content.of_event(state_id, 0, 0, given.sha256)
     sealed = await content.keep(staging.objects, staging.keys, module.id, name, given.plain)
     made = await uploads.write_row(
         staging, sealed.object, lambda tx: _write(tx, who, module, state_id, given, sealed, act)

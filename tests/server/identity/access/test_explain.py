@@ -11,9 +11,8 @@ from terracrew.errors import Forbidden, NotFound, TerracrewError
 from terracrew.server.db import Tx
 from terracrew.server.identity.access import explain, role_store
 from terracrew.server.principals import authorize
-from terracrew.server.principals.authorize import GRANTS, Binding, Place, Verb, covers, decide_by_roles
+from terracrew.server.principals.authorize import GRANTS, WORDS, Binding, Place, Verb, covers, decide_by_roles
 from terracrew.server.principals.model import SYSTEM, Principal
-from terracrew.server.principals.verb_words import WORDS
 from tests.server.identity.identity_server import IdentityServer
 
 paths = st.lists(st.sampled_from(["a", "b", "ab"]), max_size=3).map("/".join)

@@ -16,9 +16,9 @@ from terracrew.server.identity.federation.issuers import (
     RETRY_SECONDS,
     USABLE_SECONDS,
     Issuers,
+    OrganizationCache,
 )
 from terracrew.server.identity.federation.model import TokenRefused
-from terracrew.server.identity.federation.organization_cache import OrganizationCache
 from terracrew.testing.clock import ManualClock
 from tests.machine import oidc_issuer
 from tests.machine.oidc_issuer import DISCOVERY, KEYS, Issuer

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from terracrew.api.access import Role
 from terracrew.server.dashboard.words import Badge, counted
-from terracrew.server.principals import verb_words
+from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 
 ROLE_ADDS = {
@@ -46,7 +46,7 @@ SOON_SECONDS = 7 * 86400
 
 def action(verb: Verb) -> str:
     """Return what a verb of authorization means, as the entry of a list."""
-    text = verb_words.WORDS[verb]
+    text = authorize.WORDS[verb]
     return text[0].upper() + text[1:]
 
 

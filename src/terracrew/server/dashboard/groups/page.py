@@ -14,7 +14,7 @@ from terracrew.server.dashboard.tree.inputs import InputsPanel
 from terracrew.server.dashboard.tree.steps import StepsPanel
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.statements.search import patterns
+from terracrew.server.db.statements.fragments import patterns
 from terracrew.server.group_runs import service as group_runs
 from terracrew.server.group_runs.model import RunModule
 from terracrew.server.principals import authorize

@@ -15,7 +15,7 @@ from terracrew.server.dashboard.runners import cloud
 from terracrew.server.dashboard.runners.cloud import CloudState
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity.access import account_reads
+from terracrew.server.identity.access import role_reads
 from terracrew.server.jobs import runner_reads
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -192,7 +192,7 @@ async def _accounts(tx: Tx, who: Principal, runner: RunnerView) -> list[AccountC
     seen = await authorize.visible(tx, who, Verb.ACCESS_READ)
     if seen.is_nothing:
         return []
-    rows = await account_reads.above(tx, runner.organization_id, runner.group or "", MAX_CHOICES)
+    rows = await role_reads.above(tx, runner.organization_id, runner.group or "", MAX_CHOICES)
     return [
         AccountChoice(row["id"], tree_path.join(row["group_path"], row["name"]))
         for row in rows

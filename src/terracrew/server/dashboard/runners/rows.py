@@ -12,7 +12,7 @@ from terracrew.server.dashboard.runners import cloud
 from terracrew.server.dashboard.runners.cloud import CloudState
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.statements.search import patterns
+from terracrew.server.db.statements.fragments import patterns
 from terracrew.server.jobs import runner_reads
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb

@@ -6,6 +6,8 @@ condition literally.
 
 from typing import LiteralString
 
+from terracrew.server.db.seam import Param
+
 ACTIVE_STATUSES: LiteralString = "('CLAIMED', 'PROCESSING')"
 """The statuses of jobs that an attempt owns: `jobs.status IN {ACTIVE_STATUSES}`."""
 ENDED_STATUSES: LiteralString = "('SUCCEEDED', 'FAILED', 'CANCELED', 'DECLINED')"
@@ -51,3 +53,22 @@ def instance_name(table: LiteralString) -> LiteralString:
     """Return an expression for the name of the instance that a row of `table` refers to, also if the instance is deleted."""
     return f"""coalesce((SELECT name FROM instances WHERE instances.id = {table}.instance_id),
         (SELECT name FROM removed WHERE removed.id = {table}.instance_id))"""
+
+
+MAX_WORDS = 4
+"""The number of words in a statement. Further words are part of the last one, so they must match in the same order."""
+UNUSED = "%%"
+"""The pattern that stands for a missing word and matches everything."""
+
+
+def patterns(typed: str) -> dict[str, Param]:
+    """Return `word_1` to `word_4`: patterns to compare with lower-case text. An unused one matches everything."""
+    words = [_escaped(word) for word in typed[:1000].lower().split()]
+    if len(words) > MAX_WORDS:
+        words[MAX_WORDS - 1 :] = ["%".join(words[MAX_WORDS - 1 :])]
+    words += [""] * (MAX_WORDS - len(words))
+    return {f"word_{number}": f"%{word}%" for number, word in enumerate(words, start=1)}
+
+
+def _escaped(word: str) -> str:
+    return word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

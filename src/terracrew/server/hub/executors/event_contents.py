@@ -20,7 +20,7 @@ from terracrew.protocol.events import (
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.hub.executors.context import ExecutorContext
 from terracrew.server.secrets.keyring import GROWTH_BYTES
-from terracrew.server.state import content, object_names
+from terracrew.server.state import content
 from terracrew.server.state.model import LargeOutputs, Received
 
 _UNDECRYPTABLE = "it cannot be decrypted with the key of its attempt"
@@ -47,13 +47,13 @@ async def prepare(
     problem = plain(fact.problem)
     try:
         found = AttemptCipher(state_key, ref.job_id, ref.attempt).decrypt(ciphertext)
-        name = object_names.of_event(ref.job_id, ref.attempt, number, fact.sha256)
+        name = content.of_event(ref.job_id, ref.attempt, number, fact.sha256)
         if len(found) != fact.size or hashlib.sha256(found).hexdigest() != fact.sha256:
             problem = _ANOTHER
-            name = object_names.of_unreadable_event(ref.job_id, ref.attempt, number, hashlib.sha256(found).hexdigest())
+            name = content.of_unreadable_event(ref.job_id, ref.attempt, number, hashlib.sha256(found).hexdigest())
     except ValueError:
         found, problem = ciphertext, _UNDECRYPTABLE
-        name = object_names.of_unreadable_event(ref.job_id, ref.attempt, number, hashlib.sha256(found).hexdigest())
+        name = content.of_unreadable_event(ref.job_id, ref.attempt, number, hashlib.sha256(found).hexdigest())
     return Received(fact, *await content.keep(hub.objects, hub.keys, module_id, name, found), problem)
 
 
@@ -66,7 +66,7 @@ async def prepare_unreadable(
         hub.objects,
         hub.keys,
         module_id,
-        object_names.of_unreadable_event(ref.job_id, ref.attempt, number, sha256),
+        content.of_unreadable_event(ref.job_id, ref.attempt, number, sha256),
         payload,
     )
     problem = plain(f"the event that brought it cannot be read: {reason[:200]}")
@@ -77,7 +77,7 @@ async def large_outputs(
     hub: ExecutorContext, ref: AttemptRef, module_id: str, number: int, fact: OutputsRead
 ) -> LargeOutputs:
     """Outputs that came by HTTP before this event. It raises ValueError until they are there; unreadable ones have a problem."""
-    name = object_names.of_event(ref.job_id, ref.attempt, number, fact.sha256)
+    name = content.of_event(ref.job_id, ref.attempt, number, fact.sha256)
     size = await _stored_size(hub, ref, number, name)
     if size is None:
         return LargeOutputs("", _SOMETHING_ELSE)
@@ -89,7 +89,7 @@ async def large_outputs(
 
 async def large_diff(hub: ExecutorContext, ref: AttemptRef, number: int, fact: PlanDescribed) -> LargeOutputs:
     """The diff of a plan that came by HTTP before this event. It raises ValueError until the diff is there."""
-    name = object_names.of_event(ref.job_id, ref.attempt, number, fact.sha256)
+    name = content.of_event(ref.job_id, ref.attempt, number, fact.sha256)
     size = await _stored_size(hub, ref, number, name)
     if size is None:
         return LargeOutputs("", _SOMETHING_ELSE)
@@ -102,8 +102,8 @@ async def _stored_size(hub: ExecutorContext, ref: AttemptRef, number: int, name:
     """Return the size of the object that came with this event; None if another one came. It raises ValueError if none did."""
     size = await hub.objects.size(name)
     if size is None and not any(
-        each.startswith(object_names.of_event(ref.job_id, ref.attempt, number, ""))
-        for each in await hub.objects.names(object_names.folder(ref.job_id, ref.attempt))
+        each.startswith(content.of_event(ref.job_id, ref.attempt, number, ""))
+        for each in await hub.objects.names(content.folder(ref.job_id, ref.attempt))
     ):
         raise ValueError("the content of this event is not stored")
     return size
@@ -118,11 +118,11 @@ def _problem_of_outputs(found: bytes) -> str:
 
 
 async def _uploaded(hub: ExecutorContext, ref: AttemptRef, number: int, fact: StateFact) -> Received | None:
-    name = object_names.of_event(ref.job_id, ref.attempt, number, fact.sha256)
+    name = content.of_event(ref.job_id, ref.attempt, number, fact.sha256)
     if await hub.objects.exists(name):
         return Received(fact, None, name, plain(fact.problem))
-    raw = object_names.of_unreadable_event(ref.job_id, ref.attempt, number, "")
-    for other in await hub.objects.names(object_names.folder(ref.job_id, ref.attempt)):
-        if other.startswith(object_names.of_event(ref.job_id, ref.attempt, number, "")):
+    raw = content.of_unreadable_event(ref.job_id, ref.attempt, number, "")
+    for other in await hub.objects.names(content.folder(ref.job_id, ref.attempt)):
+        if other.startswith(content.of_event(ref.job_id, ref.attempt, number, "")):
             return Received(fact, None, other, _UNDECRYPTABLE if other.startswith(raw) else _ANOTHER)
     return None

@@ -24,7 +24,7 @@ from terracrew.server.hub.transfer.context import TransferCall
 from terracrew.server.hub.transfer.plans import MAX_PLAN_BYTES, PLAN_TARGET
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.state import content, object_names
+from terracrew.server.state import content
 from terracrew.server.state import service as states
 from terracrew.server.uploads import service as parts
 
@@ -87,7 +87,7 @@ async def put_state(
             )
         except ValueError as error:
             raise Invalid(str(error)) from None
-        name_of = object_names.of_unreadable_event if is_raw else object_names.of_event
+        name_of = content.of_unreadable_event if is_raw else content.of_event
         name = name_of(job_id, attempt, number, sha256)
         mark = (await own_attempt.find(request, job_id, attempt)).mark  # events may have arrived while the body came
         await uploads.keep_state(context.objects, own.ref, number, mark, name, Path(sealed.name))

@@ -7,7 +7,7 @@ from pathlib import Path
 from terracrew.errors import Conflict, RateLimited
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.objects import Objects
-from terracrew.server.state import object_names
+from terracrew.server.state import content as object_names
 
 MAX_STATES_AHEAD = 32
 """The most uploaded states whose events have not arrived yet. An executor sends at most half as many batches at once."""

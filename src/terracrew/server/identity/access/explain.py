@@ -10,9 +10,8 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import role_reads, roles, subjects
 from terracrew.server.identity.people import store
 from terracrew.server.principals import authorize
-from terracrew.server.principals.authorize import GRANTS, AccessDecision, Place, Verb
+from terracrew.server.principals.authorize import GRANTS, WORDS, AccessDecision, Place, Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.principals.verb_words import WORDS
 
 MAX_GRANTERS = 10
 """How many of those who can grant a missing role are named."""

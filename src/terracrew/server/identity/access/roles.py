@@ -8,7 +8,7 @@ from terracrew.errors import Forbidden, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import role_reads, role_store, subjects
-from terracrew.server.identity.people import link_rights, store
+from terracrew.server.identity.people import acting, store
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Place, Verb
@@ -58,7 +58,7 @@ async def bind_role(
         details["expires_at"] = binding.expires_at.isoformat(timespec="seconds")
     await audit.record(tx, who, "role.grant", "role", binding.id, details)
     if isinstance(subject, User) and subject.organization_id != organization_id:
-        await link_rights.end_uncovered_link(tx, subject.id)
+        await acting.end_uncovered_link(tx, subject.id)
     tx.wake("roles", subject.id)
     return binding
 

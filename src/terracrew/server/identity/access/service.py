@@ -9,7 +9,7 @@ from terracrew.api.pages import Page
 from terracrew.errors import Conflict
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity.access import holder_store, roles
+from terracrew.server.identity.access import roles, store
 from terracrew.server.identity.access import store as access_store
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
@@ -132,7 +132,7 @@ async def create_secret(
         place = authorize.group(account.organization_id, account.group)
         expires_at = await roles.expiry(tx, who, place, expires_in_days)
         stored = await access_store.insert_secret(tx, account.id, secret.sha256, who.id, expires_at)
-        await holder_store.add(tx, account.id, who.id, account.organization_id)
+        await store.add(tx, account.id, who.id, account.organization_id)
         await _record(tx, who, account, "service_account.add_secret", {"secret": stored.id})
         return account, stored
 

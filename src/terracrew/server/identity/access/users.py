@@ -9,7 +9,7 @@ from terracrew.errors import Conflict, Forbidden
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.access import role_reads, role_store, roles, subjects
-from terracrew.server.identity.people import link_rights, oversight, service, sessions, store, user_reads
+from terracrew.server.identity.people import acting, oversight, service, sessions, store, user_reads
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Verb
@@ -92,7 +92,7 @@ async def _set_system_admin(tx: Tx, who: Principal, user: User, is_system_admin:
     await store.set_system_admin(tx, user.id, is_system_admin)
     action = "user.make_administrator" if is_system_admin else "user.unmake_administrator"
     await _record(tx, who, user, action, {"name": user.name})
-    await link_rights.end_uncovered_link(tx, user.id)
+    await acting.end_uncovered_link(tx, user.id)
     tx.wake("roles", user.id)
 
 

@@ -5,7 +5,9 @@ DNS that changes afterwards changes nothing. There are no redirects, no proxy, n
 """
 
 import asyncio
+import socket
 import ssl
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from urllib.parse import SplitResult, urlsplit
 
@@ -14,7 +16,6 @@ import h11
 from terracrew import __version__
 from terracrew.client.public_addresses import is_public
 from terracrew.server.identity.federation import rules
-from terracrew.server.identity.federation.lookups import Lookups
 from terracrew.server.identity.federation.model import TokenRefused
 
 FETCH_SECONDS = 5.0
@@ -107,3 +108,36 @@ async def _get(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, parts
                 raise TokenRefused(f"{parts.hostname} ended the connection")
             case _:
                 pass
+
+
+MAX_LOOKUPS = 64
+MAX_LOOKUPS_PER_ORGANIZATION = 8
+"""Twice as many as an organization has fetches, so that some names that nobody resolves stop no other ones."""
+
+
+class Lookups:
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(MAX_LOOKUPS, "issuer-lookup")
+        self._under_way: dict[tuple[str, str], asyncio.Future[list[str]]] = {}
+
+    async def addresses(self, organization_id: str, host: str) -> list[str]:
+        """Return the addresses of a host. Who is cancelled leaves the lookup to the next one that asks for the same host."""
+        key = organization_id, host
+        lookup = self._under_way.get(key)
+        if lookup is None:
+            if sum(owner == organization_id for owner, _ in self._under_way) >= MAX_LOOKUPS_PER_ORGANIZATION:
+                raise TokenRefused(f"{host} is not looked up: the resolver has not answered for other issuers yet")
+            lookup = asyncio.get_running_loop().run_in_executor(self._threads, _addresses, host)
+            self._under_way[key] = lookup
+            lookup.add_done_callback(lambda done: self._end(key, done))
+        return await asyncio.shield(lookup)
+
+    def _end(self, key: tuple[str, str], lookup: asyncio.Future[list[str]]) -> None:
+        del self._under_way[key]
+        if not lookup.cancelled():
+            lookup.exception()  # if nobody waits any more, its error is no news
+
+
+def _addresses(host: str) -> list[str]:
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(each[4][0]) for each in found))

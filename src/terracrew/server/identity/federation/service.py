@@ -9,8 +9,9 @@ from terracrew.api.access import NewPolicy, ServiceAccount, TrustPolicy
 from terracrew.errors import Conflict
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity.access import holder_store, roles
+from terracrew.server.identity.access import roles
 from terracrew.server.identity.access import service as access
+from terracrew.server.identity.access import store as holder_store
 from terracrew.server.identity.federation import rules, store
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb

@@ -12,9 +12,8 @@ from terracrew.api.access import TrustPolicy
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.access import credential_store
 from terracrew.server.identity.federation import rules, store, verification
-from terracrew.server.identity.federation.issuers import Issuers
+from terracrew.server.identity.federation.issuers import Issuers, OrganizationCache
 from terracrew.server.identity.federation.model import TokenRefused, TrustedAccount
-from terracrew.server.identity.federation.organization_cache import OrganizationCache
 from terracrew.server.identity.federation.replays import Replays
 from terracrew.server.identity.federation.service import Trust
 from terracrew.server.identity.federation.store import ExchangedToken

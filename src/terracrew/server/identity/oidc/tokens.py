@@ -6,7 +6,7 @@ a once token; a shared runner belongs to no organization and has no prefix.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -26,7 +26,6 @@ from terracrew.server.identity.federation import store as trust_store
 from terracrew.server.identity.keys.signing import GENERIC, SigningKeys
 from terracrew.server.identity.limits import Limits
 from terracrew.server.identity.oidc.turns import Turns
-from terracrew.server.identity.oidc.worker_token_reads import WorkerTokenReads
 from terracrew.server.principals.model import AUDIENCE, Principal
 from terracrew.server.runners.alerts import raising
 from terracrew.server.runners.alerts.raising import AlertedRunner
@@ -345,3 +344,21 @@ def _principal(
 def _worker_sid(runner: Row) -> str:
     # A new worker token changes this id, which ends the access tokens of the old one. The id does not reveal the stored hash.
     return credentials.digest(f"sid:{runner['worker_token_sha256']}")[:24]
+
+
+class WorkerTokenReads:
+    def __init__(self, db: Database) -> None:
+        self.by_digest = db.grouped_reads(_by_digests)
+        """Takes the digest of a token, and returns the runner that may use it now, and the time of the read."""
+        self.of_runner = db.grouped_reads(_of_runners)
+        """Takes the id of a runner, and returns the runner if its token is valid now."""
+
+
+async def _by_digests(tx: Tx, digests: list[str]) -> Sequence[tuple[Row | None, float]]:
+    found = await credential_store.runners_by_worker_tokens(tx, digests)
+    return [(found.get(each), tx.now) for each in digests]
+
+
+async def _of_runners(tx: Tx, runner_ids: list[str]) -> Sequence[Row | None]:
+    found = await credential_store.runners_with_worker_tokens(tx, runner_ids)
+    return [found.get(each) for each in runner_ids]

@@ -2,9 +2,12 @@
 
 import msgspec
 
+from terracrew.api.access import User
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import sessions, store, user_reads
-from terracrew.server.principals.model import Principal
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import SYSTEM, Principal
 
 
 async def principal(tx: Tx, actor_id: str, organization_id: str) -> Principal | None:
@@ -17,3 +20,34 @@ async def principal(tx: Tx, actor_id: str, organization_id: str) -> Principal | 
     if account is None or account["organization_id"] != organization_id:
         return None
     return Principal("service_account", actor_id, account["name"], organization_id)
+
+
+async def owner(tx: Tx, token_sha256: str) -> User | None:
+    """Return the user whom a link logs in; None for a link that is used up, expired, wrong or no longer counts."""
+    found = await store.link(tx, token_sha256)
+    if found is None or not await _may_give(tx, found[1], found[0]):
+        return None
+    return found[0]
+
+
+async def end_uncovered_link(tx: Tx, user_id: str) -> None:
+    """End the link of a user whose rights have just grown, if its maker may no longer give somebody the account."""
+    user = await store.user(tx, user_id)
+    for maker_id in await store.link_makers(tx, user.id):
+        if not await _may_give(tx, maker_id, user):
+            await store.delete_links_of(tx, user.id)
+
+
+async def _may_give(tx: Tx, maker_id: str, user: User) -> bool:
+    """Return whether the maker of a link may now give control of the account, by the rules for the reset of a user."""
+    if maker_id in (SYSTEM.id, user.id):
+        return True
+    maker = await principal(tx, maker_id, user.organization_id)
+    if maker is None:
+        return False
+    if maker.is_system_admin:
+        return True
+    if user.is_system_admin or await user_reads.is_member_elsewhere(tx, user.id, user.organization_id):
+        return False
+    place = authorize.organization(user.organization_id)
+    return (await authorize.decide(tx, maker, Verb.ACCESS_WRITE, place)).is_allowed

@@ -9,7 +9,7 @@ from terracrew.server.addresses import UNKNOWN, limit_key
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity import limits
-from terracrew.server.identity.guard import LoginGuard
+from terracrew.server.identity.limits import LoginGuard
 from terracrew.server.identity.people import devices, passwords, sessions, store
 from terracrew.server.identity.people.model import Session
 from terracrew.server.principals import authorize, delegation

@@ -9,8 +9,8 @@ from terracrew.server.addresses import limit_key
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity import limits
-from terracrew.server.identity.guard import LoginGuard
-from terracrew.server.identity.people import link_rights, logins, passwords, sessions, store
+from terracrew.server.identity.limits import LoginGuard
+from terracrew.server.identity.people import acting, logins, passwords, sessions, store
 from terracrew.server.identity.people.model import Session
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize, delegation
@@ -85,7 +85,7 @@ def link_url(url: str, token: str) -> str:
 async def link_owner(guard: LoginGuard, token: str, address: str) -> User:
     """Return the user whom a link would log in, without using the link up, so that a program that previews links does no harm."""
     sha256 = credentials.digest(token)
-    user = await guard.db.read(lambda tx: link_rights.owner(tx, sha256))
+    user = await guard.db.read(lambda tx: acting.owner(tx, sha256))
     if user is None:
         guard.failures.note("link.fail", address)
         guard.limits.attempt(limits.ADDRESS.of(f"link:{limit_key(address)}"))
@@ -100,7 +100,7 @@ async def redeem_link(guard: LoginGuard, token: str, address: str, password: str
     sha256 = credentials.digest(token)
 
     async def work(tx: Tx) -> Session:
-        user = await link_rights.owner(tx, sha256)
+        user = await acting.owner(tx, sha256)
         if user is None or not await store.take_link(tx, sha256):
             raise Unauthenticated(WRONG_LINK)
         if password_hash is not None:

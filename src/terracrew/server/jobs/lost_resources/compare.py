@@ -6,7 +6,7 @@ from terracrew.api.lost_resources import ChangeAction, LostResource, PlannedActi
 from terracrew.engine_rules import import_blocks
 from terracrew.protocol.spec import ImportedResource
 from terracrew.server.jobs.lost_resources.model import StoredChange, UnreportedChange
-from terracrew.server.logs.mask import MASK
+from terracrew.server.logs.chunks import MASK
 from terracrew.server.state import stack_checkpoint
 from terracrew.server.state.instance_ids import InstanceIds
 

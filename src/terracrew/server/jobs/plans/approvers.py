@@ -8,7 +8,7 @@ from terracrew.api.access import PrincipalKind
 from terracrew.api.jobs import Job, Plan
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity.access import holder_store, lasting_rights, role_reads
+from terracrew.server.identity.access import lasting_rights, role_reads, store
 from terracrew.server.jobs.decision_types import ApproverStanding
 from terracrew.server.jobs.plans import approver_rules
 from terracrew.server.principals import authorize
@@ -45,7 +45,7 @@ async def read(
     ids = sorted({each.by_id for each in plan.approvals}) if plan is not None else []
     known = {*ids, *job.queued_by, job.imports_chosen_by, *job.replanned_by, *((asking,) if asking else ())}
     # Only a service account has holders; a person is one person.
-    found = {each: await holder_store.identities(tx, each) for each in sorted(known) if each.startswith("sac_")}
+    found = {each: await store.identities(tx, each) for each in sorted(known) if each.startswith("sac_")}
     standing = ApproverStanding(identities=found)
     reasons: dict[str, str] = {}
     for each in ids:
@@ -67,7 +67,7 @@ async def possible(
             continue
         known = standing
         if kind == "service_account":
-            identities = standing.identities | {row["id"]: await holder_store.identities(tx, row["id"])}
+            identities = standing.identities | {row["id"]: await store.identities(tx, row["id"])}
             known = ApproverStanding(standing.lapsed, identities)
         who = Principal(kind, row["id"], row["name"], job.organization_id)
         if approver_rules.refusal(job, who, policy, known, plan, doubts) is None:

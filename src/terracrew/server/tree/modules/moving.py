@@ -4,7 +4,7 @@ from terracrew.api.modules import Module
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity.access import account_reads, role_store
+from terracrew.server.identity.access import role_reads, role_store
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -70,7 +70,7 @@ def _highest_left(path: str, group_path: str) -> str:
 async def _check_bound(tx: Tx, module: Module, group_path: str) -> None:
     """Refuse to take a module away from runners and service accounts that have nothing to do outside their own group."""
     runners = await crew_reads.groups_of_assigned(tx, module.id)
-    accounts = await account_reads.groups_of_holders(tx, module.id)
+    accounts = await role_reads.groups_of_holders(tx, module.id)
     outside = [
         *(f"runner `{row['path']}`" for row in runners if not paths.is_within(group_path, row["group_path"])),
         *(f"service account {row['name']}" for row in accounts if not paths.is_within(group_path, row["group_path"])),

@@ -8,8 +8,7 @@ import msgspec
 from terracrew.api import fields
 from terracrew.api.modules import ModuleSettings
 from terracrew.server.db.seam import Param, Row, Tx
-from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, child_of
-from terracrew.server.db.statements.search import patterns
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, child_of, patterns
 from terracrew.server.principals import authorize, visibility
 from terracrew.server.principals.authorize import Visible
 
