@@ -11,7 +11,7 @@ from terracrew.attempt.record import AttemptRecord
 from terracrew.protocol.messages import AttemptRef
 from terracrew.runner.attempts.supervisor import describe_end
 from terracrew.runner.dispatch.protocol import AttemptEnd
-from terracrew.runner.processes import search
+from terracrew.runner.processes import members
 from tests.runner.conftest import granted
 
 
@@ -72,7 +72,7 @@ def test_this_process_is_alive_and_its_number_at_another_time_is_not() -> None:
     assert process_record.is_alive(mine)
     assert not process_record.is_alive(msgspec.structs.replace(mine, start_time=mine.start_time - 1))
     assert not process_record.is_alive(msgspec.structs.replace(mine, boot_id="another boot"))
-    assert list(search.session_of(msgspec.structs.replace(mine, start_time=mine.start_time - 1))) == []
+    assert list(members.session_of(msgspec.structs.replace(mine, start_time=mine.start_time - 1))) == []
 
 
 def test_a_host_that_was_restarted_is_named_as_the_cause() -> None:

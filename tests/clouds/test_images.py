@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from terracrew.clouds import images
-from terracrew.clouds.checks import CheckFailed
-from terracrew.clouds.contract import CloudSilent
+from terracrew.clouds.contract import CheckFailed, CloudSilent
 from terracrew.clouds.model import Architecture
 from terracrew.clouds.web import Fetched
 

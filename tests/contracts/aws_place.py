@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from terracrew.clouds.aws import listing
+from terracrew.clouds.aws import watching
 from terracrew.clouds.aws.names import names_of
 from terracrew.clouds.aws.steps.work import Waits
 from terracrew.clouds.model import Deployment
@@ -37,7 +37,7 @@ class AwsPlace:
 
     def _overrides(self, deployment: Deployment) -> list[dict[str, str]]:
         ecs, found = self._account.ecs, list[dict[str, str]]()
-        for cluster in listing.clusters(deployment):
+        for cluster in watching.clusters(deployment):
             with contextlib.suppress(ecs.exceptions.ClusterNotFoundException):
                 arns = ecs.list_tasks(cluster=cluster, desiredStatus="RUNNING")["taskArns"]
                 for task in ecs.describe_tasks(cluster=cluster, tasks=arns)["tasks"] if arns else ():

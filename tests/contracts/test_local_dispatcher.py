@@ -12,7 +12,7 @@ import pytest
 from terracrew.attempt import files, ownership
 from terracrew.runner import environment
 from terracrew.runner.dispatch.local.dispatcher import Local
-from terracrew.runner.processes import search
+from terracrew.runner.processes import members
 from terracrew.testing.dispatcher_contract import DispatcherContract
 
 pytestmark = [
@@ -46,4 +46,4 @@ class TestLocal(DispatcherContract):
 
     def remains(self, directory: Path) -> bool:
         workspace = (directory / files.WORKSPACE).resolve()
-        return search.found_in([directory.resolve(), workspace]) is not None
+        return members.found_in([directory.resolve(), workspace]) is not None

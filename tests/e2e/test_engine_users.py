@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.executor.isolation import landlock, mounts
-from terracrew.runner import engine_user_claims
+from terracrew.runner import engine_users
 from tests.e2e import modules
 from tests.e2e.command_line import terracrew
 from tests.e2e.gate import Gate
@@ -170,7 +170,7 @@ def test_by_default_engines_of_root_have_users_that_only_see_their_own_files(clo
     assert closed.wait(job)["status"] == "SUCCEEDED", closed.log(job)
     [who] = [line.partition("WHO ")[2].split() for line in lines_of(closed, job, "): WHO ")]
     assert len(set(who)) == 1
-    assert int(who[0]) in engine_user_claims.USER_IDS
+    assert int(who[0]) in engine_users.USER_IDS
     assert {line.partition("DONE ")[2] for line in lines_of(closed, job, "): DONE ")} == {"own-file", "own-home"}
     closed.module("app", modules.quick())
     job = closed.run("app", "APPLY")

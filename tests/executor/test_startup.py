@@ -12,7 +12,7 @@ import pytest
 
 from terracrew.attempt import directories, exit_codes, files, ownership, process_record
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.processes import search
+from terracrew.runner.processes import members
 from tests.runner.conftest import granted
 
 NOBODY_LISTENS = "http://127.0.0.1:1"
@@ -54,7 +54,7 @@ def test_it_leads_a_session_and_locks_and_signs_its_directory(
         time.sleep(0.01)
     assert signed == process_record.of(process.pid, is_salvage=True)
     assert os.getsid(process.pid) == process.pid
-    holder = search.holder_of(directory / files.LOCK)
+    holder = members.holder_of(directory / files.LOCK)
     assert holder is not None
     assert holder.pid == process.pid
     second = _start(directory, is_salvage=True)

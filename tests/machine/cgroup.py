@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.runner.processes import cgroup_discovery, cgroups
-from terracrew.runner.processes.cgroup_discovery import NoCgroups
+from terracrew.runner.processes import cgroups
+from terracrew.runner.processes.cgroups import NoCgroups
 
 _PREFIX = "terracrew-tests-"
 
@@ -16,7 +16,7 @@ _PREFIX = "terracrew-tests-"
 def enter() -> Path | None:
     """Move this process, and with it all that it starts, into a new cgroup; None where none can be made."""
     try:
-        path = cgroup_discovery.parent_of_runners("auto") / f"{_PREFIX}{os.getpid()}"
+        path = cgroups.parent_of_runners("auto") / f"{_PREFIX}{os.getpid()}"
         path.mkdir()
     except (NoCgroups, OSError):
         return None
@@ -27,7 +27,7 @@ def enter() -> Path | None:
 def outside() -> Generator[None]:
     """Be in the cgroup above the run's own for a moment: a process that is started there may outlive the run."""
     try:
-        own = cgroup_discovery.parent_of_runners("auto")
+        own = cgroups.parent_of_runners("auto")
     except NoCgroups:
         own = Path()
     is_of_run = own.name.startswith(_PREFIX) and cgroups.join(str(own.parent))
@@ -48,7 +48,7 @@ def leave(path: Path) -> None:
 def parent() -> Path:
     """The cgroup of this run; a test that needs one is skipped where there is none."""
     try:
-        found = cgroup_discovery.parent_of_runners("auto")
+        found = cgroups.parent_of_runners("auto")
     except NoCgroups as reason:
         pytest.skip(str(reason))
     if not os.access(found, os.W_OK):

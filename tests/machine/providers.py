@@ -10,7 +10,7 @@ from pathlib import Path
 
 from terracrew.cli.commands.engine import showing_progress
 from terracrew.toolchains import cache, go_toolchain, program
-from terracrew.toolchains.progress import InstallProgress, Report
+from terracrew.toolchains.cache import InstallProgress, Report
 
 _SOURCE = Path(__file__).parent.parent / "provider"
 _GO_VERSION = "1.25.0"

@@ -12,7 +12,7 @@ import pytest
 
 from terracrew.cli.commands.engine import showing_progress
 from terracrew.toolchains import cache, go_toolchain, program
-from terracrew.toolchains.progress import InstallProgress, Report
+from terracrew.toolchains.cache import InstallProgress, Report
 from tests.machine import engines
 
 _SOURCE = Path(__file__).parent.parent / "provider" / "pulumi"

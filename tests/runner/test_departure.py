@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from terracrew.protocol.start import INTERRUPT_SECONDS
 from terracrew.runner import departure
-from terracrew.runner.departure import Departure, Departures
-from terracrew.runner.stop import Stop
+from terracrew.runner.departure import Departure, Departures, Stop
 
 NOON = 1_731_931_200.0
 

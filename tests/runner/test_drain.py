@@ -16,8 +16,8 @@ from terracrew.protocol.messages import (
     Refused,
 )
 from terracrew.runner import instance
+from terracrew.runner.departure import Stop
 from terracrew.runner.main import run
-from terracrew.runner.stop import Stop
 from tests.machine import small_disk
 from tests.runner.conftest import INT, TERM, TIMEOUT_SECONDS, Runners, granted, refs
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from terracrew.errors import Invalid
-from terracrew.runner import engine_user_claims
-from terracrew.runner.engine_user_claims import USER_IDS, claim
+from terracrew.runner import engine_users
+from terracrew.runner.engine_users import USER_IDS, claim
 
 pytestmark = [
     pytest.mark.feature("X4.isolation"),
@@ -48,6 +48,6 @@ def test_the_ids_of_users_and_groups_of_the_machine_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = {each.gr_gid for each in grp.getgrall()} | {each.pw_uid for each in pwd.getpwall()}
-    monkeypatch.setattr(engine_user_claims, "USER_IDS", range(1, 1000))
+    monkeypatch.setattr(engine_users, "USER_IDS", range(1, 1000))
     found = claim(working(tmp_path, "one"), 100, tmp_path / "claims")
     assert not taken & {each.uid for each in found}

@@ -15,8 +15,8 @@ from terracrew.protocol.messages import (
 )
 from terracrew.runner.attempts.slots import Slots
 from terracrew.runner.config import RunnerConfig
+from terracrew.runner.departure import Stop
 from terracrew.runner.lifetime import Lifetime
-from terracrew.runner.stop import Stop
 from terracrew.testing.clock import ManualClock
 from tests.runner.conftest import TERM, Runners
 

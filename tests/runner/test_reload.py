@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from terracrew.cli.commands.runner.start import start
 from terracrew.runner import reload
-from terracrew.runner.attempts.engine_directories import EngineDirectories
 from terracrew.runner.attempts.executor_starts import ExecutorStarts
+from terracrew.runner.attempts.workspaces import EngineDirectories
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.handover import SettingsSource
 from terracrew.runner.instance import LocalInstance

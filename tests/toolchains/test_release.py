@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from terracrew.errors import Invalid, NotFound, Unreachable
-from terracrew.toolchains import discovery, install, pins, release, specs
-from terracrew.toolchains.progress import InstallProgress
+from terracrew.toolchains import discovery, install, release, specs
+from terracrew.toolchains.cache import InstallProgress
 
 from .release_site import ARCHIVE, SIGNATURE, SUMS, VERSION, ReleaseSite, program, send, zipped
 
@@ -73,7 +73,7 @@ def test_an_archive_of_a_default_version_is_pinned_whatever_the_site_publishes(
 ) -> None:
     genuine, changed = zipped({"tofu": program()}), zipped({"tofu": program(extra="# changed")})
     pinned = {ARCHIVE.rpartition("/")[2]: hashlib.sha256(genuine).hexdigest()}
-    monkeypatch.setattr(pins, "ARCHIVES", pinned)
+    monkeypatch.setattr(specs, "ARCHIVES", pinned)
     releases.publish(changed)
     with pytest.raises(Invalid, match="is not what was published"):
         install.install("tofu", VERSION, report=lambda _: None)
@@ -85,7 +85,7 @@ def test_an_archive_of_a_default_version_is_pinned_whatever_the_site_publishes(
 @pytest.mark.parametrize("spec", [specs.TOFU, specs.TERRAFORM], ids=lambda spec: spec.name)
 def test_every_default_version_with_a_release_is_pinned(spec: specs.Spec, arch: str) -> None:
     assert spec.release is not None
-    assert spec.release.archive.format(version=spec.version, os="linux", arch=arch) in pins.ARCHIVES
+    assert spec.release.archive.format(version=spec.version, os="linux", arch=arch) in specs.ARCHIVES
 
 
 def test_an_archive_without_a_pin_is_told(releases: ReleaseSite) -> None:

@@ -4,7 +4,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from terracrew.attempt import files, record, reference
+from terracrew.attempt import files, record
 from terracrew.attempt.delivered import is_done
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.system import durable, trees
@@ -13,7 +13,7 @@ _REMOVED_LAST = (files.RECORD, files.CONTAINER, files.DISPATCHER, files.PID, fil
 
 
 def path_of(root: Path, ref: AttemptRef) -> Path:
-    return root / reference.directory_name(ref)
+    return root / directory_name(ref)
 
 
 def create(root: Path, granted: Granted, server_url: str) -> Path:
@@ -43,7 +43,7 @@ def scan(root: Path) -> dict[AttemptRef, Path]:
     """Find the attempts of an earlier runner process. Entries with other names are ignored."""
     found: dict[AttemptRef, Path] = {}
     for directory in sorted(root.iterdir()):
-        ref = reference.parse_directory_name(directory.name)
+        ref = parse_directory_name(directory.name)
         if ref is not None and directory.is_dir():
             found[ref] = directory
     return found
@@ -63,3 +63,26 @@ def remove(directory: Path) -> None:
         else:
             os.unlink(path)
     os.rmdir(directory)
+
+
+def directory_name(ref: AttemptRef) -> str:
+    """Return the name of the attempt's directory, of its engine directory and of a workspace that it creates."""
+    return f"{ref.job_id}.{ref.attempt}"
+
+
+def parse_directory_name(name: str) -> AttemptRef | None:
+    """Return the reference that this name was made from, or None if no attempt has this name."""
+    job_id, _, attempt = name.rpartition(".")
+    if not is_job_id(job_id) or not (attempt.isascii() and attempt.isdecimal()):
+        return None
+    return AttemptRef(job_id, int(attempt))
+
+
+def is_job_id(text: str) -> bool:
+    """Return whether this can be part of a directory's name and be read back from it."""
+    return text.isidentifier() and text.isascii()
+
+
+def is_module_id(text: str) -> bool:
+    """Return whether this can be part of a file's name."""
+    return is_job_id(text)

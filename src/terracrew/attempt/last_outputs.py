@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from terracrew.attempt import files, reference
+from terracrew.attempt import directories, files
 from terracrew.protocol.events import MAX_INLINE_OUTPUTS_BYTES, Output
 from terracrew.protocol.spec import JobSpec
 from terracrew.system import durable
@@ -50,7 +50,7 @@ def keep(directory: Path, kept: Path) -> None:
         found = _decode((directory / files.LAST_OUTPUTS).read_bytes())
     except (OSError, ValueError):
         return
-    if not reference.is_module_id(found.module_id):  # it becomes part of a path
+    if not directories.is_module_id(found.module_id):  # it becomes part of a path
         return
     path = kept / f"{found.module_id}.json"
     with contextlib.suppress(OSError):  # a full disk costs this copy, and nothing else

@@ -7,8 +7,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from terracrew.clouds.checks import CheckFailed
-from terracrew.clouds.contract import CloudSilent
+from terracrew.clouds.contract import CheckFailed, CloudSilent
 from terracrew.clouds.model import Architecture
 from terracrew.clouds.web import Fetch, Fetched, fetch_public
 

@@ -8,8 +8,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
-from terracrew.clouds.checks import CheckFailed
-from terracrew.clouds.contract import CloudSilent
+from terracrew.clouds.contract import CheckFailed, CloudSilent
 from terracrew.clouds.model import CloudIdentity
 from terracrew.clouds.web import Fetch
 

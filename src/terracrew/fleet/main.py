@@ -8,8 +8,7 @@ import sys
 
 from terracrew import logging
 from terracrew.clouds.contract import OpenCloud
-from terracrew.fleet.opening import open_cloud
-from terracrew.fleet.process import FleetProcess
+from terracrew.fleet.process import FleetProcess, open_cloud
 from terracrew.system import procfs
 
 LOG_LEVELS = {"botocore": "warning", "boto3": "warning", "urllib3": "warning"}

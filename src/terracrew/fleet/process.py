@@ -4,12 +4,13 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from enum import IntEnum
+from importlib import import_module
 from typing import Any, Literal
 
 from terracrew.clouds.contract import Canceled, Cloud, OpenCloud, SignToken
-from terracrew.clouds.model import CloudIdentity
+from terracrew.clouds.model import CloudIdentity, CloudKind
 from terracrew.errors import Invalid, TerracrewError, Unavailable
 from terracrew.fleet import messages
 from terracrew.fleet.messages import (
@@ -20,26 +21,99 @@ from terracrew.fleet.messages import (
     CloudAnswered,
     DeployWork,
     KeepRunning,
+    LinePrinted,
     Ping,
     Pong,
     ProcessMessage,
     RunJob,
     ServerMessage,
     StartCall,
+    StepBegun,
+    StepDone,
+    StepFailed,
     StopCall,
     TokenAnswer,
     TokenWanted,
     WatchCall,
     WorkEnded,
 )
-from terracrew.fleet.opening import OpenClouds
-from terracrew.fleet.reporting import WorkReporter
 from terracrew.logging import get_logger
 
 MAX_SILENCE_SECONDS = 20.0
 """With jobs, the process ends when its server has not renewed their leases for this long: another server may have them then."""
 TOKEN_WAIT_SECONDS = 30.0
 log = get_logger("terracrew.fleet")
+
+
+_CLASSES: dict[CloudKind, tuple[str, str]] = {
+    "aws": ("terracrew.clouds.aws.cloud", "AwsCloud"),
+    "kubernetes": ("terracrew.clouds.kubernetes.cloud", "KubernetesCloud"),
+}
+
+
+def open_cloud(identity: CloudIdentity, sign_token: SignToken) -> Cloud:
+    module, name = _CLASSES[identity.kind]
+    try:
+        opened: Callable[[CloudIdentity, SignToken], Cloud] = getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise Invalid(
+            f"the server cannot use an identity of the kind {identity.kind}: the Python package {error.name} is missing"
+        ) from error
+    return opened(identity, sign_token)
+
+
+class OpenClouds:
+    """The accounts that are open, by identity. One that was changed is another one. Those that were not used for long are closed."""
+
+    def __init__(self, open_one: OpenCloud, sign: Callable[[CloudIdentity], SignToken], max_open: int = 64) -> None:
+        self._open_one, self._sign, self._max_open = open_one, sign, max_open
+        self._open: dict[CloudIdentity, Cloud] = {}
+        self._users: dict[CloudIdentity, int] = {}
+
+    async def take(self, identity: CloudIdentity) -> Cloud:
+        """Return the cloud of an identity; the caller gives it back."""
+        if identity not in self._open:
+            self._open[identity] = self._open_one(identity, self._sign(identity))
+        self._users[identity] = self._users.get(identity, 0) + 1
+        cloud = self._open.pop(identity)
+        self._open[identity] = cloud  # the last one in the order is the one that was used last
+        return cloud
+
+    async def give_back(self, identity: CloudIdentity) -> None:
+        self._users[identity] -= 1
+        if not self._users[identity]:
+            del self._users[identity]
+        unused = [each for each in self._open if each not in self._users]
+        for each in unused[: max(0, len(self._open) - self._max_open)]:
+            await self._open.pop(each).close()
+
+
+class WorkReporter:
+    """The reporter of one attempt, as `clouds/contract.py` describes it."""
+
+    def __init__(self, job_id: str, attempt: int, send: Callable[[ProcessMessage], None]) -> None:
+        self._job_id, self._attempt, self._send = job_id, attempt, send
+        self.is_canceled = False
+        self.passed = 0
+        self.problems: list[str] = []
+
+    def begin(self, step: str, words: str) -> None:
+        self._send(StepBegun(self._job_id, self._attempt, step, words))
+
+    def done(self, step: str, reference: str = "", words: str = "") -> None:
+        self.passed += 1
+        self._send(StepDone(self._job_id, self._attempt, step, reference, words))
+
+    def failed(self, step: str, words: str, remedy: str = "") -> None:
+        self.problems.append(words)
+        self._send(StepFailed(self._job_id, self._attempt, step, words, remedy))
+
+    def line(self, text: str) -> None:
+        self._send(LinePrinted(self._job_id, self._attempt, text))
+
+    def require_wanted(self) -> None:
+        if self.is_canceled:
+            raise Canceled("the job was canceled")
 
 
 class FleetExit(IntEnum):

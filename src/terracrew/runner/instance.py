@@ -1,6 +1,7 @@
 """The working directory of one runner instance: its lock, its key and its folders."""
 
 import contextlib
+import hashlib
 import logging
 import os
 import re
@@ -117,3 +118,18 @@ def _key(path: Path) -> str:
     key = secrets.token_hex(_KEY_BYTES)
     durable.write(path, key.encode())
     return key
+
+
+ID_FILE = Path("/etc/machine-id")
+_PURPOSE = b"terracrew runner machine\n"
+"""What is hashed with the id, because the id itself must not leave the machine (machine-id(5))."""
+
+
+def machine_digest() -> str:
+    """Return a digest of the machine's id; an empty text if the machine, or the container, has none."""
+    try:
+        found = ID_FILE.read_bytes().strip()
+    except OSError:
+        return ""
+    is_known = found and found != b"uninitialized"
+    return hashlib.sha256(_PURPOSE + found).hexdigest()[:32] if is_known else ""

@@ -12,21 +12,20 @@ import msgspec
 
 from terracrew.errors import CredentialEnded, Invalid, Removed, TerracrewError
 from terracrew.protocol.messages import TrialReport
-from terracrew.runner import engine_user_claims, engine_users, environment, isolation
-from terracrew.runner.attempts.interruption import Interruption
+from terracrew.runner import engine_users, environment, isolation
 from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.slots import Slots
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.connection.hub_connection import HubConnection
+from terracrew.runner.departure import Stop
 from terracrew.runner.dispatch import dispatchers as registry
 from terracrew.runner.handover import Launched, SettingsSource
 from terracrew.runner.instance import LocalInstance
-from terracrew.runner.lifetime import Lifetime
+from terracrew.runner.lifetime import Interruption, Lifetime
 from terracrew.runner.notices import watch as notices
 from terracrew.runner.one_job import OneJob
 from terracrew.runner.reload import ConfigUpdates
-from terracrew.runner.stop import Stop
 
 if TYPE_CHECKING:
     from terracrew.runner.updating.updater import Updater
@@ -177,7 +176,7 @@ async def _with_users(config: RunnerConfig) -> RunnerConfig:
         return config
     wanted = max(config.capacity, _MIN_CLAIMED_USERS)
     try:
-        claimed = await asyncio.to_thread(engine_user_claims.claim, config.working_directory, wanted)
+        claimed = await asyncio.to_thread(engine_users.claim, config.working_directory, wanted)
     except (OSError, Invalid) as error:
         log.warning("this runner finds no users for its engines: %s", error)
         return config

@@ -14,11 +14,11 @@ from terracrew import logging as diagnostics
 from terracrew.errors import TerracrewError
 from terracrew.runner import handover
 from terracrew.runner.config import RunnerConfig
+from terracrew.runner.departure import Stop
 from terracrew.runner.handover import Launched, SettingsSource
 from terracrew.runner.main import run
 from terracrew.runner.one_job import OneJob, OneJobSettings
 from terracrew.runner.reload import ConfigUpdates, Reload
-from terracrew.runner.stop import Stop
 from terracrew.runner.updating import launcher, versions
 from terracrew.system import procfs
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import click
 
-from terracrew.runner.stop import Stop
+from terracrew.runner.departure import Stop
 from terracrew.server import app
 from terracrew.server.cloud_hosted.scaling import Scaling
 from terracrew.server.context import Server

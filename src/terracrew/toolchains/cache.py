@@ -15,6 +15,9 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
 
 from terracrew.errors import Invalid, Unavailable
 from terracrew.system import durable
@@ -121,3 +124,22 @@ def _acquire(handle: int, name: str, waiting: Callable[[], None]) -> None:
             raise Unavailable(f"another install of {name} has held {root() / 'locks' / name} for an hour: end it first")
         waiting()
         time.sleep(0.2)
+
+
+Stage = Literal["note", "wait", "download", "go", "modules", "build", "ready"]
+
+
+class InstallProgress(Struct, frozen=True):
+    """A stage, what it is doing, and how far it is. `done` and `total` count the bytes of a download, or the pieces of other work.
+
+    `total` is None if it is unknown. A `note` is a line that stays visible. While it works, a stage repeats its last report at
+    least every second.
+    """
+
+    stage: Stage
+    text: str
+    done: int = 0
+    total: int | None = None
+
+
+Report = Callable[[InstallProgress], None]

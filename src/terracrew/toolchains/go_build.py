@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 
 from terracrew.errors import EngineMissing, Invalid
-from terracrew.toolchains import go_toolchain, pins, program, specs
+from terracrew.toolchains import go_toolchain, program, specs
+from terracrew.toolchains.cache import InstallProgress, Report
 from terracrew.toolchains.go_toolchain import Go
-from terracrew.toolchains.progress import InstallProgress, Report
 
 
 class _Module(msgspec.Struct, rename="pascal"):
@@ -47,7 +47,7 @@ def _source(go: Go, one: specs.GoProgram, version: str, workplace: Path, report:
     module = msgspec.json.decode(answer or b"{}", type=_Module)
     if not module.dir:
         raise EngineMissing(f"{wanted} cannot be downloaded: {module.error}")
-    pinned = pins.GO_MODULES.get(wanted)
+    pinned = specs.GO_MODULES.get(wanted)
     if pinned and module.sum != pinned:
         raise Invalid(
             f"the source of {wanted} has changed: its hash is {module.sum or 'unknown'}, not {pinned}. Nothing was built"

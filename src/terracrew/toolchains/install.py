@@ -5,8 +5,8 @@ from pathlib import Path
 
 from terracrew.errors import Invalid, NotFound, Unreachable
 from terracrew.toolchains import cache, discovery, specs
+from terracrew.toolchains.cache import InstallProgress, Report
 from terracrew.toolchains.discovery import FoundEngine
-from terracrew.toolchains.progress import InstallProgress, Report
 
 
 def install(

@@ -14,8 +14,8 @@ import urllib3
 
 from terracrew.client import transport
 from terracrew.errors import Invalid, NotFound, Unreachable
-from terracrew.toolchains import cache, pins, specs
-from terracrew.toolchains.progress import InstallProgress, Report
+from terracrew.toolchains import cache, specs
+from terracrew.toolchains.cache import InstallProgress, Report
 from terracrew.toolchains.signatures import verification
 
 _TIMEOUT = urllib3.Timeout(connect=3.0, read=30.0)  # a machine without internet access should not wait long
@@ -44,7 +44,7 @@ def fetch(spec: specs.Spec, version: str, workplace: Path, report: Report) -> li
     names = {"version": version, "os": os_name, "arch": arch}
     folder = f"{base_url(spec, spec.release)}/{spec.release.folder.format(**names)}"
     archive_name = spec.release.archive.format(**names)
-    expected = pins.archive_of_operator(spec.name) or pins.ARCHIVES.get(archive_name, "")
+    expected = specs.archive_of_operator(spec.name) or specs.ARCHIVES.get(archive_name, "")
     if not expected:
         expected = _signed_sum(spec, spec.release, folder, names, report)
     archive = workplace / "release.zip"
@@ -71,11 +71,11 @@ def _signed_sum(
     except Invalid as error:
         raise Invalid(
             f"the signature {signature_url} of {url} is not valid: {error.message}. Nothing was installed. Try again, or require"
-            f" a SHA-256 that you know by {pins.archive_variable(spec.name)}, or build it yourself: terracrew engine install"
+            f" a SHA-256 that you know by {specs.archive_variable(spec.name)}, or build it yourself: terracrew engine install"
             f" {spec.name} --version {names['version']} --force-build"
         ) from error
     title = verification.PUBLISHERS[release.publisher].title
-    variable = pins.archive_variable(spec.name)
+    variable = specs.archive_variable(spec.name)
     report(InstallProgress("note", _SIGNED.format(sums=url, publisher=title, key=key, variable=variable)))
     return expected
 

@@ -5,7 +5,7 @@ An implementation of AWS that is not ours evaluates the policies.
 
 import pytest
 
-from terracrew.clouds.aws import checking, permissions, policies, simulating
+from terracrew.clouds.aws import checking, permissions, policies
 from tests.clouds.aws.enforced_account import EnforcedAccount
 from tests.clouds.recorded_steps import RecordedSteps
 from tests.machine import platforms
@@ -27,13 +27,13 @@ async def test_the_test_of_a_connection_names_each_permission_that_is_taken_away
     api = account.open(identity)
     statements = permissions.needed(policies.account_of(identity))
     for statement in statements:
-        assert await simulating.find_missing(api, statement) == []
+        assert await checking.find_missing(api, statement) == []
     for statement in statements:
         for action in statement.actions:
             if action == "iam:SimulatePrincipalPolicy":
                 continue
             account.allow(identity, without=action)
-            assert await simulating.find_missing(api, statement) == [action]
+            assert await checking.find_missing(api, statement) == [action]
     api.close()
 
 

@@ -9,10 +9,9 @@ import pytest
 
 from terracrew.clouds.aws import api as aws_api
 from terracrew.clouds.aws import starting
-from terracrew.clouds.aws.api import AwsApi
+from terracrew.clouds.aws.api import AwsApi, Pacer
 from terracrew.clouds.aws.cloud import AwsCloud
 from terracrew.clouds.aws.names import names_of
-from terracrew.clouds.aws.pacing import Pacer
 from terracrew.clouds.aws.steps.work import Waits
 from terracrew.clouds.model import Deployment, InstanceRefused, InstanceStarted, InstanceState, StartRequest
 from tests.machine import aws_account

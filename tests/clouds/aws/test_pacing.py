@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terracrew.clouds.aws.pacing import Pacer
+from terracrew.clouds.aws.api import Pacer
 
 ACTIONS = ["ecs:RunTask", "ecs:StopTask", "ecs:DescribeTasks", "ecs:RegisterTaskDefinition"]
 

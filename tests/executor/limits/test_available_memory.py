@@ -6,7 +6,7 @@ import pytest
 
 from terracrew.executor.limits import usage
 from terracrew.protocol.spec import JobLimits
-from terracrew.runner.processes import controllers
+from terracrew.runner.processes import cgroups
 
 pytestmark = pytest.mark.feature("J10.collector")
 
@@ -45,7 +45,7 @@ def test_no_other_attempt_shares_the_cgroup_of_an_attempt(machine: Path) -> None
     (machine / "own").write_text("0::/service/runner/attempt\n")
     limit(machine, "service/runner/attempt", "max")
     own = machine / "cgroup/service/runner/attempt"
-    controllers.limit(own, JobLimits(memory_mb=1000))
+    cgroups.set_limits(own, JobLimits(memory_mb=1000))
     assert (own / "memory.max").read_text().strip() != "max"
     assert usage.share_mb(1000, 10, own) == 1000
     limit(machine, "service", str(5000 << 20))

@@ -10,7 +10,7 @@ from terracrew.attempt import downloads
 from terracrew.executor.engines.contract import DownloadContext
 from terracrew.executor.engines.hcl import plugins, provider_download
 from terracrew.protocol.spec import JobType
-from terracrew.runner.resources.download_cache import DownloadCache
+from terracrew.runner.disk import DownloadCache
 from tests.executor.warm_providers import TIME, fill_cache, locked
 from tests.executor.warm_runs import WarmRunner
 from tests.machine import engines, providers

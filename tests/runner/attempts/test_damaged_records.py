@@ -10,7 +10,7 @@ import pytest
 from terracrew.attempt import files, ownership, process_record
 from terracrew.protocol.messages import Gone, HandBack, Heartbeat, Settled
 from terracrew.runner.dispatch.local.dispatcher import Handle, Local
-from terracrew.runner.processes import members, search
+from terracrew.runner.processes import members
 from terracrew.system import procfs
 from tests.runner.conftest import Runners, refs, until_gone
 
@@ -61,7 +61,7 @@ async def test_the_executor_of_a_damaged_record_is_found_by_the_lock_that_it_hol
     executor = await runners.grant(peer)
     await runner.kill()
     (runners.attempts / "job_1.1" / "pid").write_bytes(b"")
-    found = search.holder_of(runners.attempts / "job_1.1" / files.LOCK)
+    found = members.holder_of(runners.attempts / "job_1.1" / files.LOCK)
     assert found is not None
     assert (found.pid, found.is_guess) == (executor.facts["pid"], False)
     await executor.tell("finish")
@@ -71,7 +71,7 @@ async def test_a_process_that_was_found_only_by_its_directory_is_never_sent_a_si
     """An operator's shell in the directory of an attempt with a damaged record was killed when the job was canceled."""
     shell = await asyncio.create_subprocess_exec("sleep", "600", cwd=tmp_path, start_new_session=True)
     try:
-        found = search.found_in([tmp_path])
+        found = members.found_in([tmp_path])
         assert found is not None
         assert found.pid == shell.pid
         members.send(found, signal.SIGTERM)

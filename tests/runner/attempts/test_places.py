@@ -12,7 +12,7 @@ from terracrew.attempt import delivered, directories, exit_codes, files, ownersh
 from terracrew.protocol.dispatcher_choice import DEFAULT, DispatcherChoice
 from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, HandBack
 from terracrew.protocol.start import ExecutorStart
-from terracrew.runner.attempts import started_executors
+from terracrew.runner.attempts import executor_starts
 from terracrew.runner.attempts.reports import Report, Reports
 from terracrew.runner.attempts.slots import Slots
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
@@ -203,7 +203,7 @@ async def test_the_server_is_told_where_an_executor_has_to_connect_to(
     runners: Runners, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Symptom: with a wrong address of the server in its containers, a job waited for ever, and nothing named the address."""
-    monkeypatch.setattr(started_executors, "CONNECT_SECONDS", 0.0)
+    monkeypatch.setattr(executor_starts, "CONNECT_SECONDS", 0.0)
     dispatcher = FarAway(exit_codes.DELIVERED, exit_codes.DELIVERED)
     dispatcher.may_remove.set()
     async with supervising(runners, dispatcher) as (supervisor, _):

@@ -3,7 +3,7 @@
 import pytest
 
 from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
-from terracrew.runner.attempts.start_failures import StartFailures
+from terracrew.runner.attempts.executor_starts import StartFailures
 
 pytestmark = pytest.mark.feature("D6.watched")
 DELETED = DispatcherChoice("docker", "registry.example/deleted:1")

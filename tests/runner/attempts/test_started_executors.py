@@ -3,7 +3,7 @@
 import pytest
 
 from terracrew.protocol.messages import AttemptRef, WaitingStart
-from terracrew.runner.attempts.started_executors import CONNECT_SECONDS, StartedExecutors
+from terracrew.runner.attempts.executor_starts import CONNECT_SECONDS, StartedExecutors
 
 pytestmark = pytest.mark.feature("D6.watched")
 REF = AttemptRef("job_1", 1)

@@ -8,7 +8,7 @@ import pytest
 
 from terracrew import ids
 from terracrew.protocol.messages import AttemptRef
-from terracrew.runner.attempts.temp_directories import MAX_PATH_BYTES, TempDirectories
+from terracrew.runner.attempts.workspaces import MAX_PATH_BYTES, TempDirectories
 
 pytestmark = pytest.mark.feature("J14.scratch")
 

@@ -22,10 +22,10 @@ from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.slots import Slots
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
 from terracrew.runner.connection.hub_connection import HubConnection
+from terracrew.runner.departure import Stop
 from terracrew.runner.dispatch.dispatchers import Dispatchers
 from terracrew.runner.dispatch.local.dispatcher import Local
 from terracrew.runner.instance import LocalInstance
-from terracrew.runner.stop import Stop
 from terracrew.testing import fake_runner_hub
 from tests.runner.conftest import TIMEOUT_SECONDS, Runners, granted, refs, until_gone
 

@@ -11,7 +11,7 @@ from terracrew.attempt import directories
 from terracrew.protocol.messages import CancelAttempt, Gone, Heartbeat
 from terracrew.protocol.start import ExecutorStart
 from terracrew.runner.dispatch.local.dispatcher import Handle, Local
-from terracrew.runner.processes import cgroup_discovery
+from terracrew.runner.processes import cgroups
 from terracrew.system import procfs
 from tests.machine import cgroup
 from tests.runner.conftest import ROOT, SOURCES, TIMEOUT_SECONDS, Runners, granted, refs, until_reported
@@ -129,7 +129,7 @@ class Dispatcher:
         environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{SOURCES}"}
         self.local = Local("tests.runner.scripted_executor_process:run", environment, kill_seconds=0.1)
         if mechanism != "off":
-            self.local.track_in(cgroup_discovery.find(mechanism, key))
+            self.local.track_in(cgroups.find_cgroups(mechanism, key))
         folder.mkdir()
         self._theatre, self._folder = executors, folder
 
@@ -177,10 +177,10 @@ async def test_a_kill_ends_a_process_in_another_session_and_none_of_another_runn
 
 async def test_a_runner_removes_its_own_empty_cgroups_when_it_starts_and_no_other(tmp_path: Path) -> None:
     parent = str(cgroup.parent())
-    mine, other = cgroup_discovery.find(parent, "mine"), cgroup_discovery.find(parent, "other")
+    mine, other = cgroups.find_cgroups(parent, "mine"), cgroups.find_cgroups(parent, "other")
     left, others = mine.make("job_1.1"), other.make("job_1.1")
     (left / "made-by-an-engine").mkdir()
-    cgroup_discovery.find(parent, "mine")
+    cgroups.find_cgroups(parent, "mine")
     assert not left.exists()
     assert others.exists()
     for made in (others, other.root, mine.root):

@@ -11,8 +11,8 @@ from terracrew import __version__
 from terracrew.protocol.messages import ArtifactRef, Update, UpdateReport
 from terracrew.releases import minisign
 from terracrew.runner.config import RunnerConfig
+from terracrew.runner.departure import Stop
 from terracrew.runner.handover import SettingsSource
-from terracrew.runner.stop import Stop
 from terracrew.runner.updating import versions
 from terracrew.runner.updating.updater import Updater
 from terracrew.system import own_program

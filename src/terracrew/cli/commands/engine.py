@@ -13,7 +13,7 @@ from terracrew.cli.printing import output, streams
 from terracrew.wording.escapes import plain
 
 if TYPE_CHECKING:
-    from terracrew.toolchains.progress import InstallProgress
+    from terracrew.toolchains.cache import InstallProgress
 
 _PLAIN_LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal
 

@@ -14,9 +14,10 @@ from contextvars import ContextVar
 from importlib.util import find_spec
 from typing import Any, Literal
 
+import msgspec
+
 from terracrew.backoff import Backoff
 from terracrew.clouds.aws.errors import ENDED_SESSION_CODES, AwsRefused, SignInRefused, action_name, translated
-from terracrew.clouds.aws.pacing import Pacer, pacer_of
 from terracrew.clouds.aws.permissions import parsed_arn
 from terracrew.clouds.aws.sessions import RoleSession
 from terracrew.clouds.contract import CloudSilent, SignToken
@@ -35,6 +36,61 @@ MAX_RETRY_SECONDS = 90.0
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 20.0
 _PAGE_TOKENS = ("nextToken", "NextToken", "Marker", "PaginationToken")
 _report: ContextVar[Callable[[str], None] | None] = ContextVar("aws_report", default=None)
+
+
+_SHARE_RATIO = 0.8
+"""Which part of the rates of AWS is used. Other programs of the account use the same buckets."""
+Clock = Callable[[], float]
+
+
+class _Rate(msgspec.Struct, frozen=True):
+    actions: frozenset[str]
+    burst: int
+    """How many requests AWS accepts at once."""
+    a_second: float
+    """How many it accepts in the long run."""
+
+
+_RATES = (
+    _Rate(frozenset({"ecs:RunTask"}), 100, 20),
+    _Rate(frozenset({"ecs:RunTask", "ecs:StopTask"}), 100, 40),
+    _Rate(frozenset({"ecs:DescribeTasks", "ecs:ListTasks"}), 100, 20),
+    _Rate(frozenset({"ecs:RegisterTaskDefinition", "ecs:DeregisterTaskDefinition"}), 20, 1),
+    _Rate(frozenset({"ecs:DeleteTaskDefinitions"}), 5, 1),
+    _Rate(frozenset({"ecs:CreateCluster", "ecs:DeleteCluster"}), 20, 1),
+)
+
+
+class Pacer:
+    """The buckets of one account in one region."""
+
+    def __init__(self, clock: Clock = time.monotonic, share: float = _SHARE_RATIO) -> None:
+        self._clock = clock
+        self._share = share
+        self._left = [float(rate.burst) * share for rate in _RATES]
+        self._filled_at = [clock() for _ in _RATES]
+
+    def reserve(self, action: str) -> float:
+        """Take a request from the buckets of an action. Returns how many seconds it has to wait for its turn."""
+        now, wait = self._clock(), 0.0
+        for number, rate in enumerate(_RATES):
+            if action not in rate.actions:
+                continue
+            a_second = rate.a_second * self._share
+            filled = self._left[number] + (now - self._filled_at[number]) * a_second
+            # Below zero are the requests that wait already.
+            self._left[number] = min(rate.burst * self._share, filled) - 1
+            self._filled_at[number] = now
+            wait = max(wait, -self._left[number] / a_second)
+        return wait
+
+
+_pacers: dict[tuple[str, str], Pacer] = {}
+
+
+def pacer_of(account: str, region: str) -> Pacer:
+    """Return the buckets of an account in a region, which all identities of this process share."""
+    return _pacers.setdefault((account, region), Pacer())
 
 
 class AwsApi:

@@ -1,11 +1,13 @@
 """The test of a connection to AWS: who one is, who is turned away, each permission, then what a deployment would need. Changes nothing."""
 
+from typing import Any
+
 from terracrew.clouds import images, issuer
-from terracrew.clouds.aws import permissions, preflight, simulating
+from terracrew.clouds.aws import permissions, preflight
 from terracrew.clouds.aws.api import AwsApi
-from terracrew.clouds.aws.errors import SignInRefused
-from terracrew.clouds.checks import CheckFailed, Checks
-from terracrew.clouds.contract import Reporter
+from terracrew.clouds.aws.errors import AwsRefused, SignInRefused
+from terracrew.clouds.aws.permissions import Statement
+from terracrew.clouds.contract import CheckFailed, Checks, CloudSilent, Reporter
 from terracrew.clouds.model import Deployment
 from terracrew.clouds.web import Fetch, fetch
 
@@ -23,7 +25,7 @@ async def check(api: AwsApi, reporter: Reporter, deployment: Deployment | None, 
         if has_session:
             await checks.make("account", "It is the account that was expected", lambda: _account(api))
             await checks.make("others", _others_words(api), lambda: _others(api))
-            await simulating.check(api, checks, _needed(api, deployment))
+            await check_role(api, checks, _needed(api, deployment))
             await checks.make("quota", "vCPU quota", lambda: preflight.check_quota(api, deployment))
             await checks.make(
                 "subnets", "Free addresses in the subnets", lambda: preflight.check_subnets(api, deployment)
@@ -101,3 +103,80 @@ async def _image(api: AwsApi, deployment: Deployment, image: str, has_session: b
     if (repository := preflight.ecr_repository(image)) is not None:
         return await preflight.check_ecr(api, repository, image) if has_session else "not checked without a sign-in"
     return await images.check(image, deployment.settings.architecture)
+
+
+_EXAMPLE = "terracrew-check"
+
+
+_SIMULATE = "iam:SimulatePrincipalPolicy"
+
+
+async def check_role(api: AwsApi, checks: Checks, statements: list[Statement]) -> None:
+    """Check each group of permissions as a step of its own. If the role may not ask about itself, that is said once."""
+    ordered = sorted(statements, key=lambda each: each.actions != [_SIMULATE])
+    for statement in ordered:
+        has_passed = await checks.make(
+            f"may_{statement.sid}", statement.words, lambda each=statement: _check(api, each)
+        )
+        if not has_passed and statement.actions == [_SIMULATE]:
+            return
+
+
+async def _check(api: AwsApi, statement: Statement) -> str:
+    missing = await find_missing(api, statement)
+    if not missing:
+        count = len(statement.actions)
+        return f"{count} {'permission' if count == 1 else 'permissions'}"
+    are = "is" if len(missing) == 1 else "are"
+    raise CheckFailed(
+        f"{', '.join(missing)} {are} missing",
+        f"Add the statement `{statement.sid}` to the policy of the role. The page of the cloud identity shows the whole policy.",
+    )
+
+
+async def find_missing(api: AwsApi, statement: Statement) -> list[str]:
+    """Return which actions of a statement the role lacks. Raises CheckFailed if it may not ask."""
+    try:
+        answers = await api.listed(
+            "iam",
+            "simulate_principal_policy",
+            "EvaluationResults",
+            PolicySourceArn=api.account.role_arn,
+            ActionNames=[*statement.actions],
+            ResourceArns=[_example(resource) for resource in statement.resources],
+            ContextEntries=_context(statement),
+        )
+    except AwsRefused as error:
+        if not error.is_denied:
+            raise
+        raise CheckFailed(
+            f"AWS does not say which permissions the role has: {_SIMULATE} is missing",
+            "Add the statement `CheckItself` to the policy of the role, then test again. Deployments work without it, but what else is "
+            "missing is then only seen when one fails.",
+        ) from None
+    except CloudSilent as error:
+        raise CheckFailed(f"AWS does not say which permissions the role has: {error.message}") from None
+    denied = {str(each["EvalActionName"]) for each in answers if _is_denied(each)}
+    return [action for action in statement.actions if action in denied]
+
+
+def _is_denied(result: dict[str, Any]) -> bool:
+    on_resources: list[dict[str, Any]] = result.get("ResourceSpecificResults") or []
+    if on_resources:
+        return any(each.get("EvalResourceDecision") != "allowed" for each in on_resources)
+    return result.get("EvalDecision") != "allowed"
+
+
+def _example(resource: str) -> str:
+    """Return the ARN of a thing that the pattern matches."""
+    return resource if resource == "*" else resource.replace("*", _EXAMPLE)
+
+
+def _context(statement: Statement) -> list[dict[str, Any]]:
+    """Return the keys of a request that meets the condition of the statement."""
+    entries: list[dict[str, Any]] = []
+    for operator, keys in statement.condition.items():
+        for key, value in keys.items():
+            shown = _EXAMPLE if operator == "Null" else value
+            entries.append({"ContextKeyName": key, "ContextKeyValues": [shown], "ContextKeyType": "string"})
+    return entries

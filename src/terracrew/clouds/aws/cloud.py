@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from terracrew.clouds.aws import checking, deploying, destroying, listing, report, watching
+from terracrew.clouds.aws import checking, deploying, destroying, report, watching
 from terracrew.clouds.aws.api import AwsApi
 from terracrew.clouds.aws.starting import Starter
 from terracrew.clouds.aws.steps.work import Waits
@@ -44,7 +44,7 @@ class AwsCloud:
         return await watching.watch(self._api, deployment, references)
 
     async def stop(self, deployment: Deployment, reference: str, reason: str) -> None:
-        await watching.stop(self._api, reference, listing.clusters(deployment)[0], reason)
+        await watching.stop(self._api, reference, watching.clusters(deployment)[0], reason)
 
     async def destroy(self, deployment: Deployment, job_id: str, reporter: Reporter) -> None:
         await destroying.destroy(self._api, deployment, job_id, reporter, self._waits)

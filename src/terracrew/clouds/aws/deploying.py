@@ -2,12 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 
-from terracrew.clouds.aws import destroying, sizes
+from terracrew.clouds.aws import destroying, prices
 from terracrew.clouds.aws.api import AwsApi
 from terracrew.clouds.aws.steps import cluster, log_group, network, roles, secret, task_definition
 from terracrew.clouds.aws.steps.work import Waits, Work
-from terracrew.clouds.checks import fail_step
-from terracrew.clouds.contract import Canceled, CloudRefused, CloudSilent, Reporter
+from terracrew.clouds.contract import Canceled, CloudRefused, CloudSilent, Reporter, fail_step
 from terracrew.clouds.model import Deployment
 from terracrew.errors import TerracrewError
 
@@ -36,7 +35,7 @@ async def deploy(
 def require_valid(deployment: Deployment) -> None:
     """Refuse settings that no account accepts, before anything is made."""
     settings = deployment.settings
-    if words := sizes.problem(settings):
+    if words := prices.find_size_problem(settings):
         raise CloudRefused(words)
     if not settings.image:
         raise CloudRefused("the deployment names no image. Set one for the runner, or for all in the server's settings")

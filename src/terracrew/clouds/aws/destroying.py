@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable
 from terracrew.clouds.aws.api import AwsApi
 from terracrew.clouds.aws.steps import cluster, log_group, network, roles, secret, task_definition, tasks
 from terracrew.clouds.aws.steps.work import Waits, Work
-from terracrew.clouds.checks import fail_step
-from terracrew.clouds.contract import Canceled, CloudRefused, CloudSilent, Reporter
+from terracrew.clouds.contract import Canceled, CloudRefused, CloudSilent, Reporter, fail_step
 from terracrew.clouds.model import Deployment
 
 _UNWIND_STEP, _UNWIND_WORDS = "unwind", "Remove what this job made"

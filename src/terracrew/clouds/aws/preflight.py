@@ -9,7 +9,7 @@ import msgspec
 from terracrew.clouds.aws import permissions
 from terracrew.clouds.aws.api import AwsApi
 from terracrew.clouds.aws.errors import AwsRefused
-from terracrew.clouds.checks import CheckFailed
+from terracrew.clouds.contract import CheckFailed
 from terracrew.clouds.model import Deployment, DeploymentSettings
 
 _VCPU_COUNT = 1024

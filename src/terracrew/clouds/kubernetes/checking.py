@@ -4,10 +4,9 @@ from collections.abc import Awaitable, Callable
 
 from terracrew.clouds.contract import CloudRefused, CloudSilent, Reporter
 from terracrew.clouds.kubernetes import manifests, names, policies, quantities
-from terracrew.clouds.kubernetes.client import ClusterClient
+from terracrew.clouds.kubernetes.client import ClusterClient, ClusterRefused
 from terracrew.clouds.kubernetes.namespaces import Namespace
 from terracrew.clouds.kubernetes.policies import PERMISSIONS, Permission
-from terracrew.clouds.kubernetes.refusals import ClusterRefused
 from terracrew.clouds.model import CloudIdentity, Deployment, StartRequest
 from terracrew.kubernetes_api.objects import (
     AnyObject,

@@ -10,10 +10,9 @@ import msgspec
 
 from terracrew.clouds.contract import Canceled, CloudRefused, CloudSilent, Reporter
 from terracrew.clouds.kubernetes import manifests, names
-from terracrew.clouds.kubernetes.client import ClusterClient
+from terracrew.clouds.kubernetes.client import ClusterClient, ClusterRefused
 from terracrew.clouds.kubernetes.names import TOKEN_KEY
 from terracrew.clouds.kubernetes.namespaces import Namespace
-from terracrew.clouds.kubernetes.refusals import ClusterRefused
 from terracrew.clouds.model import Deployment, StartRequest
 from terracrew.kubernetes_api.objects import AnyObject, ObjectList, ObjectMetadata
 

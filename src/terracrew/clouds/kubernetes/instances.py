@@ -11,9 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 from terracrew.clouds.contract import CloudRefused, CloudSilent
 from terracrew.clouds.kubernetes import manifests, names, states
-from terracrew.clouds.kubernetes.client import ClusterClient
+from terracrew.clouds.kubernetes.client import ClusterClient, ClusterRefused, ClusterThrottled
 from terracrew.clouds.kubernetes.names import CONTAINER
-from terracrew.clouds.kubernetes.refusals import ClusterRefused, ClusterThrottled
 from terracrew.clouds.model import (
     Deployment,
     InstanceRefused,

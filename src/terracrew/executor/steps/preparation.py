@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from terracrew.attempt import encryption, files, reference
+from terracrew.attempt import directories, encryption, files
 from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.executor.engines import engine_user, registry
 from terracrew.executor.engines.contract import (
@@ -133,7 +133,7 @@ def _inputs(context: StepContext) -> dict[str, Any]:
 
 async def _fetch_source(context: StepContext, engine: Engine, found: FoundEngine) -> None:
     spec, start = context.spec, context.start
-    name = reference.directory_name(AttemptRef(spec.job_id, spec.attempt))
+    name = directories.directory_name(AttemptRef(spec.job_id, spec.attempt))
     if (context.directory / files.WORKSPACE).is_symlink():  # an earlier try of this step has failed
         workspace.release(context.directory)
     place = workspace.claim(Path(start.workspaces), name, context.directory)

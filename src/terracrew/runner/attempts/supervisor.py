@@ -23,7 +23,6 @@ from terracrew.attempt import (
     ownership,
     process_record,
     record,
-    reference,
     remembered_points,
 )
 from terracrew.attempt.downloads import MissingDownloads
@@ -35,21 +34,17 @@ from terracrew.protocol.messages import AttemptRef, CancelMode, Gone, Granted, H
 from terracrew.runner import departure as departures
 from terracrew.runner import engine_users, isolation
 from terracrew.runner.attempts import job_events
-from terracrew.runner.attempts.engine_directories import EngineDirectories
-from terracrew.runner.attempts.executor_starts import ExecutorStarts
+from terracrew.runner.attempts.executor_starts import ExecutorStarts, StartedExecutors, StartFailures
 from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.slots import Slots
-from terracrew.runner.attempts.start_failures import StartFailures
-from terracrew.runner.attempts.started_executors import StartedExecutors
-from terracrew.runner.attempts.temp_directories import TempDirectories
-from terracrew.runner.attempts.workspaces import Workspaces
+from terracrew.runner.attempts.workspaces import EngineDirectories, TempDirectories, Workspaces
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.departure import Departure
+from terracrew.runner.disk import DownloadCache
 from terracrew.runner.dispatch.dispatchers import Dispatchers, OpenedDispatcher
 from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted
 from terracrew.runner.engine_users import EngineUsers
 from terracrew.runner.instance import LocalInstance
-from terracrew.runner.resources.download_cache import DownloadCache
 from terracrew.system import durable, trees
 
 log = logging.getLogger(__name__)
@@ -194,7 +189,7 @@ class AttemptSupervisor:
         if ref in self._tasks_by_attempt:
             log.error("attempt %d of %s was granted twice; the second grant is ignored", ref.attempt, ref.job_id)
             return
-        if not reference.is_job_id(ref.job_id):  # it becomes part of a path, so it is not taken on trust
+        if not directories.is_job_id(ref.job_id):  # it becomes part of a path, so it is not taken on trust
             log.error("%r was granted, which is not the id of a job", ref.job_id)
             self._free_slot(ref)
             return
@@ -271,7 +266,7 @@ class AttemptSupervisor:
             granted = None  # from here on, the directory says what happened to the attempt
             await asyncio.sleep(delays.next())
         del self._tasks_by_attempt[ref]
-        self._users.release(reference.directory_name(ref))
+        self._users.release(directories.directory_name(ref))
         self._early_cancels.pop(ref, None)
         self._executors.forget(ref)
         self._causes.pop(ref, None)

@@ -30,7 +30,7 @@ from terracrew.errors import (
 from terracrew.logging import LEVELS
 from terracrew.protocol import messages, version
 from terracrew.protocol.messages import AttemptRef
-from terracrew.runner import instance, isolation, machine
+from terracrew.runner import instance, isolation
 from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.slots import Slots
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
@@ -39,8 +39,8 @@ from terracrew.runner.connection.access_token import Tokens
 from terracrew.runner.connection.announced_dispatchers import AnnouncedDispatchers, Announcements
 from terracrew.runner.connection.heartbeat import DrainState, HeartbeatLoop
 from terracrew.runner.connection.worker_token import WorkerToken
-from terracrew.runner.resources.disk import Disk
-from terracrew.runner.stop import Stop
+from terracrew.runner.departure import Stop
+from terracrew.runner.disk import Disk
 
 log = logging.getLogger(__name__)
 
@@ -220,7 +220,7 @@ class HubConnection:
             ends_at=drain.ends_at,
             isolation=isolation.in_force(self._config.isolation),
             resume=self._resume,
-            machine=machine.digest(),
+            machine=instance.machine_digest(),
             may_leave=self._config.idle_seconds > 0,
             installation=self._config.installation,
             is_self_updating=self.on_update is not None,

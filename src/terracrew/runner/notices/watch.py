@@ -10,9 +10,8 @@ import msgspec
 from terracrew.errors import Unavailable
 from terracrew.runner.config import NoticeSource
 from terracrew.runner.departure import Departure, Departures
-from terracrew.runner.notices import ec2_events, ec2_metadata
-from terracrew.runner.notices.ec2_events import AnnouncedEnd
-from terracrew.runner.notices.ec2_metadata import Ec2Metadata
+from terracrew.runner.notices import ec2_metadata
+from terracrew.runner.notices.ec2_metadata import AnnouncedEnd, Ec2Metadata
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +42,7 @@ class NoticeWatch:
         """Ask once. While the metadata does not answer, what it announced before stays announced."""
         try:
             answers = await asyncio.to_thread(self._metadata.read)
-            end = ec2_events.announced(answers, now := time.time())
+            end = ec2_metadata.announced(answers, now := time.time())
         except (Unavailable, ValueError, msgspec.MsgspecError) as error:
             self._failures += 1
             if self._failures == 1:

@@ -4,14 +4,15 @@ import asyncio
 import contextlib
 import ctypes
 import errno
+import hashlib
 import logging
 import os
 import select
 import signal
 from pathlib import Path
 
+from terracrew.errors import TerracrewError
 from terracrew.protocol.spec import JobLimits
-from terracrew.runner.processes import controllers
 from terracrew.system import trees
 
 log = logging.getLogger(__name__)
@@ -46,13 +47,13 @@ class Cgroups:
         for entry in root.iterdir():
             if entry.is_dir():
                 remove(entry)
-        self.controllers = controllers.enable(root)
+        self.controllers = enable_controllers(root)
 
     def make(self, name: str, limits: JobLimits | None = None) -> Path:
         path = self.root / name
         path.mkdir(parents=True, exist_ok=True)
         if limits is not None and self.controllers:
-            controllers.limit(path, limits)
+            set_limits(path, limits)
         return path
 
     def find(self, name: str) -> Path | None:
@@ -209,3 +210,111 @@ def _is_populated(events: int) -> bool:
         if error.errno == errno.ENODEV:  # it was removed, so it was empty
             return False
         raise
+
+
+CONTROLLERS = ("memory", "pids")
+SLOWING_RATIO = 0.9
+"""Above this share of its memory, the kernel slows an engine down, so that there is time to interrupt it before it is killed."""
+EXECUTOR_TASKS = 50
+"""How many processes and threads the executor itself may have. They are in the same cgroup as those of the engine."""
+EXECUTOR_MEGABYTES = 128
+_MEGABYTE_BYTES = 1 << 20
+
+
+def enable_controllers(folder: Path) -> frozenset[str]:
+    """Enable the controllers for the cgroups in this one. Returns those that are enabled.
+
+    A cgroup whose own processes are in it cannot enable any. Then limits are only watched by the executor.
+    """
+    for name in CONTROLLERS:
+        for cgroup in (folder.parent, folder):
+            try:
+                _write(cgroup / "cgroup.subtree_control", f"+{name}")
+            except OSError as error:
+                log.debug("the controller %s cannot be enabled in %s: %s", name, cgroup, error.strerror)
+    try:
+        return frozenset(CONTROLLERS) & set((folder / "cgroup.subtree_control").read_text().split())
+    except OSError:
+        return frozenset()
+
+
+def set_limits(cgroup: Path, limits: JobLimits) -> None:
+    """Set the limits of an attempt. A file of a controller that is not enabled does not exist."""
+    values: dict[str, int] = {}
+    if limits.memory_mb is not None:
+        own = EXECUTOR_MEGABYTES * _MEGABYTE_BYTES
+        values["memory.high"] = int(limits.memory_mb * _MEGABYTE_BYTES * SLOWING_RATIO) + own
+        values["memory.max"] = limits.memory_mb * _MEGABYTE_BYTES + own
+        values["memory.swap.max"] = 0
+    if limits.processes is not None:
+        values["pids.max"] = limits.processes + EXECUTOR_TASKS
+    for name, value in values.items():
+        with contextlib.suppress(FileNotFoundError, PermissionError):  # the controller is not enabled
+            _write(cgroup / name, str(value))
+
+
+def _write(file: Path, text: str) -> None:
+    """Write to a file of the kernel. One that does not exist is not created."""
+    with open(file, "r+") as opened:
+        opened.write(text)
+
+
+AUTOMATIC, OFF = "auto", "off"
+_SYSTEMD = Path("/run/systemd/system")
+
+
+class NoCgroups(TerracrewError):
+    """No cgroup can be made here; the message says why."""
+
+    code = "no_cgroups"
+
+
+def find_cgroups(setting: str, instance_key: str) -> Cgroups:
+    """Return the cgroups of the runner with this key; `setting` as for `parent_of_runners`."""
+    parent = parent_of_runners(setting)
+    # Two runners in one cgroup have different keys, so neither sees the other's directory as its own.
+    name = "terracrew-" + hashlib.sha256(instance_key.encode()).hexdigest()[:16]
+    try:
+        return Cgroups(parent / name)
+    except OSError as error:
+        raise NoCgroups(f"{parent / name} cannot be made: {error.strerror}") from error
+
+
+def parent_of_runners(setting: str) -> Path:
+    """Return the cgroup in which a runner makes its own. `setting` is `auto`, `off`, or the directory of a cgroup."""
+    if setting == OFF:
+        raise NoCgroups("the setting working_directory.cgroup is off")
+    parent = _own() if setting == AUTOMATIC else Path(setting)
+    if not (parent / "cgroup.procs").exists():
+        raise NoCgroups(f"{parent} is not the directory of a cgroup")
+    if setting == AUTOMATIC and not _is_delegated(parent):
+        raise NoCgroups(f"{parent} belongs to systemd: give the unit Delegate=yes")
+    return parent
+
+
+def _own() -> Path:
+    """Return the directory of the cgroup that this process is in."""
+    lines = Path("/proc/self/cgroup").read_text().splitlines()
+    inside = next((line.removeprefix("0::") for line in lines if line.startswith("0::")), None)
+    if inside is None:
+        raise NoCgroups("this kernel has no cgroups of version 2")
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        mount, _, kind = line.partition(" - ")
+        root, point = mount.split()[3:5]
+        if kind.split()[0] == "cgroup2" and (inside + "/").startswith(root.rstrip("/") + "/"):
+            return Path(point) / inside.removeprefix(root.rstrip("/")).lstrip("/")
+    raise NoCgroups("no file system of type cgroup2 that shows this process is mounted")
+
+
+def _is_delegated(directory: Path) -> bool:
+    """Return whether a process may divide this cgroup. Where systemd runs, it owns every cgroup that it has not delegated."""
+    owner = directory.stat().st_uid
+    if not _SYSTEMD.exists() or (owner == os.geteuid() and owner != 0):
+        return True
+    for name in ("user.delegate", "trusted.delegate"):
+        try:
+            if os.getxattr(directory, name) == b"1":
+                return True
+        except OSError:
+            continue
+    return False

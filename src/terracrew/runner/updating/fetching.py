@@ -19,7 +19,7 @@ from terracrew.client.http import segment
 from terracrew.errors import Invalid, TerracrewError, Unreachable
 from terracrew.protocol.messages import ArtifactRef
 from terracrew.releases import minisign
-from terracrew.runner.resources.disk import MIN_FREE_BYTES
+from terracrew.runner.disk import MIN_FREE_BYTES
 
 PATH = "/runnerhub/releases/{version}/{name}"
 RETRY_SECONDS = 120.0

@@ -18,9 +18,8 @@ from terracrew.errors import Invalid, TerracrewError
 from terracrew.protocol.messages import ArtifactRef, Update, UpdateReport
 from terracrew.releases import minisign
 from terracrew.runner.config import RunnerConfig
-from terracrew.runner.departure import Departure
+from terracrew.runner.departure import Departure, Stop
 from terracrew.runner.handover import Launch, SettingsSource
-from terracrew.runner.stop import Stop
 from terracrew.runner.updating import fetching, installing, versions, wheels
 from terracrew.runner.updating.fetching import ArtifactFetcher
 from terracrew.system import durable, own_program

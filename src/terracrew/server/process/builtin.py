@@ -21,8 +21,8 @@ from terracrew.protocol.start import IsolationSettings
 from terracrew.runner import engine_users
 from terracrew.runner import main as runner_process
 from terracrew.runner.config import RunnerConfig
+from terracrew.runner.departure import Stop
 from terracrew.runner.reload import ConfigUpdates
-from terracrew.runner.stop import Stop
 from terracrew.server.context import Server
 from terracrew.server.db import stored_values
 from terracrew.server.db.seam import Tx

@@ -16,7 +16,7 @@ from terracrew.executor.engines.hcl.lockfile import Provider
 from terracrew.protocol.events import StepStatus
 from terracrew.protocol.spec import JobType
 from terracrew.protocol.start import IsolationSettings
-from terracrew.runner.resources.download_cache import DownloadCache
+from terracrew.runner.disk import DownloadCache
 from terracrew.testing.executor_processes import Executor, ExecutorProcesses, module
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
 

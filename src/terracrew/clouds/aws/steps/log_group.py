@@ -1,6 +1,6 @@
 """The log group that instances print to."""
 
-from terracrew.clouds.aws import sizes
+from terracrew.clouds.aws import prices
 from terracrew.clouds.aws.names import Tags
 from terracrew.clouds.aws.steps.work import Work
 
@@ -18,7 +18,7 @@ async def ensure(work: Work) -> tuple[str, str]:
         said = "was there"
     else:
         arn, _ = await _found(work)
-    days = sizes.retention_days(work.settings.log_days)
+    days = prices.retention_days(work.settings.log_days)
     await work.call("logs", "put_retention_policy", logGroupName=name, retentionInDays=days)
     return arn, f"{said}, keeps {days} days"
 

@@ -2,7 +2,7 @@
 
 import time
 
-from terracrew.clouds.aws import listing
+from terracrew.clouds.aws import watching
 from terracrew.clouds.aws.steps.work import Work
 from terracrew.clouds.contract import CloudRefused
 
@@ -14,9 +14,9 @@ _MISSING = frozenset({"ClusterNotFoundException", "InvalidParameterException"})
 async def stop_all(work: Work) -> str:
     """Stop every task of the runner, and wait until they have ended. Returns how many there were, in words."""
     stopped: list[str] = []
-    for cluster in listing.clusters(work.deployment):
-        listed = await listing.list_tasks(work.api, cluster, work.deployment)
-        shown = await listing.describe_tasks(work.api, cluster, listed)
+    for cluster in watching.clusters(work.deployment):
+        listed = await watching.list_tasks(work.api, cluster, work.deployment)
+        shown = await watching.describe_tasks(work.api, cluster, listed)
         ended = {str(each["taskArn"]) for each in shown if each.get("lastStatus") == "STOPPED"}
         running = [arn for arn in listed if arn not in ended]
         for arn in running:
@@ -29,7 +29,7 @@ async def stop_all(work: Work) -> str:
 async def _wait(work: Work, cluster: str, arns: list[str]) -> None:
     until, said = time.monotonic() + work.waits.stopping_seconds, False
     while arns:
-        shown = await listing.describe_tasks(work.api, cluster, arns)
+        shown = await watching.describe_tasks(work.api, cluster, arns)
         arns = [str(each["taskArn"]) for each in shown if each.get("lastStatus") != "STOPPED"]
         if arns and time.monotonic() > until:
             raise CloudRefused(f"ECS does not stop these tasks: {', '.join(arns)}. Remove again in some minutes")

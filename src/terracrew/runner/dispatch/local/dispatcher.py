@@ -20,9 +20,8 @@ from terracrew.runner.config import RunnerConfig
 from terracrew.runner.departure import Ending
 from terracrew.runner.dispatch.local.zygote_client import ZygoteClient, ZygoteError
 from terracrew.runner.dispatch.protocol import AttemptEnd, NotStarted, RunnerDisk, of_another
-from terracrew.runner.processes import cgroup_discovery, cgroups, controllers, members, search
-from terracrew.runner.processes.cgroup_discovery import NoCgroups
-from terracrew.runner.processes.cgroups import Cgroups
+from terracrew.runner.processes import cgroups, members
+from terracrew.runner.processes.cgroups import Cgroups, NoCgroups
 
 log = logging.getLogger(__name__)
 
@@ -64,13 +63,13 @@ class Local:
 
     def use_instance(self, key: str) -> None:
         try:
-            found = cgroup_discovery.find(self._cgroup_setting, key)
+            found = cgroups.find_cgroups(self._cgroup_setting, key)
         except NoCgroups as reason:
             log.info("attempts are tracked by sessions and descendants, not by cgroups: %s", reason)
         else:
             self.track_in(found)
             log.info("attempts are tracked by cgroups under %s", found.root)
-            if missing := sorted(set(controllers.CONTROLLERS) - found.controllers):
+            if missing := sorted(set(cgroups.CONTROLLERS) - found.controllers):
                 log.info(
                     "limits of jobs are watched, and not enforced by the kernel: %s has no controller for %s. With systemd, give "
                     "the unit Delegate=yes and DelegateSubgroup=runner, and name its cgroup in working_directory.cgroup",
@@ -121,9 +120,9 @@ class Local:
                 with contextlib.suppress(ProcessLookupError):
                     return process_record.of(pid, cgroup=str(path))
         # The working directory of an executor is hidden from other processes, but the holder of its lock is not.
-        if holder := search.holder_of(directory / files.LOCK):
+        if holder := members.holder_of(directory / files.LOCK):
             return holder
-        return search.found_in([directory.resolve(), (directory / files.WORKSPACE).resolve()])
+        return members.found_in([directory.resolve(), (directory / files.WORKSPACE).resolve()])
 
     def _cgroup(self, name: str, limits: JobLimits | None = None) -> str:
         try:

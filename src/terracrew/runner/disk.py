@@ -1,8 +1,9 @@
-"""Fills the cache that attempts share and only read: has engines download again what an attempt had to download."""
+"""Whether the disk has room for another job, and the cache on it that attempts share: engines download again what an attempt had to."""
 
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import NamedTuple
 from terracrew import plugins
 from terracrew.executor.engines import registry
 from terracrew.executor.engines.contract import DownloadContext
+from terracrew.system import trees
 
 log = logging.getLogger(__name__)
 
@@ -77,3 +79,35 @@ class DownloadCache:
             for item in damaged:
                 log.warning("%s was damaged in the cache of downloads, and is downloaded again", item)
             self.want(name, damaged)
+
+
+MIN_FREE_BYTES = 64 << 20
+MIN_FREE_RATIO = 0.05
+"""On a small disk, this ratio of its size has to be free instead of MIN_FREE_BYTES."""
+
+
+class Disk:
+    def __init__(self, directory: str, spare: Path | None = None) -> None:
+        """`spare` is a directory whose content is given up first."""
+        self._directory, self._spare = directory, spare
+        self._had_room = True
+
+    def has_room(self) -> bool:
+        free, has_room = self._measure()
+        if not has_room and self._had_room and self._spare is not None and self._spare.is_dir():
+            trees.remove_if_possible(self._spare)
+            free, has_room = self._measure()
+            log.warning("%s was emptied, because the disk is almost full", self._spare)
+        if has_room != self._had_room:
+            self._had_room = has_room
+            if has_room:
+                log.info("%s has room again: taking jobs", self._directory)
+            else:
+                log.warning("%s has %d MB left: taking no new jobs until more is free", self._directory, free >> 20)
+        return has_room
+
+    def _measure(self) -> tuple[int, bool]:
+        """Return how many bytes are free, and whether that is enough."""
+        disk = os.statvfs(self._directory)
+        free, size = disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
+        return free, free >= min(MIN_FREE_BYTES, size * MIN_FREE_RATIO)

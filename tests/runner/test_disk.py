@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.runner.resources import disk as disks
-from terracrew.runner.resources.disk import Disk
+from terracrew.runner import disk as disks
+from terracrew.runner.disk import Disk
 
 
 def test_kept_workspaces_are_given_up_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
