@@ -15,10 +15,12 @@ from markupsafe import Markup, escape
 
 from terracrew import __version__
 from terracrew.protocol.spec import MUTATING
-from terracrew.server.dashboard import assets, change_words, deployment_words, markdown, nav, words
+from terracrew.server.dashboard import assets, markdown, nav, words
 from terracrew.server.dashboard.access import words as access_words
 from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.dashboard.jobs import diff
 from terracrew.server.dashboard.releases import listing as release_words
+from terracrew.server.dashboard.runners import cloud
 from terracrew.server.dashboard.tree import words as place_words
 from terracrew.server.dashboard.tree.words import cloud_names, dispatcher_phrases, limit_phrases, places
 from terracrew.server.http.authentication import Authentication
@@ -178,8 +180,8 @@ _GLOBALS: dict[str, Any] = {
     "asset": assets.url,
     "version": __version__,
     "words": words,
-    "change_words": change_words,
-    "deployment_words": deployment_words,
+    "change_words": diff,
+    "deployment_words": cloud,
     "place_words": place_words,
     "access_words": access_words,
     "release_words": release_words,

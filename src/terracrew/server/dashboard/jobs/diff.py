@@ -1,5 +1,6 @@
-"""The plan panel of the job page: the diff of the plan, filtered by action and searched."""
+"""The plan panel of the job page, and the words and signs for changes of plans and states; templates see it as `change_words`."""
 
+import re
 from typing import cast, get_args
 
 import msgspec
@@ -10,6 +11,7 @@ from terracrew.plan_diff.document import ActionFilter, DiffPage, DiffQuery
 from terracrew.plan_diff.model import ResourceDiff
 from terracrew.protocol.events import PlanSummary, ResourceChange
 from terracrew.server.dashboard.context import DashboardContext
+from terracrew.server.dashboard.words import Tone
 from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import plan_diff
@@ -19,6 +21,39 @@ PAGE_ROWS = 50
 _MAX_OPEN = 8
 """How many resources are unfolded when the page is opened."""
 _OPEN_ACTIONS = ("replace", "update")
+CHANGE_MARKS: dict[str, tuple[str, Tone]] = {
+    "create": ("+", "ok"),
+    "update": ("~", "warn"),
+    "delete": ("−", "bad"),
+    "replace": ("±", "bad"),
+    "read": ("≤", "idle"),
+    "import": ("↓", "ok"),
+    "move": ("→", "idle"),
+    "forget": ("×", "idle"),
+}
+"""The sign and the colour of each action of a plan."""
+DIFF_FILTERS = {
+    "": "All",
+    "replace": "Replace",
+    "delete": "Destroy",
+    "forget": "Forget",
+    "update": "Update",
+    "move": "Move",
+    "import": "Import",
+    "create": "Create",
+    "read": "Read",
+    "drift": "Changed outside",
+}
+"""The actions of a plan as filters of its resources, and as the word beside each of them."""
+STATE_CHANGES = {"create": "Added", "update": "Changed", "delete": "Removed"}
+"""What differs between two states."""
+ATTRIBUTE_CHANGES = {"create": "is added", "update": "changes", "delete": "is removed"}
+LONG_VALUE_CHARACTERS = 140
+"""Of a longer value, only the beginning is shown until somebody asks for the rest."""
+_ADDRESS = re.compile(r"(.*\.)([^.\[\]\"]+(?:\[.*\])?)\Z", re.DOTALL)
+REMEDIES = {"import": "Import it", "look": "Look for it", "refresh": "Nothing to do", "decide": "Decide"}
+"""What to do about a lost resource."""
+OUTPUT_CHANGES = {"create": "added", "update": "changed", "delete": "removed"}
 
 
 class PlanPanel(msgspec.Struct, frozen=True):
@@ -84,3 +119,9 @@ async def read(
     ) as error:  # the rest of the page can be shown nevertheless
         return msgspec.structs.replace(panel, problem=error.message)
     return msgspec.structs.replace(panel, diff=found)
+
+
+def address_parts(address: str) -> tuple[str, str]:
+    """Return an address in two parts: where and of which type the resource is, and its name."""
+    found = _ADDRESS.match(address)
+    return (found[1], found[2]) if found else ("", address)

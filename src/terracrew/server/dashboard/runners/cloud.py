@@ -9,7 +9,7 @@ from terracrew.server.dashboard import words
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads
-from terracrew.server.deployments.model import CloudDeployment, CloudInstance
+from terracrew.server.deployments.model import CloudDeployment, CloudInstance, CloudInstanceStatus
 from terracrew.server.fleet_jobs import reads as fleet_reads
 from terracrew.server.fleet_jobs.model import FleetJob
 from terracrew.wording.durations import duration
@@ -18,6 +18,13 @@ _NOT_DEPLOYED = {
     "new": Badge("idle", "clock", "Not deployed"),
     "failed": Badge("bad", "cross", "Not deployed"),
     "removing": Badge("warn", "half", "Removing"),
+}
+_CLOUD_INSTANCES: dict[CloudInstanceStatus, Badge] = {
+    "wanted": Badge("busy", "arc", "Asked for"),
+    "starting": Badge("busy", "arc", "Starting"),
+    "running": Badge("ok", "circle", "Running"),
+    "leaving": Badge("idle", "moon", "Leaving"),
+    "ended": Badge("idle", "slash", "Ended"),
 }
 
 
@@ -81,3 +88,23 @@ async def states(tx: Tx, runners: Sequence[RunnerView]) -> dict[str, CloudState]
         runner_id: CloudState(each, live.get(runner_id, []), jobs.get(runner_id))
         for runner_id, each in deployments.items()
     }
+
+
+class DeploymentStep(msgspec.Struct, frozen=True):
+    """What a deployment does, before there is one."""
+
+    words: str
+    detail: str
+    takes: str
+
+
+DEPLOYMENT_STEPS = (
+    DeploymentStep("Makes roles, log group, security group and task definition", "Each step says what it made", "20 s"),
+    DeploymentStep("Starts one instance as proof", "It pulls the image and connects to this server", "about 1 min"),
+    DeploymentStep("Online", "It sleeps when it has no job, and wakes for one", ""),
+)
+
+
+def instance_badge(instance: CloudInstance) -> Badge:
+    """Return the badge of an instance that a cloud was asked to start."""
+    return _CLOUD_INSTANCES[instance.status]
