@@ -32,7 +32,7 @@ class Given(NamedTuple):
             return found
         return found.model_copy(update={"runner_environment": list(self.runner_environment)})
 
-    def environment_of_engines(self) -> "output.Result":
+    def environment_of_engines(self) -> "output.CommandResult":
         """Return which variables of this shell engines of built-in runners would get."""
         from terracrew.cli.printing import settings_table
 
