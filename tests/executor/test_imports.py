@@ -14,7 +14,6 @@ def test_an_executor_imports_neither_the_server_nor_what_only_settings_and_clis_
         "httpx",
         "litestar",
         "uvicorn",
-        "urllib3",
         "click",
         "rich",
         "jinja2",

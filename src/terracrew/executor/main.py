@@ -62,6 +62,7 @@ def preload() -> None:
     plugins.preload(plugins.ENGINES)
     plugins.preload(plugins.SOURCES)
     importlib.import_module("encodings.idna")  # Python itself imports it to look up a host
+    importlib.import_module("urllib3")  # every PLAN that keeps its plan uploads it
     facts.prepare()
     encryption.prepare()
     Redactor(["any + text"])  # fills the tables of encodings

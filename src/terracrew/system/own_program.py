@@ -26,7 +26,7 @@ def command_in(folder: str | None, module: str, *arguments: str) -> list[str]:
     return [
         sys.executable,
         "-P",
-        os.path.join(folder, SITE, "terracrew", "system", "system/own_program.py"),
+        os.path.join(folder, SITE, "terracrew", "system", "own_program.py"),
         module,
         *arguments,
     ]

@@ -63,7 +63,7 @@ class Site:
         package.mkdir(parents=True, exist_ok=True)
         sources = str(Path(own_program.__file__).parents[2])
         begin = BEGIN.format(sources=sources, events=str(self.events), version=version, folder=str(self.folder))
-        (package / "system/own_program.py").write_text(begin + script.replace("{version!r}", repr(version)))
+        (package / "own_program.py").write_text(begin + script.replace("{version!r}", repr(version)))
         record = {"version": version, "python": versions.python_tag()}
         (self.folder / version / own_program.RECORD).write_text(json.dumps(record))
 
