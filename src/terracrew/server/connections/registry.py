@@ -283,7 +283,7 @@ class Registry:
     def set_credits(self, session: RunnerSession, message: messages.Credits) -> None:
         """Take the credits of an instance. Grants that it had not received when it sent them have used some of them."""
         on_their_way = max(0, session.used_credits - message.received)
-        session.credits = min(message.slots, session.slots) - on_their_way
+        session.credits = message.slots - on_their_way  # `free` knows how many slots the server allows
 
     def may_hang(self, session: RunnerSession) -> bool:
         """Return whether an instance has missed two heartbeats: a grant might wait until the instance counts as offline."""
