@@ -11,6 +11,7 @@ from terracrew.server.jobs import approvals
 from terracrew.server.jobs.lost_resources.search import MAX_ATTEMPTS, LostResourceSearch
 from terracrew.server.jobs.triggers import Triggers
 from terracrew.server.supervise import FailedRows
+from terracrew.testing.rows import change_jobs
 from tests.server.hub.hub_clients import Hub
 from tests.server.jobs.lost_resources.cut_short_attempts import LINES, cut_short, printed
 from tests.server.jobs.waiting_jobs import Waiting
@@ -74,7 +75,7 @@ async def test_a_run_of_a_group_with_a_damaged_row_holds_up_no_other_run(runner:
 async def test_an_overdue_plan_of_a_damaged_job_holds_up_no_other(database: Database) -> None:
     damaged, other = await Waiting.make(database), await Waiting.make(database)
     await other.rows.run("UPDATE plans SET decide_by = 1")
-    await other.rows.run("UPDATE jobs SET limits = 'damaged' WHERE id = :id", id=damaged.id)
+    await change_jobs(other.rows.db, damaged.id, limits="damaged")
     assert [job.id for job in await approvals.expire(database)] == [other.id]
 
 

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from terracrew.api.access import Role
+from terracrew.testing.rows import change_runners
 from tests.server.identity.identity_server import URL, IdentityServer
 
 
@@ -89,7 +90,7 @@ async def test_a_secret_may_be_given_an_end(server: IdentityServer) -> None:
 async def test_deleting_a_service_account_takes_it_off_its_runners_and_out_of_its_roles(server: IdentityServer) -> None:
     account, _, _ = await server.account()
     runner, _ = await server.runner(server.organization_id)
-    await server.run("UPDATE runners SET service_account_id = :a WHERE id = :r", a=account, r=runner)
+    await change_runners(server.db, runner, service_account_id=account)
     client = await as_user(server, "olga", Role.OWNER)
     await client.post("/api/v1/roles", json={"principal": account, "role": "viewer"})
     assert (await client.delete(f"/api/v1/service-accounts/{account}")).status_code == 204

@@ -7,6 +7,7 @@ import pytest
 
 from terracrew.api.access import Role
 from terracrew.server.identity.access import store
+from terracrew.testing.rows import change_runners
 from terracrew.testing.transactions import held_open, until_blocked
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.identity.identity_server import IdentityServer
@@ -54,7 +55,7 @@ async def test_an_account_is_shown_by_id_or_path_with_its_roles_and_runners(serv
     account, _, _ = await server.account("ci", "a")
     await server.account("cd", "a")
     runner, _ = await server.runner(server.organization_id)
-    await server.run("UPDATE runners SET service_account_id = :a WHERE id = :r", a=account, r=runner)
+    await change_runners(server.db, runner, service_account_id=account)
     owner, root = await as_user(server, "olga", Role.OWNER, "a"), await as_user(server, "root", Role.OWNER)
     await owner.post("/api/v1/roles", json={"principal": "a/ci", "role": "operator", "path": "a"})
     for name in (account, "a%2Fci"):

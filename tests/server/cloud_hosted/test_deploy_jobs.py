@@ -19,6 +19,7 @@ from terracrew.server.deployments.model import CloudInstance
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.releases import service as release_service
 from terracrew.server.releases import store as releases
+from terracrew.testing.rows import change_instances
 from tests.server.cloud_hosted.played_fleet import FACTS, RUNNER, Fleet, deploy, deployed
 from tests.server.releases.release_rows import new_release, runner_image
 
@@ -170,7 +171,7 @@ async def test_a_first_instance_that_does_not_pass_its_no_op_job_changes_nothing
     assert after is not None
     assert (after.status, after.facts, after.settings.capacity, after.revision) == ("deployed", FACTS, 1, 1)
     assert fleet.cloud.stopped == ([] if fails == "old" else [name]), "one without a trial may have a job"
-    await fleet.rows.run("UPDATE instances SET is_on_trial = false WHERE id = :id", id=instance.id)
+    await change_instances(fleet.rows.db, instance.id, is_on_trial=False)
     await db.write(lambda tx: instances.set_reported(tx, runner_id, instance.id, 1, Heartbeat("x", False, [])))
     job_id = await fleet.rows.job(await fleet.rows.module())
     assert await instance.claim(job_id) is None, "it gets no job, even if it says now that it takes some"

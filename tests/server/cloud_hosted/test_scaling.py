@@ -13,6 +13,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.job_rows import JobRows
+from terracrew.testing.rows import change_groups, change_modules, change_runners
 from tests.server.cloud_hosted.cloud_state import deployment, disconnect, instances, jobs
 from tests.server.cloud_hosted.scaling_server import ScalingServer
 from tests.server.cloud_hosted.simulated_cloud import SimulatedCloud, refused
@@ -74,14 +75,14 @@ async def test_jobs_that_nobody_could_start_wake_nobody(rows: JobRows, scaler: S
     """A capped group, a module with another job before it, an approval, a tag that the runner lacks, and the name of an instance."""
     await cloud_runner(rows, max_instances=50)
     capped = await rows.group("capped")
-    await rows.run("UPDATE groups SET max_running_jobs = 1 WHERE id = :id", id=capped)
+    await change_groups(rows.db, capped, max_running_jobs=1)
     for name in ("a", "b", "c"):
         await rows.job(await rows.module(f"capped/{name}", capped))
     busy = await rows.module()
     for _ in range(4):
         await rows.job(busy)
-    await rows.run("UPDATE modules SET tags = '[\"gpu\"]' WHERE id = :id", id=(tagged := await rows.module()))
-    await rows.run("UPDATE modules SET runner_instance_name = 'one' WHERE id = :id", id=(pinned := await rows.module()))
+    await change_modules(rows.db, tagged := await rows.module(), tags=["gpu"])
+    await change_modules(rows.db, pinned := await rows.module(), runner_instance_name="one")
     await rows.job(tagged)
     await rows.job(pinned)
     await rows.job(await rows.module(), "AWAITING_APPROVAL", "APPLY")
@@ -131,9 +132,7 @@ async def test_the_wanted_minimum_runs_without_jobs(rows: JobRows, scaler: Scali
     runner_id = await cloud_runner(rows, min_instances=2)
     await scaler.step()
     assert len(await instances(rows, runner_id)) == 2
-    await rows.run(
-        "UPDATE runners SET is_disabled = true WHERE id = :id", id=(idle := await cloud_runner(rows, min_instances=1))
-    )
+    await change_runners(rows.db, idle := await cloud_runner(rows, min_instances=1), is_disabled=True)
     await scaler.step()
     assert await instances(rows, idle) == []
 
@@ -144,7 +143,7 @@ async def test_an_instance_whose_engine_does_not_fit_is_not_woken_again_and_agai
     runner_id = await cloud_runner(rows)
     await disconnect(rows, await rows.instance_of(runner_id, name="earlier"))
     module_id = await rows.module()
-    await rows.run("UPDATE modules SET engine = 'pulumi' WHERE id = :id", id=module_id)
+    await change_modules(rows.db, module_id, engine="pulumi")
     await rows.job(module_id)
     await scaler.step()
     assert not scaler.cloud.started
@@ -173,11 +172,11 @@ async def test_a_request_is_not_repeated_for_a_runner_that_takes_no_jobs(
     scaler.cloud.is_away = True
     await scaler.step()
     scaler.cloud.is_away = False
-    await rows.run("UPDATE runners SET is_disabled = true WHERE id = :id", id=runner_id)
+    await change_runners(rows.db, runner_id, is_disabled=True)
     clock.advance(starting.REPEAT_SECONDS + 1)
     await scaler.step()
     assert scaler.cloud.started == []
-    await rows.run("UPDATE runners SET is_disabled = false WHERE id = :id", id=runner_id)
+    await change_runners(rows.db, runner_id, is_disabled=False)
     await scaler.step()
     assert len(scaler.cloud.started) == 1
 

@@ -5,6 +5,7 @@ import pytest
 from terracrew.server.deployments import reads
 from terracrew.testing.deliveries import delivery
 from terracrew.testing.job_rows import JobRows, begin_code
+from terracrew.testing.rows import change_jobs
 from tests.server.application import Application
 from tests.server.deployments.cloud_rows import cloud_runner
 from tests.server.jobs.waiting_jobs import waiting
@@ -16,7 +17,7 @@ async def waiting_plan(rows: JobRows, runner_id: str) -> str:
     """Let a runner make a plan that waits for approval, and fall asleep. Returns the id of the job."""
     instance = await rows.instance_of(runner_id, name=f"maker-{runner_id}")
     job_id = await rows.job(await rows.module(), kind="APPLY")
-    await rows.run("UPDATE jobs SET needs_approval = true WHERE id = :id", id=job_id)
+    await change_jobs(rows.db, job_id, needs_approval=True)
     ref = await instance.start(job_id)
     assert await begin_code(rows.db, ref, 0) == "approval"
     await rows.take(delivery(ref, 2, waiting()))

@@ -15,6 +15,7 @@ from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.objects import Objects
 from terracrew.testing.clock import ManualClock, ShiftedClock
 from terracrew.testing.job_rows import Instance, JobRows, begin_code
+from terracrew.testing.rows import change_jobs
 from tests.server.connections.registered_sessions import LONG, REF, Watched, executor, runner
 from tests.server.hub.hub_clients import Hub
 
@@ -176,7 +177,7 @@ async def test_a_grant_leaves_even_if_its_archive_cannot_be_had(hub: Hub) -> Non
     """The claim was committed and the grant was never sent: the runner heard nothing, and kept the job alive by its heartbeats."""
     job = await hub.job()
     source = '{"kind":"archive","archive_id":"arc_0","sha256":"x","size":10}'
-    await hub.server.db.write(lambda tx: tx.run("UPDATE jobs SET source = :source", source=source))
+    await change_jobs(hub.server.db, source=source)
     async with hub.runner() as client:
         granted = await client.granted(job)
         assert (granted.spec.job_id, granted.spec.archive) == (job, None)

@@ -4,6 +4,7 @@ import re
 
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Tx
+from terracrew.testing.rows import change_groups, change_jobs
 from tests.server.application import Application
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.visitor import logged_in, visitor
@@ -58,8 +59,8 @@ async def test_hostile_names_are_text_and_nothing_else(application: Application)
         for number in (1, 2):
             await made.attempt(job, runner, instance, number=number, ended_at=made.now, outcome="lost", reason=HOSTILE)
         await made.insert("notes", job_id=job, attempt=1, event=1, text=HOSTILE, created_at=made.now)
-        await tx.run("UPDATE jobs SET source_description = :text, engine_version = :text", text=HOSTILE)
-        await tx.run("UPDATE groups SET description = :text", text=HOSTILE)
+        await change_jobs(tx, source_description=HOSTILE, engine_version=HOSTILE)
+        await change_groups(tx, description=HOSTILE)
         return job
 
     job = await application.server.db.write(work)

@@ -7,6 +7,7 @@ import pytest
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Tx
 from terracrew.server.runs import attention
+from terracrew.testing.rows import change_jobs, change_modules
 from tests.server.application import Application, on_one
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.visitor import Visitor, logged_in
@@ -91,8 +92,7 @@ async def test_a_failure_needs_nobody_once_the_module_has_another_job(
 async def test_a_plan_that_is_out_of_date_is_left_to_those_who_may_plan_again(
     application: Application, jobs: dict[str, str]
 ) -> None:
-    sql = "UPDATE modules SET state_version = 9 WHERE path = 'platform/edge/cdn'"
-    await application.server.db.write(lambda tx: tx.run(sql))
+    await change_modules(application.server.db, "platform/edge/cdn", state_version=9)
     await application.person("otto", "operator")
     assert ("Out of date", "platform/edge/cdn") in needs(await (await logged_in(application, "otto")).see("/dashboard"))
     await application.person("vera", "viewer")
@@ -144,8 +144,7 @@ async def test_a_new_organization_sees_its_first_steps_until_they_are_done(appli
         runner = await tx.one("SELECT id FROM runners")
         assert runner is not None
         await made.instance(runner["id"], "one")
-        sql = "UPDATE jobs SET status = 'SUCCEEDED', finished_at = :now WHERE id = :id"
-        await tx.run(sql, now=made.now, id=job["id"])
+        await change_jobs(tx, job["id"], status="SUCCEEDED", finished_at=made.now)
 
     await application.server.db.write(work)
     page = await someone.see("/dashboard")

@@ -7,6 +7,7 @@ import pytest
 from terracrew.protocol.events import KeptPlan, PlanSummary, ResourceChange, Result
 from terracrew.server.group_runs.loop import GroupRuns
 from terracrew.testing.deliveries import RUNNING, fact
+from terracrew.testing.rows import change_modules
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
 from tests.server.simulated_runner import SimulatedRunner
@@ -60,8 +61,7 @@ async def test_all_modules_are_planned_at_once_and_their_plans_are_applied_as_th
         "c": (True, True),
     }
     assert found["a"]["plan"]["add"] == 1
-    moved = "UPDATE modules SET state_version = 9 WHERE path = 'team/c'"
-    await runner.server.db.write(lambda tx: tx.run(moved))
+    await change_modules(runner.server.db, "team/c", state_version=9)
     made = (await admin.post(f"{RUNS}/{run_id}/apply")).json()["items"]
     assert [(each["path"], each["job_number"] is not None) for each in made] == [("team/a", True), ("team/c", False)]
     assert "the state of the module has changed" in made[1]["problem"]

@@ -10,6 +10,7 @@ from terracrew.server.group_runs import store
 from terracrew.server.group_runs.loop import GroupRuns
 from terracrew.server.jobs.triggers import Triggers
 from terracrew.testing.deliveries import RUNNING, fact
+from terracrew.testing.rows import change_modules
 from tests.server.application import Application
 from tests.server.jobs.waiting_jobs import waiting
 from tests.server.simulated_runner import SimulatedRunner
@@ -183,7 +184,7 @@ async def test_what_was_changed_after_its_destroy_is_destroyed_again(runner: Sim
         (await runner.app.admin.made(path, {"type": kind, "priority": int(kind == "DESTROY")}))["id"] for kind in kinds
     ]
     await finish(runner, destroyed)
-    await db.write(lambda tx: tx.run("UPDATE modules SET state_version = 1 WHERE path = 'team/a'"))
+    await change_modules(db, "team/a", state_version=1)
     if late == "job":
         await finish(runner, older[0])
     if late == "state":

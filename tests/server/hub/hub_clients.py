@@ -18,6 +18,7 @@ from terracrew.server.context import Server
 from terracrew.server.process import serve
 from terracrew.server.scheduling.queue import Waiting
 from terracrew.testing import hellos
+from terracrew.testing.rows import change_runners
 from terracrew.testing.transactions import held_open
 from tests.server.declarations import declared_runner
 from tests.server.simulated_runner import SimulatedRunner
@@ -169,7 +170,7 @@ class Hub:
 async def listening(runner: SimulatedRunner) -> AsyncGenerator[Hub]:
     record, secret = await declared_runner(runner.server.db, "crew")
     # Tests remove it, which is refused as long as it is declared.
-    await runner.rows.run("UPDATE runners SET is_declared = false WHERE id = :id", id=record.id)
+    await change_runners(runner.rows.db, record.id, is_declared=False)
     await runner.instance.share()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         started = asyncio.Event()

@@ -8,6 +8,7 @@ import pytest
 from terracrew.api.runners import Configuration
 from terracrew.protocol import messages
 from terracrew.server.hub.notify import HubNotifier
+from terracrew.testing.rows import change_runners
 from tests.server.hub.hub_clients import Hub, executor_hello, ref_of, refusal
 
 
@@ -112,7 +113,7 @@ async def test_a_credential_that_is_revoked_between_the_connection_and_its_hello
         # A message of this connection has been answered, so its credential has been checked.
         async with asyncio.timeout(10):
             await (await runner.connection.ping())
-        await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET worker_token_sha256 = 'another'"))
+        await change_runners(hub.server.db, worker_token_sha256="another")
         await HubNotifier(hub.server.hub.runners).step({("access", hub.runner_id)})
         await runner.send(hub.hello())
         assert await refusal(runner) == ("unauthenticated", True)

@@ -18,6 +18,7 @@ from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.jobs import service
 from terracrew.server.retention.deletion import remove_deleted
 from terracrew.server.tree.modules import removal
+from terracrew.testing.rows import change_jobs, change_runners
 from terracrew.testing.transactions import until_blocked
 from tests.server.application import on_one
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Hub, on_postgres, ref_of, refusal
@@ -87,7 +88,7 @@ async def test_a_heartbeat_does_not_open_a_runner_that_its_record_has_closed(hub
     """The next heartbeat of a drained runner made the scheduler choose it for every job that its next tier should have had."""
     messenger = HubNotifier(hub.server.hub.runners)
     async with hub.runner() as runner:
-        await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET is_draining = true"))
+        await change_runners(hub.server.db, is_draining=True)
         await messenger.step({("runners", hub.runner_id)})
         assert (await runner.get())["on"] is True
         await runner.send(messages.Heartbeat("0.1.0", is_draining=False, attempts=[]))
@@ -99,10 +100,10 @@ async def test_a_heartbeat_does_not_open_a_runner_that_its_record_has_closed(hub
 @pytest.mark.feature("R7.drain", "S5.draining")
 async def test_a_runner_that_was_drained_when_it_came_is_told_when_it_is_not_any_more(hub: Hub) -> None:
     """It heard of the drain in its welcome and of nothing after it, and never claimed again."""
-    await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET is_draining = true"))
+    await change_runners(hub.server.db, is_draining=True)
     async with hub.connected(await hub.token()) as runner:
         assert (await runner.ask(hub.hello()))["is_draining"] is True
-        await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET is_draining = false"))
+        await change_runners(hub.server.db, is_draining=False)
         await HubNotifier(hub.server.hub.runners).step({("runners", "")})
         assert await runner.get() == {"type": "drain", "on": False}
         assert hub.session().takes_jobs
@@ -130,7 +131,7 @@ async def test_a_connection_ends_with_its_token_unless_that_is_renewed(hub: Hub)
 async def test_a_revoked_runner_is_not_heard_any_more_whether_it_reads_or_not(hub: Hub, key: str) -> None:
     job = await hub.job()
     async with hub.runner() as runner:
-        await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET worker_token_sha256 = 'another'"))
+        await change_runners(hub.server.db, worker_token_sha256="another")
         await HubNotifier(hub.server.hub.runners).step({("access", hub.runner_id if key else "")})
         with contextlib.suppress(ConnectionClosed):  # the refusal may already be here
             await runner.send(messages.Credits(1, 0))
@@ -221,7 +222,7 @@ async def test_a_claim_that_fails_unexpectedly_gives_back_its_slot_and_is_made_a
     job = await hub.job()
 
     async def set_source(text: str) -> None:
-        await hub.server.db.write(lambda tx: tx.run("UPDATE jobs SET source = :text WHERE id = :id", text=text, id=job))
+        await change_jobs(hub.server.db, job, source=text)
 
     async with hub.runner() as runner:
         source = await hub.crew.app.scalar("SELECT source FROM jobs WHERE id = :id", id=job)

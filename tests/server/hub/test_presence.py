@@ -17,6 +17,7 @@ from terracrew.server.hub.presence import Presence
 from terracrew.server.process import serve
 from terracrew.testing.clock import ManualClock, ShiftedClock
 from terracrew.testing.job_rows import JobRows
+from terracrew.testing.rows import change_instances, change_runners
 from tests.server.connections.registered_sessions import LONG, REF, Watched, executor, runner
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Hub, listening, refusal
 
@@ -119,7 +120,7 @@ async def test_the_connections_of_a_killed_server_do_not_stay_for_ever(hub: Hub,
     async with hub.runner():
         pass
     await eventually(lambda: _not(is_connected(hub)))
-    await hub.server.db.write(lambda tx: tx.run("UPDATE instances SET is_connected = true, server_id = 'srv_killed'"))
+    await change_instances(hub.server.db, is_connected=True, server_id="srv_killed")
     hub.server.registry._watching_since = 0.0  # pyright: ignore[reportPrivateUsage]
     await Presence(hub.server.hub.runners).step()
     assert await is_connected(hub), "it may be on its way to another server"
@@ -159,7 +160,7 @@ async def test_a_runner_drains_by_its_own_word_and_by_that_of_its_record(hub: Hu
         await eventually(lambda: _is(hub, "DRAINING"))
         await client.send(BEAT)
         await eventually(lambda: _is(hub, "ONLINE"))
-        await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET is_draining = true"))
+        await change_runners(hub.server.db, is_draining=True)
         assert await status(hub) == "DRAINING"
     await eventually(lambda: _is(hub, "OFFLINE"))
 

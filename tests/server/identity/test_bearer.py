@@ -11,6 +11,7 @@ from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.people import service, store
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, delivery
+from terracrew.testing.rows import change_jobs
 from tests.server.identity.identity_server import IdentityServer
 
 
@@ -94,7 +95,7 @@ async def test_the_engines_token_ends_with_its_attempt_and_the_hub_credential_ma
     if has_ended:
         await server.rows.take(delivery(AttemptRef(job, 1), 2, DONE))
     else:
-        await server.run("UPDATE jobs SET attempt = 2 WHERE id = :job", job=job)
+        await change_jobs(server.db, job, attempt=2)
     assert not await is_valid(server, key)
     assert await is_valid(server, hub)
 

@@ -12,6 +12,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.state.model import Received
 from terracrew.testing.deliveries import delivery, fact, state
 from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin_code
+from terracrew.testing.rows import change_jobs
 
 APPLYING = fact(StepStatus(Step.APPLY, "RUNNING"))
 
@@ -32,7 +33,7 @@ class Change:
         await rows.administrators("usr_1")
         module = await rows.module()
         change = cls(rows, await rows.runner(slots=100), module, await rows.job(module, kind="APPLY"))
-        await rows.run("UPDATE jobs SET interrupted = :interrupted", interrupted=interrupted)
+        await change_jobs(rows.db, interrupted=interrupted)
         await change.start(1)
         assert await begin_code(db, change.ref, 0) == "begun"
         await change.tell(APPLYING)

@@ -19,6 +19,7 @@ from terracrew.server.runs import attempt_report
 from terracrew.server.state.model import Received
 from terracrew.testing.deliveries import delivery, fact, log, state
 from terracrew.testing.job_rows import begin_code
+from terracrew.testing.rows import change_attempts, change_modules
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.jobs.changes import Change
 from tests.server.jobs.waiting_jobs import waiting
@@ -79,7 +80,7 @@ async def test_an_errored_state_of_a_module_with_its_own_backend_proves_nothing_
     change: Change,
 ) -> None:
     """It became the current state, which no engine of the module reads, and the apply was repeated unasked."""
-    await change.rows.run("UPDATE modules SET backend = 'own'")
+    await change_modules(change.rows.db, backend="own")
     await change.write(1, "errored")
     await change.tell(ENDED)
     await change.gone(last=change.next - 1)
@@ -238,7 +239,7 @@ async def test_a_job_whose_plan_was_approved_and_that_plans_again_asks_again(cha
     second = await _waits(change, change.job_id, 2)
     await _approve(change, second, change.ref)
     third = await change.start(3)
-    await change.rows.run("UPDATE attempts SET is_in_doubt = false")
+    await change_attempts(change.rows.db, is_in_doubt=False)
     assert await change.code(third) == "approval", "it planned again, for whatever reason"
 
 

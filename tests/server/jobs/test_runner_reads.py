@@ -10,6 +10,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import SYSTEM
 from terracrew.testing.job_rows import JobRows
+from terracrew.testing.rows import change_jobs
 from tests.server.hub.statement_counts import RecordingTx
 
 pytestmark = pytest.mark.feature("S1.assigned")
@@ -25,7 +26,7 @@ async def test_both_ways_find_the_same_jobs_in_the_same_order(rows: JobRows, mon
         await rows.insert("assignments", runner_id=runner.runner_id, place_id=place, kind=kind, path=path)
     first, second = [await rows.job(each) for each in own]
     await rows.job(await rows.module("elsewhere"))
-    await rows.run("UPDATE jobs SET priority = 5 WHERE id = :id", id=second)
+    await change_jobs(rows.db, second, priority=5)
 
     async def found() -> list[str]:
         return await rows.db.read(

@@ -8,6 +8,7 @@ from terracrew.server.jobs import approvals, service
 from terracrew.server.principals.model import Principal
 from terracrew.testing.deliveries import delivery, fact
 from terracrew.testing.job_rows import Instance, JobRows, begin_code
+from terracrew.testing.rows import change_jobs
 
 
 def waiting(version: int = 0, why: str = "") -> Record:
@@ -28,7 +29,7 @@ class Waiting:
         await rows.administrators("usr_1")
         module, runner = await rows.module(), await rows.runner(slots=1)
         job = await rows.job(module, kind="APPLY")
-        await rows.run("UPDATE jobs SET needs_approval = true WHERE id = :id", id=job)
+        await change_jobs(rows.db, job, needs_approval=True)
         made = cls(rows, runner, module, job)
         ref = await made.start(1)
         assert await begin_code(db, ref, 0) == "approval"

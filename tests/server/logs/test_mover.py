@@ -11,6 +11,7 @@ from terracrew.server.logs import blocks, mover, reads
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.logs.mover import Mover
 from terracrew.testing.deliveries import DONE, RUNNING, fact, log
+from terracrew.testing.rows import change_attempts
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner, watching
 
 
@@ -215,7 +216,7 @@ async def test_a_log_stays_in_rows_while_its_attempt_may_deliver_more_or_is_in_d
     assert await patient.step() == 0
     assert await mover_of(runner).step() == 1  # its time to deliver is over
     await running.deliver(fact(Result("FAILED")))
-    await runner.rows.run("UPDATE attempts SET is_in_doubt = true WHERE job_id = :id", id=running.ref.job_id)
+    await change_attempts(runner.rows.db, running.ref.job_id, is_in_doubt=True)
     assert await mover_of(runner).step() == 0
 
 
@@ -226,7 +227,7 @@ async def test_a_stream_a_download_and_what_is_known_read_a_moved_log(runner: Si
     path = f"/api/v1/jobs/{attempt.ref.job_id}"
     before = (await runner.app.admin.get(f"{path}/attempts/1")).json()
     assert (len(before["made"]), before["last_line"]) == (30, "the last line")
-    await runner.server.db.write(lambda tx: tx.run("UPDATE attempts SET is_in_doubt = false"))
+    await change_attempts(runner.server.db, is_in_doubt=False)
     expected = (await runner.app.admin.get(f"{path}/log")).text
     await mover_of(runner).step()
     assert await count(runner, "log_chunks") == 0

@@ -8,6 +8,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people.service import link_owner, make_link, renew_first_link
 from terracrew.server.maintenance import local_token
 from terracrew.testing.clock import ShiftedClock
+from terracrew.testing.rows import change_users
 from tests.server.application import Application, on_one
 
 
@@ -73,13 +74,13 @@ async def test_it_is_that_of_an_administrator_whatever_became_of_the_first_one(a
     """A server whose first administrator was renamed or deleted did not start again: it looked for somebody named `admin`."""
     await application.admin.made("/api/v1/users", {"name": "root"})
     db = application.server.db
-    await db.write(lambda tx: tx.run("UPDATE users SET is_system_admin = true WHERE name = 'root'"))
+    await change_users(db, "root", is_system_admin=True)
     assert await local_token.renew(application.server)
-    await db.write(lambda tx: tx.run("UPDATE users SET name = 'first' WHERE name = 'admin'"))
+    await change_users(db, "admin", name="first")
     assert not await local_token.renew(application.server), "a new name changes nothing"
     await application.person("admin", "owner")
     assert await owner_of_token(application) == "first"
-    await db.write(lambda tx: tx.run("UPDATE users SET is_disabled = true WHERE name = 'first'"))
+    await change_users(db, "first", is_disabled=True)
     assert await local_token.renew(application.server)
     assert await owner_of_token(application) == "root", "a name that became free gives nobody the server's token"
     user = await link_owner(application.server.identity, await make_link(db), "a")

@@ -15,6 +15,7 @@ from terracrew.server.jobs import service
 from terracrew.server.jobs.decide import LastContact, give_up, lost
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, fact, log
+from terracrew.testing.rows import change_modules
 from tests.server.application import metrics_headers, on_one
 from tests.server.jobs.waiting_jobs import waiting
 from tests.server.simulated_runner import SimulatedRunner
@@ -94,7 +95,7 @@ async def test_losses_and_doubts_are_counted_when_they_are_committed(runner: Sim
 
 async def test_waiting_jobs_are_counted_by_reason_for_all_of_them_at_once(runner: SimulatedRunner) -> None:
     module, other = await runner.rows.module("busy"), await runner.rows.module("free")
-    await runner.rows.run("UPDATE modules SET engine = 'pulumi' WHERE id = :id", id=other)
+    await change_modules(runner.rows.db, other, engine="pulumi")
     await runner.run(module)
     for _ in range(3):
         await runner.rows.job(module)

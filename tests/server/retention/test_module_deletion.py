@@ -12,6 +12,7 @@ from terracrew.server.retention import deletion, objects
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.server.tree.modules import removal
 from terracrew.testing.deliveries import DONE, RUNNING, log
+from terracrew.testing.rows import change_modules
 from tests.server.simulated_runner import SimulatedRunner
 
 TABLES = ("jobs", "attempts", "steps", "notes", "log_chunks", "log_objects", "states", "outputs", "plans")
@@ -97,7 +98,7 @@ async def test_nobody_sees_jobs_states_or_logs_of_a_deleted_module_while_they_ar
     await attempt.deliver(log("printed\n"), DONE)
     state = await runner.app.scalar("SELECT id FROM states")
     path = "a-module"
-    await runner.server.db.write(lambda tx: tx.run("UPDATE modules SET path = :path, name = :path", path=path))
+    await change_modules(runner.server.db, path=path, name=path)
     await delete(runner, attempt.module_id)
     admin, job = runner.app.admin, attempt.ref.job_id
     for address in (

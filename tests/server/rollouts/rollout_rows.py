@@ -15,6 +15,7 @@ from terracrew.server.rollouts.loop import Rollouts
 from terracrew.server.rollouts.model import NewRollout, Rollout, RolloutRunner, RolloutView
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.testing.job_rows import JobRows
+from terracrew.testing.rows import change_runners
 from terracrew.wording.update_words import ByHand
 from tests.server.deployments.cloud_rows import cloud_runner
 from tests.server.releases.release_rows import new_release
@@ -69,12 +70,8 @@ class RolloutRows:
         if group not in self._groups:
             self._groups[group] = await self.rows.group(group)
         runner_id = await cloud_runner(self.rows)
-        await self.rows.run(
-            "UPDATE runners SET path = :path, name = :name, group_id = :group_id WHERE id = :id",
-            path=path,
-            name=path.rpartition("/")[2],
-            group_id=self._groups[group],
-            id=runner_id,
+        await change_runners(
+            self.rows.db, runner_id, path=path, name=path.rpartition("/")[2], group_id=self._groups[group]
         )
         await self.deployed(runner_id, version)
         return runner_id

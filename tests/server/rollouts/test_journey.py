@@ -17,6 +17,7 @@ from terracrew.server.principals.model import SYSTEM
 from terracrew.server.releases import service as releases
 from terracrew.server.rollouts.loop import Rollouts
 from terracrew.testing.job_rows import JobRows, insert_instance
+from terracrew.testing.rows import change_runners
 from tests.server.application import Application
 from tests.server.cloud_hosted.simulated_cloud import SimulatedCloud
 from tests.server.deployments.cloud_rows import cloud_runner
@@ -88,7 +89,7 @@ async def cloud(application: Application, monkeypatch: pytest.MonkeyPatch) -> As
 async def deployed(application: Application, name: str) -> None:
     rows = await JobRows.of_organization(application.server.db, application.server.organization_id)
     runner_id = await cloud_runner(rows)
-    await rows.run("UPDATE runners SET path = :name, name = :name WHERE id = :id", name=name, id=runner_id)
+    await change_runners(rows.db, runner_id, path=name, name=name)
 
     async def work(tx: Tx) -> None:
         before = await deployments.hold(tx, runner_id)

@@ -19,6 +19,7 @@ from terracrew.server.rollouts.model import NewRollout
 from terracrew.server.rollouts.updating import RunnerUpdaters
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.job_rows import JobRows
+from terracrew.testing.rows import change_instances, change_runners
 from terracrew.wording.update_words import ByHand
 from tests.server.releases.release_rows import new_release, wheel
 from tests.server.rollouts.rollout_rows import NEW, NEWER, OLD, RolloutRows
@@ -256,11 +257,7 @@ async def test_many_organizations_in_which_nothing_can_be_done_hold_up_nobody(
         await rollouts.rows.run(
             "INSERT INTO organizations (id, name, created_at) VALUES (:id, :id, 0)", id=organization
         )
-        await rollouts.rows.run(
-            "UPDATE runners SET organization_id = :organization WHERE id = :id",
-            organization=organization,
-            id=moved[path],
-        )
+        await change_runners(rollouts.rows.db, moved[path], organization_id=organization)
         if number < 3:
             rollouts.updates.hand[path] = ByHand("its image is your own")
     await rollouts.publish()
@@ -276,11 +273,8 @@ async def test_a_runner_that_has_just_disconnected_is_waited_for_a_moment(
     rules = replace(rollouts.rules, updaters=RunnerUpdaters(""))
     for path in ("a", "b"):
         own = await rollouts.rows.runner()
-        await rollouts.rows.run(
-            "UPDATE runners SET path = :path, name = :path WHERE id = :id", path=path, id=own.runner_id
-        )
-        sql = "UPDATE instances SET version = :version, is_self_updating = true WHERE id = :id"
-        await rollouts.rows.run(sql, version=OLD, id=own.id)
+        await change_runners(rollouts.rows.db, own.runner_id, path=path, name=path)
+        await change_instances(rollouts.rows.db, own.id, version=OLD, is_self_updating=True)
     await rollouts.db.write(lambda tx: releases.publish(tx, SYSTEM, new_release(NEW, artifacts=[wheel(NEW)])))
     started = await rollouts.db.write(lambda tx: service.start(tx, rollouts.admin, rules, NewRollout()))
     at_work = Rollouts(rollouts.db, rules)
@@ -291,7 +285,7 @@ async def test_a_runner_that_has_just_disconnected_is_waited_for_a_moment(
     await at_work.step()
     assert await rollouts.statuses(started.id) == {"a": "updated", "b": "waiting"}
     if comes_back:
-        await rollouts.rows.run("UPDATE instances SET is_connected = true WHERE id = :id", id=own.id)
+        await change_instances(rollouts.rows.db, own.id, is_connected=True)
     else:
         clock.advance(loop.MAX_AWAY_SECONDS)
     await at_work.step()

@@ -2,6 +2,7 @@
 
 from terracrew.server.db.seam import Param
 from terracrew.testing.job_rows import Instance, JobRows, insert_instance
+from terracrew.testing.rows import change_jobs
 from tests.server.application import Application
 
 
@@ -14,6 +15,6 @@ async def having_a_job(application: Application, runner_id: str, instance_id: st
     """Let a runner that serves every module have job 17."""
     rows = await JobRows.of_organization(application.server.db, application.server.organization_id)
     job_id = await rows.job(await rows.module("m"))
-    await rows.run("UPDATE jobs SET number = 17")
+    await change_jobs(rows.db, number=17)
     await Instance(rows, runner_id, instance_id).start(job_id)
     return job_id

@@ -15,6 +15,7 @@ from terracrew.server.principals.model import SYSTEM
 from terracrew.server.runs import view
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, log
+from terracrew.testing.rows import change_attempts, change_jobs, change_modules
 from tests.server.hub.statement_counts import NotingTx, on_each_unit
 from tests.server.simulated_runner import SimulatedRunner
 
@@ -63,9 +64,9 @@ async def test_the_view_of_a_job_needs_a_thread_only_if_it_is_more_than_a_few_ro
     running = await runner.run()
     waiting = await rows.job(await rows.module())
     own, doubtful, again, done = [await runner.run() for _ in range(4)]
-    await rows.run("UPDATE modules SET backend = 'own' WHERE id = :id", id=own.module_id)
-    await rows.run("UPDATE attempts SET is_in_doubt = true WHERE job_id = :id", id=doubtful.ref.job_id)
-    await rows.run("UPDATE jobs SET attempt = 21 WHERE id = :id", id=again.ref.job_id)
+    await change_modules(rows.db, own.module_id, backend="own")
+    await change_attempts(rows.db, doubtful.ref.job_id, is_in_doubt=True)
+    await change_jobs(rows.db, again.ref.job_id, attempt=21)
     await done.deliver(RUNNING, DONE)
 
     async def reads_of(job_id: str) -> int:

@@ -11,6 +11,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.scheduling import crews
 from terracrew.testing.clock import ManualClock
 from terracrew.testing.deliveries import RUNNING, delivery
+from terracrew.testing.rows import change_groups, change_instances, change_jobs, change_modules, change_runners
 from tests.server.jobs.waiting_jobs import waiting
 from tests.server.runs.waiting_queue import START, Queue, waiting_queue
 
@@ -40,22 +41,22 @@ async def test_nobody_is_online_and_it_is_said_who_and_since_when(queue: Queue) 
     assert reason.code == "none_online"
     assert f"{queue.runner.runner_id} (offline since 2023-11-14 22:13 UTC)" in reason.text
     assert reason.link == f"/dashboard/runners/{queue.runner.runner_id}"
-    await queue.set("UPDATE instances SET is_connected = true")
-    await queue.set("UPDATE runners SET is_draining = true")
+    await change_instances(queue.rows.db, is_connected=True)
+    await change_runners(queue.rows.db, is_draining=True)
     assert "(draining)" in (await queue.why()).text
-    await queue.set("UPDATE runners SET is_disabled = true")
+    await change_runners(queue.rows.db, is_disabled=True)
     assert "(disabled)" in (await queue.why()).text
     for _ in range(4):
         await queue.rows.runner()
-    await queue.set("UPDATE instances SET is_connected = false")
+    await change_instances(queue.rows.db, is_connected=False)
     assert " and 2 more" in (await queue.why()).text
 
 
 @pytest.mark.feature("R6.reason", "S6.account")
 async def test_no_runner_has_a_usable_credential(queue: Queue) -> None:
     account = ids.new("sva")
-    await queue.set("UPDATE instances SET is_connected = false")
-    await queue.set("UPDATE runners SET worker_token_sha256 = NULL, service_account_id = :id", id=account)
+    await change_instances(queue.rows.db, is_connected=False)
+    await change_runners(queue.rows.db, worker_token_sha256=None, service_account_id=account)
     assert await queue.code() == "no_credential"
     await queue.rows.insert("service_accounts", id=account, group_id=queue.rows.root, name="bot", created_by="test")
     secret = """INSERT INTO service_account_secrets (id, service_account_id, secret_sha256, created_by, created_at, expires_at)
@@ -78,7 +79,7 @@ async def test_everybody_is_full_and_it_is_said_how_many_are_ahead(queue: Queue)
         jobs.append(await queue.rows.job(await queue.rows.module()))
     reason = await queue.why(jobs[3])
     assert (reason.code, reason.text.rpartition(", ")[2]) == ("all_full", "3 jobs ahead of it")
-    await queue.set("UPDATE jobs SET priority = 5 WHERE id = :id", id=jobs[3])
+    await change_jobs(queue.rows.db, jobs[3], priority=5)
     assert (await queue.why(jobs[3])).text.endswith("it is the next")
 
 
@@ -97,12 +98,12 @@ async def test_a_full_pinned_instance_and_full_holders_of_an_engine_say_how_many
     """A full pinned instance, or full holders of the engine, read as "being offered" while other instances had free slots."""
     await queue.runner.has(await queue.rows.job(await queue.rows.module("busy")))
     other = await queue.rows.runner()
-    await queue.set("UPDATE instances SET name = 'two', engines = '{}' WHERE id = :id", id=other.id)
+    await change_instances(queue.rows.db, other.id, name="two", engines={})
     assert (await queue.why()).text == "all of its runners with the engine tofu are full (1 slot), it is the next"
     queue.clock.advance(1)
     module = await queue.rows.module("pinned")
     pinned = await queue.rows.job(module)
-    await queue.set("UPDATE modules SET runner_instance_name = 'one' WHERE id = :id", id=module)
+    await change_modules(queue.rows.db, module, runner_instance_name="one")
     text = "the instance one, to which it is pinned, is full (1 slot), 1 job ahead of it"
     assert (await queue.why(pinned)).text == text
     await queue.set("UPDATE modules SET tags = '[\"gpu\"]' WHERE id <> :id", id=module)
@@ -111,22 +112,22 @@ async def test_a_full_pinned_instance_and_full_holders_of_an_engine_say_how_many
 
 @pytest.mark.feature("S5.tags")
 async def test_a_missing_tag_is_named(queue: Queue) -> None:
-    await queue.set('UPDATE modules SET tags = \'["eu","gpu"]\'')
-    await queue.set("UPDATE runners SET tags = '[\"gpu\"]'")
+    await change_modules(queue.rows.db, tags=["eu", "gpu"])
+    await change_runners(queue.rows.db, tags=["gpu"])
     reason = await queue.why()
     assert reason.code == "wrong_tag"
     assert f"has all of the tags eu, gpu: {queue.runner.runner_id} lacks eu;" in reason.text
-    await queue.set('UPDATE runners SET tags = \'["gpu","eu"]\'')
+    await change_runners(queue.rows.db, tags=["gpu", "eu"])
     assert await queue.code() == "offered"
 
 
 @pytest.mark.feature("S5.caps")
 async def test_a_full_group_is_named_with_its_numbers(queue: Queue) -> None:
     await queue.runner.has(await queue.rows.job(await queue.rows.module("busy")))
-    await queue.set("UPDATE groups SET max_running_jobs = 1")
+    await change_groups(queue.rows.db, max_running_jobs=1)
     reason = await queue.why()
     assert (reason.code, reason.text) == ("capped", "the organization may run 1 job at once, and 1 is running")
-    await queue.set("UPDATE groups SET max_running_jobs = 2")
+    await change_groups(queue.rows.db, max_running_jobs=2)
     assert await queue.code() == "all_full"
 
 
@@ -142,21 +143,21 @@ async def test_another_job_of_the_module_goes_first(queue: Queue) -> None:
 
 @pytest.mark.feature("S4.instance", "S6.pinned")
 async def test_the_pinned_instance_is_absent_or_lacks_the_engine(queue: Queue) -> None:
-    await queue.set("UPDATE modules SET runner_instance_name = 'other'")
+    await change_modules(queue.rows.db, runner_instance_name="other")
     assert (await queue.why()).text.startswith("it is pinned to the instance other, which is not connected")
-    await queue.set("UPDATE modules SET runner_instance_name = 'one', engine = 'pulumi'")
+    await change_modules(queue.rows.db, runner_instance_name="one", engine="pulumi")
     assert await queue.code() == "no_engine"
-    await queue.set("UPDATE modules SET engine = 'cobol'")
+    await change_modules(queue.rows.db, engine="cobol")
     assert (await queue.why()).text.startswith(
         "the instance one, to which it is pinned, does not have the engine cobol"
     )
-    await queue.set("UPDATE modules SET runner_instance_name = NULL")
+    await change_modules(queue.rows.db, runner_instance_name=None)
     absent = "no online runner has the engine cobol: install the package that provides it there"
     assert (await queue.why()).text == absent
-    await queue.set("UPDATE modules SET runner_id = :id", id=queue.runner.runner_id)
+    await change_modules(queue.rows.db, runner_id=queue.runner.runner_id)
     assert (await queue.why()).text.startswith("the runner that it may use does not have the engine cobol")
-    await queue.set("UPDATE modules SET runner_id = NULL")
-    await queue.set('UPDATE instances SET engines = \'{"cobol":"3"}\'')
+    await change_modules(queue.rows.db, runner_id=None)
+    await change_instances(queue.rows.db, engines={"cobol": "3"})
     assert await queue.code() == "offered"
 
 
@@ -166,7 +167,7 @@ def offered(*dispatchers: OfferedDispatcher) -> str:
 
 @pytest.mark.feature("D1.asked", "S6.words")
 async def test_no_runner_offers_the_dispatcher_or_allows_what_the_job_asks_for(queue: Queue) -> None:
-    await queue.set('UPDATE jobs SET dispatcher = \'{"name":"kubernetes","image":"evil/a:1","memory_mb":512}\'')
+    await change_jobs(queue.rows.db, dispatcher={"name": "kubernetes", "image": "evil/a:1", "memory_mb": 512})
     why = await queue.why()
     assert (why.code, why.link) == ("no_dispatcher", "/dashboard/runners")
     assert why.text == (
@@ -174,38 +175,38 @@ async def test_no_runner_offers_the_dispatcher_or_allows_what_the_job_asks_for(q
         "for it): change the setting dispatcher, or the runner"
     )
     local = OfferedDispatcher("default", "local", engines={"tofu": ["1.12.6"]})
-    await queue.set("UPDATE instances SET dispatchers = :offers", offers=offered(local))
+    await change_instances(queue.rows.db, dispatchers=offered(local))
     assert (await queue.why()).text == (
         "no online runner that is assigned here offers the dispatcher kubernetes (offered: default, local): change the "
         "setting dispatcher, or the runner"
     )
     small = OfferedDispatcher("a", "kubernetes", AllowedChoices(max_memory_mb=64), {"tofu": ["1.12.6"]})
     big = OfferedDispatcher("b", "kubernetes", AllowedChoices(["team/*", "crew/**"], 512), {"pulumi": ["3.0.0"]})
-    await queue.set("UPDATE instances SET dispatchers = :offers", offers=offered(local, small, big))
+    await change_instances(queue.rows.db, dispatchers=offered(local, small, big))
     assert (await queue.why()).text == (
         "no online runner that is assigned here offers the dispatcher kubernetes with the image evil/a:1 (allowed: team/*, "
         "crew/**): change the setting dispatcher, or the allow-list of the runner"
     )
-    await queue.set('UPDATE jobs SET dispatcher = \'{"name":"b","memory_mb":512}\'')
+    await change_jobs(queue.rows.db, dispatcher={"name": "b", "memory_mb": 512})
     assert await queue.code() == "no_engine"
     assert (await queue.why()).text.startswith("no online runner has the engine tofu for the dispatcher b: ")
-    await queue.set('UPDATE jobs SET dispatcher = \'{"name":"kubernetes","memory_mb":64}\'')
+    await change_jobs(queue.rows.db, dispatcher={"name": "kubernetes", "memory_mb": 64})
     assert await queue.code() == "offered"
-    await queue.set("UPDATE instances SET capacity = 0")
+    await change_instances(queue.rows.db, capacity=0)
     assert await queue.code() == "all_full"
 
 
 @pytest.mark.feature("J4.version", "S6.words")
 async def test_no_runner_has_the_version_of_the_engine(queue: Queue) -> None:
-    await queue.set("UPDATE modules SET engine_version = '~> 1.13.2'")
+    await change_modules(queue.rows.db, engine_version="~> 1.13.2")
     assert await queue.code() == "no_engine"
     assert (await queue.why()).text == (
         "no online runner has the engine tofu ~> 1.13.2: `terracrew engine install tofu --version 1.13.2` there, "
         'or set engine.install = "on-demand" for it'
     )
-    await queue.set("UPDATE modules SET engine_version = '> 1.13.2'")
+    await change_modules(queue.rows.db, engine_version="> 1.13.2")
     assert "Terracrew installs no such version" in (await queue.why()).text
-    await queue.set("UPDATE jobs SET pinned_engine_version = '1.13.3'")
+    await change_jobs(queue.rows.db, pinned_engine_version="1.13.3")
     assert "its first attempt was given this version" in (await queue.why()).text
 
 
@@ -213,11 +214,11 @@ async def test_no_runner_has_the_version_of_the_engine(queue: Queue) -> None:
 async def test_the_runner_that_made_the_plan_is_offline_or_removed(queue: Queue) -> None:
     await queue.runner.has(queue.job)
     await queue.rows.take(delivery(AttemptRef(queue.job, 1), 1, RUNNING, waiting()))
-    await queue.set("UPDATE jobs SET status = 'QUEUED', attempt = 2, instance_id = NULL")
+    await change_jobs(queue.rows.db, status="QUEUED", attempt=2, instance_id=None)
     other = await queue.rows.runner()
-    await queue.set('UPDATE instances SET engines = \'{"tofu":"1.12.6"}\' WHERE id = :id', id=other.id)
+    await change_instances(queue.rows.db, other.id, engines={"tofu": "1.12.6"})
     assert await queue.code() == "offered"
-    await queue.set("UPDATE instances SET is_connected = false WHERE id = :id", id=queue.runner.id)
+    await change_instances(queue.rows.db, queue.runner.id, is_connected=False)
     offline = await queue.why()
     assert (offline.code, queue.runner.runner_id in offline.text) == ("plan_runner", True)
     await queue.set("DELETE FROM assignments WHERE runner_id = :id", id=queue.runner.runner_id)
@@ -230,9 +231,9 @@ async def test_the_runner_that_made_the_plan_is_offline_or_removed(queue: Queue)
 @pytest.mark.feature("S6.words")
 async def test_a_runner_with_a_full_disk_is_not_called_draining(queue: Queue) -> None:
     """A runner that took no jobs because its disk was full was called "draining", as if somebody had asked for that."""
-    await queue.set("UPDATE instances SET is_draining = true, is_disk_full = true WHERE id = :id", id=queue.runner.id)
+    await change_instances(queue.rows.db, queue.runner.id, is_draining=True, is_disk_full=True)
     assert "(its disk is full)" in (await queue.why()).text
-    await queue.set("UPDATE runners SET is_draining = true")
+    await change_runners(queue.rows.db, is_draining=True)
     assert "(draining)" in (await queue.why()).text
 
 

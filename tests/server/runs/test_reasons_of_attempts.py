@@ -10,6 +10,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.jobs import decide, service
 from terracrew.server.runs import attempt_report
 from terracrew.testing.clock import ManualClock
+from terracrew.testing.rows import change_attempts, change_jobs
 from tests.server.runs.waiting_queue import LEASE, START, Queue, waiting_queue
 
 
@@ -44,7 +45,7 @@ async def test_an_executor_that_is_not_heard_although_its_runner_is_says_so(queu
     await queue.runner.has(queue.job)
     await queue.rows.db.write(lambda tx: heartbeats.executor_came(tx, ref, "srv_1"))
     since = queue.clock()
-    await queue.set("UPDATE jobs SET status = 'PROCESSING' WHERE id = :id", id=queue.job)
+    await change_jobs(queue.rows.db, queue.job, status="PROCESSING")
     for _ in range(4):
         queue.clock.advance(10)
         await queue.runner.heartbeat(ref)
@@ -95,7 +96,7 @@ async def test_a_lost_job_says_since_when_and_until_when_it_is_waited_for(queue:
     assert lost.link == f"/dashboard/jobs/{queue.job}#lost"
     behind = await queue.why(await queue.rows.job(queue.module))
     assert (behind.code, "still holds the lock" in behind.text) == ("module_busy", True)
-    await queue.set("UPDATE jobs SET cancel_mode = 'kill' WHERE id = :id", id=queue.job)
+    await change_jobs(queue.rows.db, queue.job, cancel_mode="kill")
     assert "is canceled" in (await queue.why()).text
 
 
@@ -142,5 +143,5 @@ async def test_what_is_known_of_an_attempt_tells_whether_a_state_may_be_missing(
     await queue.set("UPDATE steps SET status = 'FAILED'")
     cut = await queue.rows.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))
     assert cut.may_miss_state, "its engine was killed, and the step says no more than that it failed"
-    await queue.set("UPDATE attempts SET is_change_ended = true")
+    await change_attempts(queue.rows.db, is_change_ended=True)
     assert not (await queue.rows.db.read(lambda tx: attempt_report.report(tx, queue.job, 1))).may_miss_state

@@ -11,6 +11,7 @@ from terracrew.server.jobs import decide, service
 from terracrew.server.runs import reasons
 from terracrew.testing.clock import ManualClock
 from terracrew.testing.job_rows import Instance, JobRows, begin
+from terracrew.testing.rows import change_instances, change_jobs, change_runners
 
 LEASE = timedelta(minutes=10)
 START = 1_700_000_000
@@ -42,7 +43,7 @@ class Queue:
     async def lose(self) -> None:
         """The attempt that has the job has begun, and has counted as lost for a minute."""
         await self.runner.has(self.job)
-        await self.set("UPDATE jobs SET status = 'PROCESSING' WHERE id = :id", id=self.job)
+        await change_jobs(self.rows.db, self.job, status="PROCESSING")
         await begin(self.rows.db, AttemptRef(self.job, 1), 0)
         self.clock.advance(61)
         await service.settle(
@@ -59,6 +60,6 @@ async def waiting_queue(database: Database, clock: ManualClock) -> Queue:
     made = Queue(rows, module, runner, await rows.job(module, kind="APPLY"), clock)
     clock.advance(30)  # the server has listened for long enough
     await runner.heartbeat()
-    await made.set('UPDATE instances SET engines = \'{"tofu":"1.12.6"}\'')
-    await made.set("UPDATE runners SET worker_token_sha256 = 'x'")
+    await change_instances(made.rows.db, engines={"tofu": "1.12.6"})
+    await change_runners(made.rows.db, worker_token_sha256="x")
     return made

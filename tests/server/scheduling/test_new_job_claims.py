@@ -27,6 +27,7 @@ from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.new_job_claims import NewJobClaims, as_waiting
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.testing.job_rows import KEYS, Instance, JobRows
+from terracrew.testing.rows import change_instances, change_jobs, change_modules
 from tests.server.scheduling.recorded_claims import ClaimRecorder, record
 from tests.server.scheduling.selection_rows import build, connected, delete_all, insert_job
 from tests.server.scheduling.selection_worlds import WORLDS, World
@@ -177,7 +178,7 @@ async def test_the_job_with_the_highest_priority_gets_the_only_slot(crew: Crew) 
     session = crew.connect(await crew.rows.runner(slots=1))
     async with crew.watching():
         jobs = [await crew.rows.job(await crew.rows.module()) for _ in range(3)]
-        await crew.rows.run("UPDATE jobs SET priority = 7 WHERE id = :id", id=jobs[1])
+        await change_jobs(crew.rows.db, jobs[1], priority=7)
         assert await crew.create(*jobs) == {jobs[1]}
     assert crew.ahead.sent == [(session.instance_id, jobs[1])]
     assert (session.credits, session.active_jobs) == (0, {jobs[1]})
@@ -220,7 +221,7 @@ async def test_of_two_new_jobs_of_one_module_the_one_that_its_module_runs_first_
     async with crew.watching():
         module = await crew.rows.module()
         jobs = [await crew.rows.job(module) for _ in range(3)]
-        await crew.rows.run("UPDATE jobs SET priority = 7 WHERE id = :id", id=jobs[1])
+        await change_jobs(crew.rows.db, jobs[1], priority=7)
         assert await crew.create(*jobs) == {jobs[1]}
 
 
@@ -248,7 +249,7 @@ async def test_a_claim_of_an_instance_that_has_disconnected_is_refused_and_gives
     instance = await crew.rows.runner(slots=1)
     session = crew.connect(instance)
     async with crew.watching():
-        await crew.rows.run("UPDATE instances SET epoch = 2 WHERE id = :id", id=instance.id)
+        await change_instances(crew.rows.db, instance.id, epoch=2)
         job = await crew.rows.job(await crew.rows.module())
         assert await crew.create(job) == set()
         assert (session.credits, session.used_credits, session.reserved) == (1, 0, set())
@@ -274,7 +275,7 @@ async def test_a_new_job_with_a_range_of_versions_is_told_as_it_was_claimed(crew
     await rows.db.write(lambda tx: engine_store.set_available(tx, {instance.id: session.engines}))
     async with crew.watching():
         module = await rows.module()
-        await rows.run("UPDATE modules SET engine_version = '~> 1.12' WHERE id = :id", id=module)
+        await change_modules(rows.db, module, engine_version="~> 1.12")
         await rows.db.write(lambda tx: engine_store.remember_range(tx, "tofu", "~> 1.12"))
         job = await rows.job(module)
         assert await crew.create(job) == {job}
@@ -303,7 +304,7 @@ async def test_a_job_that_cannot_be_claimed_is_created_without_its_claim(crew: C
     crew.connect(instance)
     async with crew.watching():
         job = await crew.rows.job(await crew.rows.module())
-        await crew.rows.run("UPDATE instances SET engine_versions = '{' WHERE id = :id", id=instance.id)
+        await change_instances(crew.rows.db, instance.id, engine_versions="{")
         with pytest.raises(NotClaimedAhead):
             await crew.create(job)
     assert (await crew.rows.load(job)).status == "QUEUED"

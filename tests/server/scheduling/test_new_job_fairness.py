@@ -22,7 +22,7 @@ from terracrew.server.jobs.attempts.claims import ClaimGroup, ClaimWon
 from terracrew.server.jobs.create import NotClaimedAhead
 from terracrew.server.scheduling.new_job_claims import NewJobClaims
 from terracrew.testing.job_rows import KEYS, SOURCE, Instance, JobRows
-from terracrew.testing.rows import insert
+from terracrew.testing.rows import change_groups, change_modules, change_runners, insert
 from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 pytestmark = pytest.mark.feature("S3.offers", "S2.claim")
@@ -105,19 +105,18 @@ class Crews:
         rows, rush = self.rows, self.rush
         groups = [await rows.group(name) for name in GROUPS]
         for group_id, cap in zip(groups, rush.caps, strict=True):
-            await rows.run("UPDATE groups SET max_running_jobs = :cap WHERE id = :id", cap=cap, id=group_id)
+            await change_groups(rows.db, group_id, max_running_jobs=cap)
         for each in rush.runners:
             made = await rows.runner(slots=each.slots, assigned=False)
             place = {"place_id": rows.root if each.place is None else groups[each.place]}
             path = "" if each.place is None else GROUPS[each.place]
             await rows.insert("assignments", runner_id=made.runner_id, kind="group", path=path, **place)
-            await rows.run("UPDATE runners SET tags = :tags WHERE id = :id", tags=_json(each.tags), id=made.runner_id)
+            await change_runners(rows.db, made.runner_id, tags=each.tags)
             self.instances.append(made)
         for number, each in enumerate(rush.modules):
             module_id = await rows.module(f"{GROUPS[each.group]}/m{number}", groups[each.group])
             pin = None if each.pin is None else self.instances[each.pin].runner_id
-            sql = "UPDATE modules SET tags = :tags, runner_id = :pin WHERE id = :id"
-            await rows.run(sql, tags=_json(each.tags), pin=pin, id=module_id)
+            await change_modules(rows.db, module_id, tags=each.tags, runner_id=pin)
             self.modules.append(module_id)
 
     def connected(self) -> ClaimRecorder:
@@ -210,10 +209,6 @@ class Crews:
                 await self._settle(recorder, first)
                 await scheduler.step(await wakeups.get(timeout=0))
         return first, len(ahead)
-
-
-def _json(values: tuple[str, ...]) -> str:
-    return msgspec.json.encode(values).decode()
 
 
 async def _module(tx: Tx, module_id: str) -> Module:

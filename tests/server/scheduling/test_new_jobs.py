@@ -11,6 +11,7 @@ from terracrew.server.db.open import open_database
 from terracrew.server.scheduling import reads, scheduler
 from terracrew.server.scheduling.queue import Waiting
 from terracrew.testing.job_rows import JobRows
+from terracrew.testing.rows import change_jobs, change_modules
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.scheduling.recorded_claims import ClaimRecorder
 
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.feature("S3.offers")
 async def new(rows: JobRows, priority: int = 0) -> Waiting:
     """A job that was just committed."""
     job = await rows.job(await rows.module())
-    await rows.run("UPDATE jobs SET priority = :priority WHERE id = :id", priority=priority, id=job)
+    await change_jobs(rows.db, job, priority=priority)
     (found,), _ = await rows.db.read(lambda tx: reads.queued(tx, [job]))
     return found
 
@@ -100,7 +101,7 @@ async def test_a_job_whose_module_changed_while_it_was_created_goes_to_the_new_r
     _, socket = recorder.connect(now)
     job = await new(rows)
     stale = msgspec.structs.replace(job, runner_id=old.runner_id)
-    await rows.run("UPDATE modules SET runner_id = :r WHERE id = :id", r=now.runner_id, id=job.module_id)
+    await change_modules(rows.db, job.module_id, runner_id=now.runner_id)
     with recorder.scheduler.freshness.watching(database):
         await recorder.scheduler.step({("tree", job.module_id)})
         recorder.scheduler.enqueue([stale])
@@ -114,7 +115,7 @@ async def test_what_was_read_replaces_what_a_transaction_said(rows: JobRows) -> 
     instance, job = await rows.runner(), await new(rows)
     with recorder.scheduler.freshness.watching(rows.db):
         await recorder.scheduler.sweep()
-        await rows.run("UPDATE jobs SET priority = 8 WHERE id = :id", id=job.id)
+        await change_jobs(rows.db, job.id, priority=8)
         with recorder.scheduler.freshness.reading():
             recorder.scheduler.enqueue([job])
             await recorder.scheduler.step({("queue", job.id)})

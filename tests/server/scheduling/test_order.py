@@ -7,6 +7,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.db.topics import FreedKey
 from terracrew.server.jobs import decide, service
 from terracrew.testing.job_rows import JobRows
+from terracrew.testing.rows import change_jobs
 from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 pytestmark = pytest.mark.feature("J10.order")
@@ -40,11 +41,11 @@ async def test_a_slot_that_a_refused_claim_held_goes_to_the_job_that_comes_first
     rows, scheduler = recorder.rows, recorder.scheduler
     runner, module = await rows.runner(slots=1), await rows.module()
     first, second = [await rows.job(module) for _ in range(2)]
-    await rows.run("UPDATE jobs SET status = 'AWAITING_APPROVAL' WHERE id = :id", id=first)
+    await change_jobs(rows.db, first, status="AWAITING_APPROVAL")
     session, socket = recorder.connect(runner, slots=1)
     await scheduler.sweep()
     assert socket.claims == [second]
-    await rows.run("UPDATE jobs SET status = 'QUEUED', attempt = 2 WHERE id = :id", id=first)  # it is approved
+    await change_jobs(rows.db, first, status="QUEUED", attempt=2)  # it is approved
     await scheduler.step({("queue", first)})
     assert (socket.claims, session.reserved) == ([second], {second}), "the slot is kept until the claim is decided"
     assert await runner.claim(second) is None

@@ -8,6 +8,7 @@ from terracrew.server.runners.eligibility import GRACE_SECONDS
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.testing.clock import ManualClock
 from terracrew.testing.job_rows import KEYS, Instance, JobRows
+from terracrew.testing.rows import change_instances, change_jobs, change_modules, change_runners
 from tests.server.scheduling.recorded_claims import ClaimRecorder, record
 
 
@@ -46,13 +47,13 @@ async def tiers(database: Database, clock: ManualClock) -> TwoTiers:
 async def test_a_farther_runner_cannot_claim_what_a_nearer_one_may_have(tiers: TwoTiers) -> None:
     """A farther runner that was assigned could claim any job, although it was not meant for it."""
     assert await tiers.far.claim(tiers.job) is None
-    await tiers.rows.run("UPDATE runners SET is_disabled = true WHERE id = :id", id=tiers.near.runner_id)
+    await change_runners(tiers.rows.db, tiers.near.runner_id, is_disabled=True)
     assert await tiers.far.claim(tiers.job) is not None
 
 
 @pytest.mark.feature("S2.online")
 async def test_a_nearer_runner_that_drains_is_waited_for_no_longer(tiers: TwoTiers) -> None:
-    await tiers.rows.run("UPDATE instances SET is_draining = true WHERE id = :id", id=tiers.near.id)
+    await change_instances(tiers.rows.db, tiers.near.id, is_draining=True)
     assert await tiers.near.claim(tiers.job) is None
     assert await tiers.far.claim(tiers.job) is not None
 
@@ -89,9 +90,7 @@ async def test_a_nearer_tier_that_comes_before_the_claim_gets_the_job_after_the_
     _, theirs = tiers.recorder.connect(tiers.far)
     await tiers.scheduler.sweep()
     assert theirs.claims == [tiers.job]
-    await tiers.rows.run(
-        "UPDATE instances SET is_connected = true WHERE id = :id", id=tiers.near.id
-    )  # on another server
+    await change_instances(tiers.rows.db, tiers.near.id, is_connected=True)  # on another server
     assert await tiers.far.claim(tiers.job) is None
     tiers.scheduler.unclaimed(tiers.job)
     _, its = tiers.recorder.connect(tiers.near)  # and then on this one
@@ -118,26 +117,26 @@ async def test_configured_precedence_waits_for_a_nearer_runner_that_is_offline(
 
 @pytest.mark.feature("S4.alone")
 async def test_the_name_of_an_instance_alone_selects_the_nearest_runner_that_has_one(tiers: TwoTiers) -> None:
-    await tiers.rows.run("UPDATE modules SET runner_instance_name = 'two'")
-    await tiers.rows.run("UPDATE instances SET name = 'two' WHERE id = :id", id=tiers.far.id)
+    await change_modules(tiers.rows.db, runner_instance_name="two")
+    await change_instances(tiers.rows.db, tiers.far.id, name="two")
     (_, its), (_, theirs) = tiers.recorder.connect(tiers.near), tiers.recorder.connect(tiers.far, name="two")
     await tiers.scheduler.sweep()
     assert (its.claims, theirs.claims) == ([], [tiers.job]), "the nearer runner has no such instance"
     assert await tiers.near.claim(tiers.job) is None
-    await tiers.rows.run("UPDATE instances SET name = 'two' WHERE id = :id", id=tiers.near.id)
+    await change_instances(tiers.rows.db, tiers.near.id, name="two")
     assert await tiers.far.claim(tiers.job) is None, "now the nearer runner has one, too"
     assert await tiers.near.claim(tiers.job) is not None
 
 
 @pytest.mark.feature("S5.tags")
 async def test_only_a_runner_with_all_tags_of_the_module_gets_a_job_and_can_claim_it(tiers: TwoTiers) -> None:
-    await tiers.rows.run('UPDATE modules SET tags = \'["eu","gpu"]\'')
-    await tiers.rows.run("UPDATE runners SET tags = '[\"gpu\"]'")
+    await change_modules(tiers.rows.db, tags=["eu", "gpu"])
+    await change_runners(tiers.rows.db, tags=["gpu"])
     near, its = tiers.recorder.connect(tiers.near, tags=["gpu"])
     await tiers.scheduler.sweep()
     assert its.claims == []
     assert await tiers.near.claim(tiers.job) is None
-    await tiers.rows.run('UPDATE runners SET tags = \'["gpu","eu","x"]\'')
+    await change_runners(tiers.rows.db, tags=["gpu", "eu", "x"])
     near.tags = frozenset({"gpu", "eu", "x"})
     tiers.scheduler.serve(near)
     assert its.claims == [tiers.job]
@@ -152,7 +151,7 @@ async def test_a_free_slot_goes_to_the_highest_priority_of_all_lines(tiers: TwoT
     await rows.run("DELETE FROM assignments WHERE runner_id = :id", id=tiers.near.runner_id)
     modules = [await rows.module() for _ in range(6)]
     jobs = [await rows.job(module) for module in modules]
-    await rows.run("UPDATE modules SET tags = '[\"gpu\"]' WHERE id = :id", id=modules[4])
-    await rows.run("UPDATE jobs SET priority = 5 WHERE id = :id", id=jobs[4])
+    await change_modules(rows.db, modules[4], tags=["gpu"])
+    await change_jobs(rows.db, jobs[4], priority=5)
     await tiers.scheduler.sweep()
     assert socket.claims == [jobs[4]]

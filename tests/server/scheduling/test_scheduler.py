@@ -10,6 +10,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.candidates import MAX_REFUSED_CLAIMS
 from terracrew.testing.job_rows import JobRows
+from terracrew.testing.rows import change_jobs, change_modules
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.scheduling.recorded_claims import MANY_CREDITS, ClaimRecorder
 
@@ -58,7 +59,7 @@ async def test_a_slot_is_kept_until_the_claim_is_decided_whatever_becomes_of_the
     await scheduler.sweep()
     (claimed,) = socket.claims
     (waiting,) = {first, second} - {claimed}
-    await rows.run("UPDATE jobs SET priority = 9 WHERE id = :id", id=claimed)
+    await change_jobs(rows.db, claimed, priority=9)
     await scheduler.step({("queue", claimed)})
     await scheduler.step({("queue", "")})  # everything is read again
     assert (socket.claims, session.reserved, session.free) == ([claimed], {claimed}, 0)
@@ -169,7 +170,7 @@ async def test_a_job_that_overtakes_another_one_of_its_module_is_claimed_alone(d
     overtaken = await rows.job(module)
     await recorder.scheduler.sweep()
     urgent = await rows.job(module)
-    await rows.run("UPDATE jobs SET priority = 5 WHERE id = :id", id=urgent)
+    await change_jobs(rows.db, urgent, priority=5)
     await recorder.scheduler.step({("queue", urgent)})
     session, socket = recorder.connect(runner)
     recorder.scheduler.serve(session)
@@ -205,15 +206,11 @@ async def test_an_edit_that_names_another_runner_moves_the_modules_jobs_to_it(da
     one, other = [await rows.runner() for _ in range(2)]
     (_, its), (_, theirs) = recorder.connect(one), recorder.connect(other)
     module = await rows.module()
-    await database.write(
-        lambda tx: tx.run("UPDATE modules SET runner_id = :runner WHERE id = :id", runner=one.runner_id, id=module)
-    )
+    await change_modules(database, module, runner_id=one.runner_id)
     job = await rows.job(module)
     await recorder.scheduler.sweep()
     assert (its.claims, theirs.claims) == ([job], [])
-    await database.write(
-        lambda tx: tx.run("UPDATE modules SET runner_id = :runner WHERE id = :id", runner=other.runner_id, id=module)
-    )
+    await change_modules(database, module, runner_id=other.runner_id)
     recorder.scheduler.unclaimed(job)  # the statement of the claim knows the new runner
     await recorder.scheduler.step({("tree", module)})
     assert theirs.claims == [job]

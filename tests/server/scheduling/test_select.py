@@ -14,6 +14,7 @@ from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant
 from terracrew.server.scheduling import explain
 from terracrew.server.scheduling.scheduler import Scheduler
+from terracrew.testing.rows import change_jobs
 from tests.server.scheduling.selection_rows import build, connected, delete_all
 from tests.server.scheduling.selection_worlds import WORLDS, World
 
@@ -81,7 +82,7 @@ async def observe(db: Database, world: World) -> Observed:
             if given := await claims.claim_offered(tx, world.precedence, [claimant]):
                 seen.claimable.add(row["id"])
                 seen.dispatchers[row["id"]] = given[0]["choice"].name
-                await tx.run("UPDATE jobs SET status = 'QUEUED', instance_id = NULL, runner_id = NULL WHERE id = 'job'")
+                await change_jobs(tx, "job", status="QUEUED", instance_id=None, runner_id=None)
         raise Undo
 
     with pytest.raises(Undo):

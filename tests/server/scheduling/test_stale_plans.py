@@ -5,6 +5,7 @@ import pytest
 from terracrew.server.db.seam import Database
 from terracrew.server.db.topics import FreedKey
 from terracrew.server.jobs import service
+from terracrew.testing.rows import change_jobs, change_modules, change_runners
 from tests.server.jobs.waiting_jobs import Waiting
 from tests.server.scheduling.recorded_claims import ClaimRecorder, Socket
 
@@ -16,7 +17,8 @@ class Approved:
 
     def __init__(self, recorder: ClaimRecorder, waiting: Waiting, socket: Socket) -> None:
         self.stage, self.maker, self.socket = recorder, waiting.runner, socket
-        self.module, self.job, self.admin, self.set = waiting.module, waiting.id, waiting.admin, waiting.rows.run
+        self.module, self.job, self.admin = waiting.module, waiting.id, waiting.admin
+        self.db = waiting.rows.db
 
     @classmethod
     async def make(cls, db: Database) -> "Approved":
@@ -38,7 +40,7 @@ async def approved(database: Database) -> Approved:
 @pytest.mark.feature("J8.same")
 async def test_a_state_that_moved_frees_the_job_from_the_plans_runner(approved: Approved) -> None:
     """An approved job whose plan had gone stale stayed routed to the offline runner that had made the plan."""
-    await approved.set("UPDATE modules SET state_version = 1 WHERE id = :id", id=approved.module)
+    await change_modules(approved.db, approved.module, state_version=1)
     freed = ("freed", FreedKey("job_x", approved.module).encode())  # as adopt, discard, and the end of a job say it
     await approved.stage.scheduler.step({freed})
     assert approved.socket.claims == [approved.job]
@@ -47,14 +49,14 @@ async def test_a_state_that_moved_frees_the_job_from_the_plans_runner(approved: 
 @pytest.mark.feature("J8.same")
 async def test_a_moved_state_is_noticed_without_a_wake_up(approved: Approved) -> None:
     """The sweep compared job and attempt only, neither of which changes when the plan goes stale."""
-    await approved.set("UPDATE modules SET state_version = 1 WHERE id = :id", id=approved.module)
+    await change_modules(approved.db, approved.module, state_version=1)
     await approved.stage.scheduler.sweep()
     assert approved.socket.claims == [approved.job]
 
 
 @pytest.mark.feature("J8.same")
 async def test_a_plans_runner_that_was_disabled_frees_its_job(approved: Approved) -> None:
-    await approved.set("UPDATE runners SET is_disabled = true WHERE id = :id", id=approved.maker.runner_id)
+    await change_runners(approved.db, approved.maker.runner_id, is_disabled=True)
     await approved.stage.scheduler.step({("queue", "")})
     assert approved.socket.claims == [approved.job]
 
@@ -66,7 +68,7 @@ async def test_a_plans_runner_that_is_no_longer_assigned_frees_its_job(approved:
     rows, maker = approved.stage.rows, approved.maker
     other = await rows.runner()
     assert await other.claim(approved.job, 2) is None
-    await approved.set("DELETE FROM assignments WHERE runner_id = :id", id=maker.runner_id)
+    await approved.stage.rows.run("DELETE FROM assignments WHERE runner_id = :id", id=maker.runner_id)
     if is_told:
         await approved.stage.scheduler.step({("assignments", maker.runner_id)})
     else:
@@ -81,10 +83,10 @@ async def test_a_plans_runner_that_is_no_longer_assigned_frees_its_job(approved:
 
 @pytest.mark.feature("J8.same")
 async def test_a_plans_runner_that_was_enabled_again_has_its_job_back(approved: Approved) -> None:
-    await approved.set("UPDATE runners SET is_disabled = true WHERE id = :id", id=approved.maker.runner_id)
+    await change_runners(approved.db, approved.maker.runner_id, is_disabled=True)
     await approved.stage.scheduler.sweep()
     assert approved.socket.claims == [approved.job]
-    await approved.set("UPDATE runners SET is_disabled = false WHERE id = :id", id=approved.maker.runner_id)
+    await change_runners(approved.db, approved.maker.runner_id, is_disabled=False)
     approved.stage.scheduler.unclaimed(approved.job)
     await approved.stage.scheduler.sweep()
     _, its = approved.stage.connect(approved.maker)
@@ -95,9 +97,9 @@ async def test_a_plans_runner_that_was_enabled_again_has_its_job_back(approved: 
 @pytest.mark.feature("J8.same")
 async def test_a_plans_runner_that_was_removed_frees_its_job(approved: Approved) -> None:
     runner_id = approved.maker.runner_id
-    await approved.set("DELETE FROM assignments WHERE runner_id = :id", id=runner_id)
-    await approved.set("DELETE FROM instances WHERE runner_id = :id", id=runner_id)
-    await approved.set("DELETE FROM runners WHERE id = :id", id=runner_id)
+    await approved.stage.rows.run("DELETE FROM assignments WHERE runner_id = :id", id=runner_id)
+    await approved.stage.rows.run("DELETE FROM instances WHERE runner_id = :id", id=runner_id)
+    await approved.stage.rows.run("DELETE FROM runners WHERE id = :id", id=runner_id)
     await approved.stage.scheduler.step({("queue", "")})
     assert approved.socket.claims == [approved.job]
 
@@ -106,10 +108,10 @@ async def test_a_job_that_a_canceled_one_stood_before_is_freed_too(approved: App
     """Only the first job of a freed module was read again; the one behind it kept its old route."""
     rows = approved.stage.rows
     first = await rows.job(approved.module)
-    await approved.set("UPDATE jobs SET priority = 5 WHERE id = :id", id=first)
+    await change_jobs(approved.db, first, priority=5)
     await approved.stage.scheduler.step({("queue", first)})
     assert approved.socket.claims == [first]
-    await approved.set("UPDATE modules SET state_version = 1 WHERE id = :id", id=approved.module)
+    await change_modules(approved.db, approved.module, state_version=1)
     await approved.stage.scheduler.step({("freed", FreedKey("job_x", approved.module).encode())})
     await service.cancel(rows.db, approved.admin, first, "after_step")
     await approved.stage.scheduler.step({("queue", first)})
@@ -124,19 +126,17 @@ async def test_a_job_that_its_plan_binds_no_longer_stays_in_the_line_of_its_modu
     """The job was put into the same line twice and compared with itself, which failed, and everything was read again."""
     waiting = await Waiting.make(database)
     maker, rows = waiting.runner, waiting.rows
-    pin = "UPDATE modules SET runner_id = :runner WHERE id = :id"
-    await rows.run(pin, runner=maker.runner_id, id=waiting.module)
+    await change_modules(rows.db, waiting.module, runner_id=maker.runner_id)
     await waiting.approve()
     await maker.disconnect()
     recorder = ClaimRecorder(rows)
     await recorder.scheduler.sweep()
     if is_told:
         for is_disabled in (True, False):
-            change = "UPDATE runners SET is_disabled = :is_disabled WHERE id = :id"
-            await rows.run(change, is_disabled=is_disabled, id=maker.runner_id)
+            await change_runners(rows.db, maker.runner_id, is_disabled=is_disabled)
             await recorder.scheduler.step({("assignments", maker.runner_id)})
     else:
-        await rows.run("UPDATE modules SET state_version = 1 WHERE id = :id", id=waiting.module)
+        await change_modules(rows.db, waiting.module, state_version=1)
         await recorder.scheduler.step({("freed", FreedKey("job_x", waiting.module).encode())})
     session, socket = recorder.connect(maker)
     recorder.scheduler.serve(session)

@@ -11,6 +11,7 @@ from terracrew.server.connections.withheld import StartPauses
 from terracrew.server.db.seam import Database
 from terracrew.server.engines.model import AvailableEngines
 from terracrew.testing.job_rows import JobRows
+from terracrew.testing.rows import change_jobs
 from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 pytestmark = pytest.mark.feature("S3.offers")
@@ -60,7 +61,7 @@ async def test_jobs_that_ask_for_the_same_wait_together_and_others_do_not(databa
     choice = DispatcherChoice("docker", IMAGE)
     wanting, other = await rows.job(asking), await rows.job(plain)
     encoded = msgspec.json.encode(choice).decode()
-    await rows.run("UPDATE jobs SET dispatcher = :choice WHERE id = :id", choice=encoded, id=wanting)
+    await change_jobs(rows.db, wanting, dispatcher=encoded)
     session.pauses.add(msgspec.structs.replace(choice, name="big"), 60.0, time.monotonic())
     await recorder.scheduler.sweep()
     assert socket.claims == [other], "the grant had the name of the dispatcher that its type stands for"

@@ -14,6 +14,7 @@ from terracrew.server.scheduling.lines import WaitingLines
 from terracrew.server.scheduling.queue import MAX_DISCARDED_ENTRIES, FairQueue, Waiting
 from terracrew.server.scheduling.turns import GroupTurns
 from terracrew.testing.job_rows import JobRows
+from terracrew.testing.rows import change_modules
 from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 pytestmark = pytest.mark.feature("S3.turns")
@@ -35,8 +36,8 @@ def served(lines: WaitingLines) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("tags", ["[]", '["big"]'])
-async def test_a_group_with_one_job_has_its_turn_beside_one_with_many(database: Database, tags: str) -> None:
+@pytest.mark.parametrize("tags", [[], ["big"]])
+async def test_a_group_with_one_job_has_its_turn_beside_one_with_many(database: Database, tags: list[str]) -> None:
     """Groups took turns within a line only: jobs that asked for a tag were in another line, and all of them came first."""
     recorder = ClaimRecorder(await JobRows.make(database))
     rows = recorder.rows
@@ -44,7 +45,7 @@ async def test_a_group_with_one_job_has_its_turn_beside_one_with_many(database: 
     many, one = await rows.group("many"), await rows.group("one")
     modules = [await rows.module(f"many/{number}", many) for number in range(6)]
     modules.append(await rows.module("one/only", one))
-    await rows.run("UPDATE modules SET tags = :tags WHERE group_id = :id", tags=tags, id=many)
+    await change_modules(rows.db, many, tags=tags)
     jobs = [await rows.job(module) for module in modules]
     _, socket = recorder.connect(instance, slots=1, tags=["big"])
     await recorder.scheduler.sweep()

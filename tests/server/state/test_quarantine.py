@@ -7,6 +7,7 @@ import pytest
 from terracrew.protocol.messages import AttemptRef, BeginRefused
 from terracrew.testing.deliveries import DONE, RUNNING
 from terracrew.testing.job_rows import begin, begin_code
+from terracrew.testing.rows import change_attempts
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 from tests.server.state.stored_states import content, written
 
@@ -67,7 +68,7 @@ async def test_an_adopted_state_becomes_the_current_one_with_a_version_of_its_ow
 async def test_a_module_tells_what_stands_in_the_way_of_its_jobs(runner: SimulatedRunner) -> None:
     """`module show` said nothing of a doubt or of a state in quarantine."""
     attempt, state_id = await quarantined(runner)
-    await runner.rows.run("UPDATE attempts SET is_in_doubt = true WHERE job_id = :id", id=attempt.ref.job_id)
+    await change_attempts(runner.rows.db, attempt.ref.job_id, is_in_doubt=True)
     shown = (await runner.app.admin.get(f"/api/v1/modules/{attempt.module_id}")).json()
     assert [(each["id"], each["attempt"]) for each in shown["quarantined"]] == [(state_id, attempt.ref.attempt)]
     assert [(each["job_id"], each["attempt"]) for each in shown["doubts"]] == [

@@ -13,6 +13,7 @@ from terracrew.server.identity.access import role_store
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store
 from terracrew.server.identity.people.sessions import COOKIE
+from terracrew.testing.rows import change_groups, change_jobs
 from tests.conftest import DATABASES
 from tests.server.dashboard.browser.looks import look
 from tests.server.dashboard.company import contents, seed
@@ -44,9 +45,9 @@ async def two_people_must_approve(stage: Stage) -> None:
         row = await tx.one("SELECT module_id FROM jobs WHERE id = :id", id=job)
         assert row is not None
         plan = seed.plan(add=1, change=1, destroy=1, unchanged=41, existing=43, resources=CHANGES)
-        await tx.run("UPDATE jobs SET plan = :plan WHERE id = :id", plan=plan, id=job)
+        await change_jobs(tx, job, plan=plan)
         await contents.add_diff(made, stage.server.keys, job, row["module_id"], 1)
-        await tx.run("UPDATE groups SET min_approvals = 2, self_approval = false WHERE path = 'platform/edge'")
+        await change_groups(tx, "platform/edge", min_approvals=2, self_approval=False)
         for name in ("ada", "grace", "olga"):
             user = await store.insert_user(tx, stage.server.organization_id, name, is_system_admin=False)
             place = (stage.server.organization_id, "user", user.id, "approver", "group", "platform/edge", "test")
@@ -147,8 +148,7 @@ async def test_whoever_destroys_what_others_use_is_told_before_and_when_they_app
     await look(page, "destroy-plan-used")
 
     async def destroy_everything(tx: Tx) -> None:
-        sql = "UPDATE jobs SET type = 'DESTROY', module_id = :module WHERE id = :id"
-        await tx.run(sql, module=row["id"], id=stage.jobs["asking"])
+        await change_jobs(tx, stage.jobs["asking"], type="DESTROY", module_id=row["id"])
 
     await stage.write(destroy_everything)
     await page.goto(f"/dashboard/jobs/{stage.jobs['asking']}")

@@ -10,6 +10,7 @@ from playwright.async_api import Page, expect
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.dashboard import assets
 from terracrew.server.db.seam import Tx
+from terracrew.testing.rows import change_attempts, change_jobs
 from tests.conftest import DATABASES
 from tests.server.dashboard.browser.looks import look
 from tests.server.dashboard.company.rows import Company
@@ -116,12 +117,8 @@ async def test_a_live_log_grows_follows_and_goes_over_to_the_next_attempt(page: 
     async def again(tx: Tx) -> None:
         made = Company(tx, stage.server.organization_id, stage.user_id)
         old = await tx.one("SELECT runner_id, instance_id FROM attempts WHERE job_id = :id", id=job)
-        await tx.run(
-            "UPDATE attempts SET ended_at = :now, outcome = 'lost', reason = 'gone' WHERE job_id = :id",
-            now=made.now,
-            id=job,
-        )
-        await tx.run("UPDATE jobs SET attempt = 2 WHERE id = :id", id=job)
+        await change_attempts(tx, job, ended_at=made.now, outcome="lost", reason="gone")
+        await change_jobs(tx, job, attempt=2)
         assert old is not None
         await made.attempt(job, old["runner_id"], old["instance_id"], number=2)
         await made.log(job, [(Step.PLAN, "from the second attempt\n")], attempt=2)
@@ -192,7 +189,7 @@ async def test_a_link_to_a_line_leads_to_it(page: Page, stage: Stage) -> None:
 async def test_the_log_of_a_failed_job_opens_at_its_error(page: Page, stage: Stage) -> None:
     """On a phone, the error came after the steps and the facts, 950 px down."""
     job = await a_job(stage, "FAILED", [(Step.PLAN, "".join(f"line {n}\n" for n in range(200)) + "Error: no\n")])
-    await stage.server.db.write(lambda tx: tx.run("UPDATE jobs SET message = 'the plan failed' WHERE id = :id", id=job))
+    await change_jobs(stage.server.db, job, message="the plan failed")
     await page.set_viewport_size({"width": 390, "height": 844})
     await page.goto(f"/dashboard/jobs/{job}")
     error = page.locator(".log .l .x", has_text="Error: no")

@@ -11,6 +11,7 @@ from terracrew.server.identity.access import role_store
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store
 from terracrew.server.tree.groups.service import ensure_organization
+from terracrew.testing.rows import change_instances
 from tests.conftest import DATABASES
 from tests.server.dashboard.browser.looks import look
 from tests.server.dashboard.company.rows import Company
@@ -89,7 +90,7 @@ async def test_the_first_steps_turn_to_done_by_themselves(browser: Browser, stag
     await page.wait_for_url("**/dashboard")
     await expect(page.locator("[data-live-mark]")).to_have_text("Live")
     step = page.locator("#first-steps li")
-    await stage.server.db.write(lambda tx: tx.run("UPDATE instances SET is_connected = false"))
+    await change_instances(stage.server.db, is_connected=False)
     await page.reload()
     await expect(page.locator("[data-live-mark]")).to_have_text("Live")
     await expect(step.nth(1).get_by_role("link", name="Create module")).to_be_visible()

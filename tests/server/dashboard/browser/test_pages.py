@@ -11,6 +11,7 @@ from playwright.async_api import Browser, BrowserContext, Error, Page, Route, ex
 
 from terracrew.fleet.messages import StepBegun, StepDone
 from terracrew.server.db.seam import Tx
+from terracrew.testing.rows import change_instances, change_jobs
 from tests.server.dashboard.company.fleet import TASK, FleetCompany, report
 from tests.server.dashboard.company.stage import PASSWORD, Stage
 from tests.server.dashboard.conftest import SHOTS
@@ -44,7 +45,7 @@ async def test_a_change_appears_without_a_reload_and_the_focus_stays_where_it_wa
     runner = await row.get_attribute("id") or ""
 
     async def goes_away(tx: Tx) -> None:
-        await tx.run("UPDATE instances SET is_connected = false WHERE runner_id = :id", id=runner)
+        await change_instances(tx, runner, is_connected=False)
         tx.wake("runners", runner)
 
     await page.locator("#search").focus()
@@ -171,7 +172,7 @@ async def test_a_burst_of_changes_costs_a_few_requests_and_the_last_one_is_seen(
     for at in range(40):
 
         async def change(tx: Tx, at: int = at) -> None:
-            await tx.run("UPDATE jobs SET message = :text WHERE id = :id", text=f"change {at}", id=stage.jobs["failed"])
+            await change_jobs(tx, stage.jobs["failed"], message=f"change {at}")
             tx.wake("jobs", stage.jobs["failed"])
 
         await stage.write(change)
@@ -192,7 +193,7 @@ async def test_the_live_mark_says_when_it_is_not_live_and_the_page_catches_up(
     await stage.start()
 
     async def change(tx: Tx) -> None:
-        await tx.run("UPDATE jobs SET message = 'while nobody listened' WHERE id = :id", id=stage.jobs["failed"])
+        await change_jobs(tx, stage.jobs["failed"], message="while nobody listened")
 
     await stage.write(change)  # no wake-up: only coming back can bring this
     await expect(mark).to_have_text("Live", timeout=30_000)
@@ -346,7 +347,7 @@ async def test_a_heartbeat_that_wakes_nobody_is_seen_all_the_same(page: Page, st
     await expect(page.locator("[data-live-mark]")).to_have_text("Live")
 
     async def beat(tx: Tx) -> None:
-        await tx.run("UPDATE instances SET version = '9.9.9'")
+        await change_instances(tx, version="9.9.9")
 
     await stage.write(beat)
     await page.clock.run_for(12_000)

@@ -11,6 +11,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs.model import FleetJobStatus
 from terracrew.server.runners.removal.service import Removals
 from terracrew.testing.job_rows import insert_instance
+from terracrew.testing.rows import change_jobs
 from tests.server.dashboard.browser import accessibility
 from tests.server.dashboard.company import deployed
 from tests.server.dashboard.company.rows import Company
@@ -162,7 +163,7 @@ async def test_a_runner_is_registered_assigned_drained_disabled_registered_again
     await look(page, "removing")
 
     async def ends(tx: Tx) -> None:
-        await tx.run("UPDATE jobs SET status = 'SUCCEEDED', finished_at = :now WHERE id = :id", now=tx.now, id=jobs[0])
+        await change_jobs(tx, jobs[0], status="SUCCEEDED", finished_at=tx.now)
         tx.wake("jobs", jobs[0])
 
     await stage.write(ends)

@@ -9,6 +9,7 @@ from terracrew.protocol.events import PlanSummary, ResourceChange
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.testing.rows import change_modules
 from tests.server.dashboard.company.rows import Company
 
 CHANGES_TWO = PlanSummary(
@@ -45,7 +46,7 @@ async def kept_plan(
     fields = {"plan": msgspec.json.encode(summary).decode(), "runner_id": runner, **times, **job_fields}
     if has_changes:
         fields["plan_attempt"] = 1
-    await made.tx.run("UPDATE modules SET source = :source WHERE id = :id", source=SOURCE, id=module)
+    await change_modules(made.tx, module, source=SOURCE)
     job = await made.job(module, JobType.PLAN, "SUCCEEDED", age=300, **fields)
     ended = {"ended_at": made.now - 280, "outcome": "succeeded", "is_gone": True, "has_result": True}
     await made.attempt(job, runner, instance["id"], number=1, **ended)

@@ -7,6 +7,7 @@ import pytest
 from terracrew.api.group_runs import ModuleStatus, RunModuleView
 from terracrew.server.dashboard.groups.runs import held_up
 from terracrew.server.group_runs.loop import GroupRuns
+from terracrew.testing.rows import change_modules
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
 from tests.server.tree.inputs.places import SOURCE, tree, tree_again
@@ -81,7 +82,7 @@ async def test_a_run_shows_the_condition_of_each_job_and_counts_what_needs_a_per
 async def test_a_destroy_asks_for_the_path_and_names_the_organization(application: Application) -> None:
     admin = application.admin
     module = await tree(application)
-    await application.server.db.write(lambda tx: tx.run("UPDATE modules SET backend = 'own' WHERE id = :id", id=module))
+    await change_modules(application.server.db, module, backend="own")
     group = (await admin.get("/api/v1/groups/platform")).json()["id"]
     someone = await logged_in(application)
     address = f"/dashboard/groups/{group}/destroy"
@@ -121,7 +122,7 @@ async def test_the_page_names_the_organization_of_the_group_and_not_that_of_the_
     second = {"Terracrew-Organization": "second"}
     made = await admin.post("/api/v1/groups", json={"path": "platform"}, headers=second)
     await admin.post("/api/v1/modules", json={"path": "platform/theirs", "source": SOURCE}, headers=second)
-    await application.server.db.write(lambda tx: tx.run("UPDATE modules SET backend = 'own'"))
+    await change_modules(application.server.db, backend="own")
     theirs, ours = made.json()["id"], (await admin.get("/api/v1/groups/platform")).json()["id"]
     someone = await logged_in(application)
     page = await someone.see(f"/dashboard/groups/{theirs}/destroy")

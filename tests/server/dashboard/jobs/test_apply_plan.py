@@ -7,6 +7,7 @@ import pytest
 
 from terracrew.protocol.events import PlanSummary
 from terracrew.server.db.seam import Tx
+from terracrew.testing.rows import change_groups
 from tests.server.application import Application
 from tests.server.dashboard.company import kept_plans
 from tests.server.dashboard.company.rows import Company
@@ -94,8 +95,7 @@ async def test_a_destroy_plan_is_applied_by_a_destroy_and_names_what_it_destroys
 
 async def test_the_page_says_who_else_must_approve(application: Application, jobs: dict[str, str]) -> None:
     _, job = await planned(application)
-    two = "UPDATE groups SET min_approvals = 2 WHERE path = 'platform'"
-    await application.server.db.write(lambda tx: tx.run(two))
+    await change_groups(application.server.db, "platform", min_approvals=2)
     someone = await logged_in(application)
     assert (
         "2 people must approve it, because platform requires it; your request counts as one"

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from terracrew.server.db.seam import Tx
+from terracrew.testing.rows import change_attempts, change_groups, change_jobs, change_users
 from tests.server.application import Application
 from tests.server.dashboard.visitor import Visitor, logged_in
 
@@ -13,8 +14,7 @@ pytestmark = [pytest.mark.feature("J8.threshold"), pytest.mark.feature("U5.page"
 
 async def two_people_must_approve(application: Application) -> None:
     """Two of three approvers must approve what is in `platform/edge`, and nobody their own job."""
-    sql = "UPDATE groups SET min_approvals = 2, self_approval = false WHERE path = 'platform/edge'"
-    await application.server.db.write(lambda tx: tx.run(sql))
+    await change_groups(application.server.db, "platform/edge", min_approvals=2, self_approval=False)
     for name in ("ada", "grace", "olga"):
         await application.person(name, "approver", "platform/edge")
 
@@ -83,12 +83,9 @@ async def test_the_api_says_how_many_approvals_count_and_who_could_give_the_next
     await application.person("vera", "viewer", "platform/edge")
     await application.person("fritz", "approver", "payments")
     disabled = await application.person("dora", "owner", "platform")
-    await application.server.db.write(
-        lambda tx: tx.run("UPDATE users SET is_disabled = true WHERE id = :id", id=disabled.principal.id)
-    )
+    await change_users(application.server.db, disabled.principal.id, is_disabled=True)
     owner = await application.person("wanda", "owner", "platform")
-    sql = "UPDATE jobs SET created_by = :id WHERE id = :job"
-    await application.server.db.write(lambda tx: tx.run(sql, id=owner.principal.id, job=jobs["asking"]))
+    await change_jobs(application.server.db, jobs["asking"], created_by=owner.principal.id)
     view = (await application.admin.get(f"/api/v1/jobs/{jobs['asking']}")).json()
     assert view["approvers"] == ["ada", "admin", "grace", "olga"], (
         "not who queued it, is disabled, or has another role or place"
@@ -101,7 +98,7 @@ async def test_the_api_says_how_many_approvals_count_and_who_could_give_the_next
 
 
 async def test_a_plan_that_nobody_can_approve_says_so(application: Application, jobs: dict[str, str]) -> None:
-    await application.server.db.write(lambda tx: tx.run("UPDATE groups SET self_approval = false WHERE path = ''"))
+    await change_groups(application.server.db, "", self_approval=False)
     page = await (await logged_in(application)).see_job(jobs["asking"])
     assert "Nobody with a role can approve it now: an owner can make somebody an approver" in text_of(page, "approvers")
 
@@ -136,13 +133,12 @@ async def test_an_approval_from_before_a_doubt_is_not_counted_and_can_be_given_a
     await approve(ada, job)
 
     async def cut_short(tx: Tx) -> None:
-        sql = "UPDATE attempts SET is_in_doubt = true, outcome = 'lost' WHERE job_id = :id"
         await tx.run(
             "UPDATE jobs SET module_id = (SELECT module_id FROM jobs WHERE id = :job) WHERE id = :id",
             job=job,
             id=jobs["done"],
         )
-        await tx.run(sql, id=jobs["done"])
+        await change_attempts(tx, jobs["done"], is_in_doubt=True, outcome="lost")
 
     await application.server.db.write(cut_short)
     page = await ada.see_job(job)
@@ -218,8 +214,7 @@ async def test_the_badge_counts_what_the_reader_may_approve(application: Applica
     page = await people["vera"].see("/dashboard/jobs")
     assert re.search(r"Awaiting approval <span[^>]*>2<", page), "the list is about everything that the reader sees"
 
-    sql = "UPDATE groups SET min_approvals = 2, self_approval = false WHERE path = 'platform/edge'"
-    await application.server.db.write(lambda tx: tx.run(sql))
+    await change_groups(application.server.db, "platform/edge", min_approvals=2, self_approval=False)
     assert await badge(people["admin"]) == "8 open", "admin has queued both"
     await approve(people["ada"], jobs["asking"])
     assert await badge(people["ada"]) == "1 to approve"

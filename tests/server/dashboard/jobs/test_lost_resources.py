@@ -7,6 +7,7 @@ from terracrew.protocol.events import Kind, PlanSummary, ResourceChange, Stream
 from terracrew.protocol.spec import Step
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import RUNNING, fact
+from terracrew.testing.rows import change_jobs, change_organizations
 from tests.server.application import on_one
 from tests.server.dashboard.visitor import logged_in
 from tests.server.jobs.lost_resources.cut_short_attempts import lose_contact
@@ -26,7 +27,7 @@ async def test_the_page_lists_what_was_lost_and_imports_it(runner: SimulatedRunn
     record = next(events.unpack(events.pack(Kind.LOG, Stream.OUTPUT, Step.APPLY, 1.0, LINES.encode())))
     await attempt.deliver(record)
     await attempt.lose()
-    await runner.rows.run("UPDATE organizations SET next_job_number = 1000")
+    await change_organizations(runner.rows.db, next_job_number=1000)
     someone, path = await logged_in(runner.app), f"/dashboard/jobs/{attempt.ref.job_id}"
     page = await someone.see(path)
     assert "Lost resources" in page
@@ -58,7 +59,7 @@ async def test_the_page_of_a_lost_attempt_says_what_is_not_known_and_what_to_loo
     assert page.count("The log of attempt 1 ends 4 s before the last contact with it") == 2, "beside both lists"
     assert "a.planned" in page
     assert "was to create" in page
-    await runner.rows.run("UPDATE jobs SET plan = NULL")
+    await change_jobs(runner.rows.db, plan=None)
     page = await someone.see(path)
     assert "Lost resources" in page
     assert "The log reports no change that the module's state does not record" in page

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from terracrew.testing.rows import change_instances
 from tests.server.application import Application
 from tests.server.dashboard.company import releases
 from tests.server.dashboard.visitor import Visitor, logged_in
@@ -43,7 +44,7 @@ async def test_all_are_updated_in_waves_after_breaking_releases_were_accepted(ap
         await install(application, path, "pip", "/opt/terracrew", updates_itself=True)
     await releases.publish_all(application.server.db)
     # 1.4.0 is breaking, and is now on the way of all of them.
-    await application.server.db.write(lambda tx: tx.run("UPDATE instances SET version = '1.3.2'"))
+    await change_instances(application.server.db, version="1.3.2")
     someone = await logged_in(application)
     shown = await someone.see(HERE)
     assert "Update 2 runners" in shown

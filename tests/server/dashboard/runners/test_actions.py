@@ -5,6 +5,7 @@ import re
 import pytest
 
 from terracrew.server.connections import store as connections
+from terracrew.testing.rows import change_modules
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
 from tests.server.declarations import FILE, declared_runner
@@ -24,7 +25,7 @@ async def test_drain_undo_and_remove_work_from_the_page(application: Application
     gone = await application.scalar("SELECT id FROM runners WHERE path = 'data/warehouse'")
     refused = await someone.submit(f"/dashboard/runners/{gone}/remove")
     assert (refused.status_code, "data/warehouse/buckets" in refused.text) == (409, True)
-    await application.server.db.write(lambda tx: tx.run("UPDATE modules SET runner_id = NULL"))
+    await change_modules(application.server.db, runner_id=None)
     assert (await someone.submit(f"/dashboard/runners/{gone}/remove")).status_code == 303
     assert await application.scalar("SELECT count(*) FROM runners WHERE id = :id", id=gone) == 0
 

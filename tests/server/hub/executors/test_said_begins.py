@@ -4,13 +4,14 @@ import pytest
 
 from terracrew.protocol import messages, version
 from terracrew.server.jobs.set_back import detection
+from terracrew.testing.rows import change_groups
 from tests.server.hub.hub_clients import Hub
 
 
 @pytest.mark.parametrize("is_held", [False, True])
 async def test_an_executor_cannot_give_itself_the_permission_to_apply(hub: Hub, is_held: bool) -> None:
     attempt = await hub.crew.run(await hub.crew.rows.module(), "DESTROY")
-    await hub.crew.rows.run("UPDATE groups SET min_approvals = 2 WHERE path = ''")
+    await change_groups(hub.crew.rows.db, "", min_approvals=2)
     if is_held:
         await hub.crew.rows.db.write(lambda tx: detection.start(tx, "a test"))
     ref = attempt.ref

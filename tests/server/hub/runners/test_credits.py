@@ -11,6 +11,7 @@ from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.postgres.transaction import PostgresTx
 from terracrew.server.db.sqlite.transaction import SqliteTx
+from terracrew.testing.rows import change_instances
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Client, Hub
 from tests.server.metrics.counted import counted as counted_commits
 
@@ -121,8 +122,7 @@ async def test_a_grant_whose_runner_has_just_gone_is_handed_back_and_the_job_is_
 async def test_a_job_that_cannot_be_granted_is_created_and_waits(hub: Hub) -> None:
     """A stored value of the instance is damaged. The request for the job is not to blame, and succeeds."""
     async with ready(hub):
-        sql = "UPDATE instances SET engine_versions = '{' WHERE id = :id"
-        await hub.crew.rows.run(sql, id=hub.session().instance_id)
+        await change_instances(hub.crew.rows.db, hub.session().instance_id, engine_versions="{")
         job = await create(hub)
         assert (await hub.crew.rows.load(job["id"])).status == "QUEUED"
         assert hub.session().credits == 1

@@ -12,6 +12,7 @@ from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.runners.model import Arriving
 from terracrew.server.hub.runners.places import places
 from terracrew.testing.job_rows import insert_instance
+from terracrew.testing.rows import change_runners
 from terracrew.testing.transactions import held_open
 from tests.server.hub.hub_clients import Client, Hub, on_postgres
 from tests.server.hub.statement_counts import on_each_unit
@@ -51,7 +52,7 @@ async def fleet(hub: Hub) -> Hub:
     """The runner takes many instances, and has had many."""
 
     async def work(tx: Tx) -> None:
-        await tx.run("UPDATE runners SET allow_multiple_instances = true")
+        await change_runners(tx, allow_multiple_instances=True)
         for number in range(OLD_INSTANCES):
             await insert_instance(tx, hub.runner_id, name=f"old-{number}")
 

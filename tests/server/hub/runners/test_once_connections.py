@@ -20,6 +20,7 @@ from terracrew.server.runners import once_token_service
 from terracrew.server.runners.once_tokens import store
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import RUNNING, delivery, fact
+from terracrew.testing.rows import change_instances, change_runners
 from terracrew.testing.transactions import held_open, until_blocked
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Client, Hub, on_postgres, refusal
 
@@ -38,7 +39,7 @@ async def made(hub: Hub, seconds: int = DEFAULT_SECONDS) -> MadeOnceToken:
 
 async def several(hub: Hub) -> None:
     """Let the runner have several instances."""
-    await hub.crew.rows.run("UPDATE runners SET allow_multiple_instances = true WHERE id = :id", id=hub.runner_id)
+    await change_runners(hub.crew.rows.db, hub.runner_id, allow_multiple_instances=True)
 
 
 async def access(hub: Hub, token: MadeOnceToken) -> str:
@@ -85,7 +86,7 @@ async def test_of_two_claims_at_once_one_is_granted(hub: Hub) -> None:
     token, jobs = await made(hub), [await hub.job() for _ in range(4)]
     async with hub.connected(await access(hub, token)) as client:
         await come(hub, client)
-        await hub.crew.rows.run("UPDATE instances SET capacity = 4 WHERE once_token_id = :id", id=token.id)
+        await change_instances(hub.crew.rows.db, token.id, capacity=4)
         found = await asyncio.gather(*map(client.begin_claim, jobs))
     assert sorted(found) == [False, False, False, True]
     assert sum([len(await hub.crew.rows.attempts(job)) for job in jobs]) == 1
@@ -98,7 +99,7 @@ async def test_credits_get_one_job_as_well(hub: Hub) -> None:
         async with hub.connected(await access(hub, token)) as client:
             await come(hub, client, capacity=9)
             await hub.until(lambda: hub.session().takes_jobs)
-            await hub.crew.rows.run("UPDATE instances SET capacity = 9 WHERE once_token_id = :id", id=token.id)
+            await change_instances(hub.crew.rows.db, token.id, capacity=9)
             hub.session().slots = 9
             await client.send(messages.Credits(9, 0))
             await hub.until(lambda: hub.session().credits > 0)

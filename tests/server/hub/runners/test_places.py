@@ -14,6 +14,7 @@ from terracrew.server.hub.runners.model import Arriving, Placed
 from terracrew.server.principals.model import Principal
 from terracrew.testing import hellos
 from terracrew.testing.job_rows import JobRows
+from terracrew.testing.rows import change_instances
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.metrics.counted import counted
 
@@ -63,7 +64,7 @@ async def test_a_process_that_comes_back_gets_its_row_with_the_next_epoch_and_it
     instance = await rows.runner()
     job_id = await rows.job(await rows.module())
     await instance.has(job_id)
-    await rows.run("UPDATE instances SET name = 'one'")
+    await change_instances(rows.db, name="one")
     await disconnect_all(rows)
     [placed] = await take(rows, arriving(rows, instance.runner_id, attempts=[AttemptRef(job_id, 1)]))
     assert placed is not None

@@ -12,6 +12,7 @@ from terracrew.protocol import messages
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
 from terracrew.server.hub.runners import takeover
+from terracrew.testing.rows import change_instances, change_runners
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Client, Hub
 
 STRANGER: dict[str, Any] = {"instance_key": "s" * 32}
@@ -123,7 +124,7 @@ async def test_a_process_that_is_restarted_at_once_does_not_wait_for_its_predece
 @pytest.mark.feature("R4.names")
 @pytest.mark.usefixtures("notify")
 async def test_one_name_of_a_record_for_many_belongs_to_one_process_and_other_names_are_free(hub: Hub) -> None:
-    await hub.server.db.write(lambda tx: tx.run("UPDATE runners SET allow_multiple_instances = true"))
+    await change_runners(hub.server.db, allow_multiple_instances=True)
     async with hub.runner() as first, hub.connected(await hub.token()) as stranger, first.living():
         assert "named one of crew is already connected" in (await come(hub, stranger, STRANGER))["message"]
         async with hub.connected(await hub.token()) as second:
@@ -208,7 +209,7 @@ async def test_who_has_the_key_and_comes_from_elsewhere_is_written_down_and_a_re
         assert (await again.ask(hub.hello()))["type"] == "welcome"
     assert await takeovers(hub) == []
     async with hub.runner():
-        await hub.server.db.write(lambda tx: tx.run("UPDATE instances SET address = '192.0.2.1'"))
+        await change_instances(hub.server.db, address="192.0.2.1")
         async with hub.connected(await hub.token()) as thief:
             assert (await thief.ask(hub.hello()))["type"] == "welcome"
     [entry] = await takeovers(hub)

@@ -8,6 +8,7 @@ from terracrew.api.runners import AlertKind, RunnerAlert
 from terracrew.server.hub.runners import takeover
 from terracrew.server.runners.alerts import raising, store
 from terracrew.server.runners.alerts.store import Occurrence
+from terracrew.testing.rows import change_instances
 from tests.server.hub.hub_clients import Hub
 
 pytestmark = pytest.mark.feature("R4.takeover", "X3.audit")
@@ -37,11 +38,11 @@ async def come(hub: Hub, **hello: Any) -> None:
 
 async def set_address(hub: Hub, address: str) -> None:
     """Pretend that the last process came from another address."""
-    await hub.server.db.write(lambda tx: tx.run("UPDATE instances SET address = :address", address=address))
+    await change_instances(hub.server.db, address=address)
 
 
 async def disconnected(hub: Hub) -> None:
-    await hub.server.db.write(lambda tx: tx.run("UPDATE instances SET is_connected = false"))
+    await change_instances(hub.server.db, is_connected=False)
 
 
 async def test_a_process_that_takes_a_connected_instance_from_another_address_raises_an_urgent_alert(hub: Hub) -> None:

@@ -13,6 +13,7 @@ from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.releases import store as releases
 from terracrew.server.runner_updates import store
 from terracrew.server.runner_updates.model import InstanceUpdate
+from terracrew.testing.rows import change_runners
 from tests.server.application import on_one
 from tests.server.hub.asked_updates import asked
 from tests.server.hub.hostile_clients import PING
@@ -174,7 +175,7 @@ async def test_an_update_is_asked_for_on_each_connection_once_also_if_a_wake_up_
 
 
 async def test_a_report_about_the_update_of_another_instance_is_refused(hub: Hub) -> None:
-    await hub.crew.rows.run("UPDATE runners SET allow_multiple_instances = true WHERE id = :id", id=hub.runner_id)
+    await change_runners(hub.crew.rows.db, hub.runner_id, allow_multiple_instances=True)
     async with hub.runner(is_self_updating=True):
         update = await asked(hub)
         async with hub.runner(instance="two", instance_key="o" * 32, is_self_updating=True) as other:

@@ -12,6 +12,7 @@ from terracrew.server.jobs.attempts.ingest import MAX_NOTES
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, fact, log
+from terracrew.testing.rows import change_jobs
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import applied, content
 
@@ -95,7 +96,7 @@ async def test_an_executor_fetches_its_jobs_archive(runner: SimulatedRunner) -> 
     attempt = await runner.run()
     await attempt.executor.refused("GET", f"{attempt.path}/archive", 404)
     source = json.dumps({"kind": "archive", "archive_id": "arc_1", "size": 3_000_000})
-    await runner.rows.run("UPDATE jobs SET source = :source WHERE id = :id", source=source, id=attempt.ref.job_id)
+    await change_jobs(runner.rows.db, attempt.ref.job_id, source=source)
     await attempt.executor.refused("GET", f"{attempt.path}/archive", 404)
     packed = hashlib.shake_128(b"archive").digest(3_000_000)
     await runner.server.objects.put("archives/arc_1", packed)

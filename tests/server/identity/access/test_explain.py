@@ -13,6 +13,7 @@ from terracrew.server.identity.access import explain, role_store
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import GRANTS, WORDS, Binding, Place, Verb, covers, decide_by_roles
 from terracrew.server.principals.model import SYSTEM, Principal
+from terracrew.testing.rows import change_users
 from tests.server.identity.identity_server import IdentityServer
 
 paths = st.lists(st.sampled_from(["a", "b", "ab"]), max_size=3).map("/".join)
@@ -106,7 +107,7 @@ async def test_an_explanation_names_the_grant_its_place_and_who_gave_it_or_what_
 async def test_a_disabled_user_may_do_nothing_whatever_their_roles(server: IdentityServer) -> None:
     owner = await server.user("olga", Role.OWNER)
     ada = await server.user("ada", Role.OWNER)
-    await server.run("UPDATE users SET is_disabled = :yes WHERE id = :id", yes=True, id=ada.id)
+    await change_users(server.db, ada.id, is_disabled=True)
     found = await told(server, owner, "ada", Verb.JOB_RUN, "")
     assert (found.is_allowed, found.reason, found.sufficient_roles) == (False, "disabled", [])
 

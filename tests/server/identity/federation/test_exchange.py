@@ -23,6 +23,7 @@ from terracrew.server.identity.oidc import cloud
 from terracrew.server.identity.oidc.cloud import Subject
 from terracrew.server.identity.oidc.federated import FAILURE_SECONDS
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.testing.rows import change_organizations
 from tests.machine.oidc_issuer import DISCOVERY, KEYS
 from tests.machine.sqlite_template import copy_template
 from tests.server.identity.federation.conftest import Federation
@@ -111,8 +112,7 @@ async def test_an_account_without_an_organization_is_not_searched_in_one_of_that
     """A path exists in many organizations. Whoever made one of the right name would get the runners of another one."""
     mine = federation.server.organization_id
     await federation.trust()
-    rename = "UPDATE organizations SET name = 'ci' WHERE id = :id"
-    await federation.server.db.write(lambda tx: tx.run(rename, id=mine))
+    await change_organizations(federation.server.db, mine, name="ci")
     await federation.server.organization("elsewhere")
     assert await federation.status(federation.issuer.token(jti="1"), "ci:ci") == 200
     assert await federation.status(federation.issuer.token(jti="2"), "ci") == 401

@@ -12,6 +12,7 @@ from terracrew.clouds.model import AwsAccount, CloudIdentity
 from terracrew.errors import Invalid, Unauthenticated
 from terracrew.server.identity.oidc import cloud
 from terracrew.server.principals.model import AUDIENCE
+from terracrew.testing.rows import change_jobs, change_modules
 from tests.server.application import Application
 from tests.server.hub.hub_clients import Hub
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
@@ -22,7 +23,7 @@ CLOUD = "sts.amazonaws.com"
 async def running(runner: SimulatedRunner, kind: str, *audiences: str) -> SimulatedAttempt:
     module_id = await runner.rows.module("vpc")
     given = msgspec.json.encode(audiences or (CLOUD,)).decode()
-    await runner.rows.run("UPDATE modules SET oidc_audiences = :given WHERE id = :id", given=given, id=module_id)
+    await change_modules(runner.rows.db, module_id, oidc_audiences=given)
     return await runner.run(module_id, kind)
 
 
@@ -80,12 +81,12 @@ async def test_the_phase_apply_is_given_only_after_the_attempt_has_begun(runner:
 @pytest.mark.feature("X4.cloud")
 async def test_a_plan_never_gets_a_token_of_the_phase_apply(runner: SimulatedRunner) -> None:
     attempt = await running(runner, "APPLY")
-    await runner.rows.run("UPDATE jobs SET type = 'PLAN'")
+    await change_jobs(runner.rows.db, type="PLAN")
     assert "changes nothing" in await refused(attempt, 403, "apply")
-    await runner.rows.run("UPDATE jobs SET type = 'APPLY'")
+    await change_jobs(runner.rows.db, type="APPLY")
     await attempt.deliver()
     await attempt.begin()
-    await runner.rows.run("UPDATE jobs SET type = 'PLAN'")
+    await change_jobs(runner.rows.db, type="PLAN")
     assert "changes nothing" in await refused(attempt, 403, "apply"), "even if its row says that it has begun"
 
 

@@ -21,6 +21,7 @@ from terracrew.server.identity.limits import GUESSES
 from terracrew.server.identity.oidc.tokens import LIFETIME_SECONDS
 from terracrew.server.principals.model import SYSTEM
 from terracrew.testing.clock import ShiftedClock
+from terracrew.testing.rows import change_runners
 from tests.server.identity.identity_server import URL, IdentityServer
 
 
@@ -198,7 +199,7 @@ async def test_a_new_worker_token_or_a_removed_runner_ends_the_old_tokens(server
     runner, secret = await server.runner(server.organization_id)
     token = (await server.exchange(f"default:{runner}", secret)).json()["access_token"]
     await principal_from_bearer(server.identity, token)
-    await server.run("UPDATE runners SET worker_token_sha256 = 'another' WHERE id = :id", id=runner)
+    await change_runners(server.db, runner, worker_token_sha256="another")
     server.identity.tokens.forget(runner)
     with pytest.raises(Unauthenticated):
         await principal_from_bearer(server.identity, token)

@@ -8,6 +8,7 @@ from terracrew.server.identity.oidc import tokens
 from terracrew.server.runners.alerts import store as alert_store
 from terracrew.server.secrets import credentials
 from terracrew.testing.clock import ShiftedClock
+from terracrew.testing.rows import change_runners
 from tests.server.identity.identity_server import IdentityServer
 
 pytestmark = pytest.mark.feature("A2.rotation")
@@ -123,11 +124,7 @@ async def test_a_process_that_still_has_the_tokens_from_before_a_registration_ra
 ) -> None:
     runner, client, old, new = await rotated(server)
     sha256 = credentials.new("tcw").sha256
-    await server.run(
-        "UPDATE runners SET worker_token_sha256 = :sha256, is_worker_token_rotated = false WHERE id = :id",
-        sha256=sha256,
-        id=runner,
-    )
+    await change_runners(server.db, runner, worker_token_sha256=sha256, is_worker_token_rotated=False)
     for token in (new, old):
         assert (await server.exchange(client, token)).status_code == 401
     assert await alerts(server, runner) == []

@@ -3,6 +3,7 @@
 import pytest
 
 from terracrew.server.secrets import credentials
+from terracrew.testing.rows import change_runners
 from tests.server.identity.identity_server import IdentityServer
 
 pytestmark = pytest.mark.feature("A2.rotation")
@@ -29,7 +30,7 @@ async def test_both_tokens_are_good_until_the_new_one_is_used_and_then_only_that
 
 async def test_a_token_that_several_processes_share_is_not_replaced(server: IdentityServer) -> None:
     runner, token = await server.runner(server.organization_id)
-    await server.run("UPDATE runners SET allow_multiple_instances = true WHERE id = :id", id=runner)
+    await change_runners(server.db, runner, allow_multiple_instances=True)
     answer = await server.exchange(f"{server.organization_id}:{runner}", token, credentials.new("tcw").sha256)
     assert (answer.status_code, answer.json()["is_next_secret_accepted"]) == (200, False)
 

@@ -8,6 +8,7 @@ from terracrew.errors import Unauthenticated
 from terracrew.server.identity.access import role_store, users
 from terracrew.server.identity.people import logins, service, user_reads
 from terracrew.server.principals.model import Principal
+from terracrew.testing.rows import change_users
 from tests.server.identity.identity_server import IdentityServer
 
 pytestmark = pytest.mark.feature("X3.people")
@@ -54,7 +55,7 @@ async def test_a_link_that_was_made_while_its_user_became_more_is_refused(server
     """The row of the link may be inserted after the change of rights, by a transaction that began before it."""
     olga, vera = await server.user("olga", Role.OWNER), await server.user("vera", Role.VIEWER)
     _, link = await users.reset(server.db, olga, "vera")
-    await server.run("UPDATE users SET is_system_admin = true WHERE id = :id", id=vera.id)
+    await change_users(server.db, vera.id, is_system_admin=True)
     await _refused(server, link)
 
 
@@ -75,7 +76,7 @@ async def test_a_link_ends_with_the_rights_of_its_maker(server: IdentityServer) 
     for link in (first, second):
         assert await service.link_owner(server.identity, link, "a")
     await server.run("DELETE FROM role_bindings WHERE principal_id = :id", id=olga.id)
-    await server.run("UPDATE users SET is_disabled = true WHERE id = :id", id=otto.id)
+    await change_users(server.db, otto.id, is_disabled=True)
     for link in (first, second):
         await _refused(server, link)
 

@@ -8,6 +8,7 @@ from terracrew.protocol.dispatcher_choice import AllowedChoices, DispatcherChoic
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import service as jobs
 from terracrew.testing.job_rows import Instance, JobRows
+from terracrew.testing.rows import change_instances, change_jobs
 
 pytestmark = pytest.mark.feature("D1.asked", "X2.enforced")
 
@@ -18,14 +19,14 @@ BIG = OfferedDispatcher("big", "docker", AllowedChoices(["team/*"], 1024), {"tof
 
 async def announce(rows: JobRows, instance: Instance, *offers: OfferedDispatcher) -> None:
     text = msgspec.json.encode(offers).decode()
-    await rows.run("UPDATE instances SET dispatchers = :text WHERE id = :id", text=text, id=instance.id)
+    await change_instances(rows.db, instance.id, dispatchers=text)
 
 
 async def asking(rows: JobRows, choice: DispatcherChoice) -> str:
     """A queued job that asks for this."""
     job = await rows.job(await rows.module())
     text = msgspec.json.encode(choice).decode()
-    await rows.run("UPDATE jobs SET dispatcher = :text WHERE id = :id", text=text, id=job)
+    await change_jobs(rows.db, job, dispatcher=text)
     return job
 
 

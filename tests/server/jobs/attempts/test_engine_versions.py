@@ -1,12 +1,12 @@
 """A job gets one version of its engine: one that its module wants and that its runner has."""
 
-import msgspec
 import pytest
 
 from terracrew.server.engines import model, store
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import service as jobs
 from terracrew.testing.job_rows import Instance, JobRows
+from terracrew.testing.rows import change_instances, change_modules
 
 pytestmark = pytest.mark.feature("J4.version", "S5.engine")
 
@@ -16,13 +16,12 @@ async def announce(rows: JobRows, instance: Instance, *versions: str, installs: 
     defaults = {"tofu": versions[0]} if versions else {}
     installable = ["tofu"] if installs else []
     have = model.available(defaults, {"tofu": versions} if versions else {}, installable)
-    await rows.run(
-        """UPDATE instances SET engines = :engines, engine_versions = :versions, installable_engines = :installable
-        WHERE id = :id""",
-        id=instance.id,
-        engines=msgspec.json.encode(defaults).decode(),
-        versions=msgspec.json.encode({"tofu": versions} if versions else {}).decode(),
-        installable=msgspec.json.encode(installable).decode(),
+    await change_instances(
+        rows.db,
+        instance.id,
+        engines=defaults,
+        engine_versions={"tofu": versions} if versions else {},
+        installable_engines=installable,
     )
     await rows.db.write(lambda tx: store.set_available(tx, {instance.id: have}))
 
@@ -30,7 +29,7 @@ async def announce(rows: JobRows, instance: Instance, *versions: str, installs: 
 async def wanting(rows: JobRows, wanted: str) -> str:
     """A queued job of a module that wants these versions."""
     module = await rows.module()
-    await rows.run("UPDATE modules SET engine_version = :wanted WHERE id = :id", wanted=wanted, id=module)
+    await change_modules(rows.db, module, engine_version=wanted)
     await rows.db.write(lambda tx: store.remember_range(tx, "tofu", wanted))
     return await rows.job(module)
 

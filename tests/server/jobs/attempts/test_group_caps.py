@@ -12,6 +12,7 @@ from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.testing.deliveries import DONE, RUNNING, delivery
 from terracrew.testing.job_rows import KEYS, Instance, JobRows
+from terracrew.testing.rows import change_groups, change_jobs
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.scheduling.recorded_claims import ClaimRecorder
 
@@ -22,9 +23,9 @@ async def _queue(rows: JobRows, count: int, cap: int, organization_cap: int | No
     """Queue jobs of modules in `network/core`, whose upper group has a cap."""
     network = await rows.group("network")
     core = await rows.group("network/core", network)
-    await rows.run("UPDATE groups SET max_running_jobs = :cap WHERE id = :id", cap=cap, id=network)
+    await change_groups(rows.db, network, max_running_jobs=cap)
     if organization_cap is not None:
-        await rows.run("UPDATE groups SET max_running_jobs = :cap WHERE id = :id", cap=organization_cap, id=rows.root)
+        await change_groups(rows.db, rows.root, max_running_jobs=organization_cap)
     return [await rows.job(await rows.module(f"network/core/m{n}", core)) for n in range(count)]
 
 
@@ -38,7 +39,7 @@ async def test_claims_that_come_at_once_do_not_exceed_the_cap_together(rows: Job
     won = await asyncio.gather(*(runner.claim(job) for runner, job in zip(runners, jobs, strict=True)))
     assert sum(each is not None for each in won) == 3
     ended = next(job for job, each in zip(jobs, won, strict=True) if each is not None)
-    await rows.run("UPDATE jobs SET status = 'AWAITING_APPROVAL' WHERE id = :id", id=ended)
+    await change_jobs(rows.db, ended, status="AWAITING_APPROVAL")
     waiting = [(runner, job) for runner, job, each in zip(runners, jobs, won, strict=True) if each is None]
     again = await asyncio.gather(*(runner.claim(job) for runner, job in waiting))
     assert sum(each is not None for each in again) == 1, "a job that waits for an approval does not run"
@@ -71,7 +72,7 @@ async def test_a_place_that_becomes_free_while_claims_are_decided_is_taken_once(
     async def count_before_it_ends(tx: Tx, groups: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
         found = await count(tx, groups)
         # On PostgreSQL, another transaction can do this: the next statement sees what it has committed.
-        await tx.run("UPDATE jobs SET status = 'AWAITING_APPROVAL' WHERE id = :id", id=running)
+        await change_jobs(tx, running, status="AWAITING_APPROVAL")
         return found
 
     monkeypatch.setattr(queue_reads, "running_jobs", count_before_it_ends)
@@ -98,6 +99,6 @@ async def test_a_job_below_a_full_group_is_not_offered_and_takes_no_slot_from_ot
     await recorder.scheduler.step({("freed", FreedKey(first, module, runner.id).encode())})
     assert second in socket.claims
     assert third not in socket.claims
-    await rows.run("UPDATE groups SET max_running_jobs = NULL")
+    await change_groups(rows.db, max_running_jobs=None)
     await recorder.scheduler.step({("tree", rows.root)})
     assert third in socket.claims

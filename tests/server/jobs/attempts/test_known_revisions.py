@@ -1,12 +1,12 @@
 """A grant has the commits of earlier jobs of its module, and a job keeps the commit that its first attempt found."""
 
-import msgspec
 import pytest
 
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import ArchiveSource, GitSource, KnownRevision, Source
 from terracrew.testing.deliveries import RUNNING, delivery, fact
 from terracrew.testing.job_rows import JobRows
+from terracrew.testing.rows import change_jobs
 
 pytestmark = pytest.mark.feature("J5.git")
 TAGGED = GitSource("https://host/x", tag="v1")
@@ -16,12 +16,12 @@ A, B = "a" * 40, "b" * 40
 async def job(rows: JobRows, module: str, source: Source, resolved: SourceResolved | None = None) -> str:
     made = await rows.job(module, status="SUCCEEDED" if resolved else "QUEUED")
     found = resolved or SourceResolved("", "")
-    await rows.run(
-        "UPDATE jobs SET source = :source, source_commit = :of, source_revision = :revision WHERE id = :id",
-        source=msgspec.json.encode(source).decode(),
-        of=found.commit,
-        revision=found.revision,
-        id=made,
+    await change_jobs(
+        rows.db,
+        made,
+        source=source,
+        source_commit=found.commit,
+        source_revision=found.revision,
     )
     return made
 

@@ -20,6 +20,7 @@ from terracrew.server.state import service as states
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import delivery, fact, state
 from terracrew.testing.job_rows import Instance, JobRows, begin, begin_code
+from terracrew.testing.rows import change_jobs
 from tests.stateful.faulty_database import Cut, Faulty
 
 HOUR_SECONDS = 3600.0
@@ -313,7 +314,7 @@ async def test_one_attempt_that_cannot_be_read_does_not_hide_the_losses_behind_i
     rows = lost.rows
     broken = await rows.job(await rows.module(), kind="APPLY")
     await lost.runner.has(broken)
-    await rows.run("UPDATE jobs SET source = 'nonsense' WHERE id = :id", id=broken)
+    await change_jobs(rows.db, broken, source="nonsense")
     behind = await rows.job(await rows.module())
     await lost.runner.has(behind)
     lost.clock.advance(HOUR_SECONDS)

@@ -14,6 +14,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
 from terracrew.testing.deliveries import DONE, RUNNING, delivery
 from terracrew.testing.job_rows import Instance, JobRows, begin_code
+from terracrew.testing.rows import change_jobs, change_modules
 from tests.server.jobs.waiting_jobs import Waiting
 
 pytestmark = pytest.mark.feature("J10.order")
@@ -85,10 +86,9 @@ async def test_a_later_job_runs_when_the_earlier_one_has_ended_or_was_canceled(r
 async def test_a_higher_priority_comes_first_and_a_changed_one_counts(rows: JobRows) -> None:
     module, runner = await rows.module(), await rows.runner()
     first, second, third = [await rows.job(module) for _ in range(3)]
-    raise_it = "UPDATE jobs SET priority = 5 WHERE id = :id"
-    await rows.run(raise_it, id=third)
+    await change_jobs(rows.db, third, priority=5)
     assert await runner.claim(first) is None
-    await rows.run(raise_it, id=second)
+    await change_jobs(rows.db, second, priority=5)
     assert await runner.claim(third) is None, "the second has the same priority now, and was created earlier"
     for job in (second, third, first):
         await runner.finish(job)
@@ -118,7 +118,7 @@ async def test_a_job_that_waits_for_an_approval_lets_later_ones_run_and_asks_aga
     assert await begin_code(rows.db, ref, 0) == "begun"
     await job.approve()
     assert (await job.job()).status == "QUEUED", "it was approved while the later job runs"
-    await rows.run("UPDATE modules SET state_version = 1 WHERE id = :id", id=job.module)
+    await change_modules(rows.db, job.module, state_version=1)
     await job.take(delivery(ref, 2, DONE))
     last = await rows.job(job.module, kind="APPLY")
     assert await job.runner.claim(last) is None, "an approved job has its turn by its number again"

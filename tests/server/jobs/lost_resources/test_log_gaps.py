@@ -10,6 +10,7 @@ from terracrew.server.jobs import decide
 from terracrew.server.jobs.set_back import detection
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import RUNNING, fact
+from terracrew.testing.rows import change_attempts
 from tests.server.jobs.lost_resources.cut_short_attempts import lose_contact, printed
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 
@@ -130,7 +131,7 @@ async def test_the_plan_is_still_known_after_the_job_was_queued_again(
     assert "ends with the last contact" in found["gaps"][0]["explanation"]
     [doubt] = job["doubts"]
     assert (doubt["is_complete"], doubt["gap"]) == (False, found["gaps"][0])
-    await runner.server.db.write(lambda tx: tx.run("UPDATE attempts SET is_in_doubt = false"))
+    await change_attempts(runner.server.db, is_in_doubt=False)
     found = await listed(attempt)
     assert (rows(found), found["is_complete"]) == ([("a.x", "created", "import")], False), "a person has looked"
 

@@ -9,6 +9,7 @@ from terracrew.protocol.events import KeptPlan, Result
 from terracrew.protocol.spec import Step
 from terracrew.server.jobs.lost_resources.search import LostResourceSearch
 from terracrew.testing.deliveries import APPLIED, RUNNING, fact
+from terracrew.testing.rows import change_attempts, change_groups, change_jobs, change_modules, change_organizations
 from tests.server.application import on_one
 from tests.server.jobs.lost_resources.cut_short_attempts import LINES, cut_short, printed
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
@@ -16,8 +17,7 @@ from tests.server.state.checkpoints import checkpoint, resource
 
 
 async def change_engine(runner: SimulatedRunner, module_id: str, engine: str) -> None:
-    sql = "UPDATE modules SET engine = :engine WHERE id = :id"
-    await runner.server.db.write(lambda tx: tx.run(sql, engine=engine, id=module_id))
+    await change_modules(runner.server.db, module_id, engine=engine)
 
 
 async def lost(runner: SimulatedRunner, attempt: SimulatedAttempt, **params: Any) -> list[tuple[str, str, str, str]]:
@@ -86,7 +86,7 @@ async def test_only_lines_of_the_engine_in_a_mutating_step_count(runner: Simulat
 async def test_the_next_job_gets_the_import_blocks_as_an_extra_file(runner: SimulatedRunner) -> None:
     attempt = await cut_short(runner, printed(LINES + 'a.k["${x}"]: Creation complete after 0s [id=k]\n'))
     await attempt.crew.app.admin.post(f"/api/v1/jobs/{attempt.ref.job_id}/cancel", json={"mode": "kill"})
-    await runner.rows.run("UPDATE organizations SET next_job_number = 1000")
+    await change_organizations(runner.rows.db, next_job_number=1000)
     asked: dict[str, Any] = {"type": "PLAN", "import_lost": {}}
     made = await runner.app.admin.made(f"/api/v1/modules/{attempt.module_id}/jobs", asked)
     granted = await runner.instance.has(made["id"])
@@ -126,9 +126,8 @@ async def test_who_chose_the_imports_of_a_job_cannot_approve_it_alone_and_neithe
     """Another person than its creator let a job import what was lost, and then approved that."""
     attempt = await cut_short(runner, printed(LINES))
     job_id, admin = attempt.ref.job_id, runner.app.admin
-    await runner.server.db.write(lambda tx: tx.run("UPDATE groups SET self_approval = false WHERE path = ''"))
-    queued = "UPDATE jobs SET created_by = :who WHERE id = :id"
-    await runner.server.db.write(lambda tx: tx.run(queued, who=admin.principal.id, id=job_id))
+    await change_groups(runner.server.db, "", self_approval=False)
+    await change_jobs(runner.server.db, job_id, created_by=admin.principal.id)
     ann = await runner.app.person("ann", "owner")
     kept = KeptPlan(state_version=0, sha256="ab", size=2, path="/w")
     await (await runner.again(job_id, 2)).deliver(RUNNING, fact(Result("WAITING", kept=kept)))
@@ -166,7 +165,7 @@ async def test_what_pulumi_had_begun_is_listed_unless_the_state_has_it_now(runne
     asked: dict[str, Any] = {"type": "APPLY", "import_lost": {}}
     jobs = f"/api/v1/modules/{attempt.module_id}/jobs"
     assert "`import: ID`" in await admin.refused("POST", jobs, 400, json=asked)
-    await runner.server.db.write(lambda tx: tx.run("UPDATE attempts SET is_in_doubt = false"))  # a person has looked
+    await change_attempts(runner.server.db, is_in_doubt=False)  # a person has looked
     await change_engine(runner, attempt.module_id, "tofu")  # which the runner of the tests has
     later = await runner.again(attempt.ref.job_id, 2)
     await change_engine(runner, attempt.module_id, "pulumi")

@@ -18,6 +18,7 @@ from terracrew.server.tree.modules import contents
 from terracrew.server.tree.modules.contents import Content
 from terracrew.testing.deliveries import DONE, delivery, fact
 from terracrew.testing.job_rows import KEYS, begin, begin_code
+from terracrew.testing.rows import change_jobs, change_modules
 from tests.server.jobs.plans.planned_jobs import ADDS_ONE, HASH, NOTHING, Planned
 
 pytestmark = pytest.mark.feature("J8.plan-first")
@@ -81,7 +82,7 @@ async def test_a_plan_whose_state_has_changed_is_refused(planned: Planned) -> No
 async def test_if_another_apply_runs_in_between_the_job_plans_again_and_waits_for_an_approval(planned: Planned) -> None:
     oscar = await planned.somebody("oscar")
     job = await planned.apply(oscar)
-    await planned.rows.run("UPDATE jobs SET priority = -1 WHERE id = :id", id=job.id)
+    await change_jobs(planned.rows.db, job.id, priority=-1)
     await planned.change_state(oscar)
     granted = await planned.runner.has(job.id)
     assert granted.spec.resume is None
@@ -92,15 +93,14 @@ async def test_if_another_apply_runs_in_between_the_job_plans_again_and_waits_fo
 async def test_a_state_that_changes_while_the_plan_is_restored_is_noticed(planned: Planned) -> None:
     job = await planned.apply(await planned.somebody("oscar"))
     ref = await planned.start(job)
-    await planned.rows.run("UPDATE modules SET state_version = 7 WHERE id = :id", id=planned.module)
+    await change_modules(planned.rows.db, planned.module, state_version=7)
     refused = await begin(planned.rows.db, ref, 0, 0, plan_sha256=HASH)
     assert getattr(refused, "code", "begun") == "state_moved"
     assert await begin_code(planned.rows.db, ref, 7) == "approval"
 
 
 async def test_a_plan_whose_source_has_changed_is_refused(planned: Planned) -> None:
-    changed = "UPDATE modules SET source = :source WHERE id = :id"
-    await planned.rows.run(changed, source='{"kind":"local","path":"/srv/modules/y"}', id=planned.module)
+    await change_modules(planned.rows.db, planned.module, source={"kind": "local", "path": "/srv/modules/y"})
     with pytest.raises(Conflict, match="the source of the module has changed"):
         await planned.apply(await planned.somebody("oscar"))
 
@@ -110,7 +110,7 @@ async def change_inputs(planned: Planned) -> None:
 
 
 async def change_path(planned: Planned) -> None:
-    await planned.rows.run("UPDATE modules SET path = 'elsewhere' WHERE id = :id", id=planned.module)
+    await change_modules(planned.rows.db, planned.module, path="elsewhere")
 
 
 @pytest.mark.parametrize("change", [change_inputs, change_path])

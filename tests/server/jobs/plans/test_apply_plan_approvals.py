@@ -11,13 +11,10 @@ from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals, service
 from terracrew.server.principals.model import Principal
 from terracrew.testing.job_rows import begin_code
+from terracrew.testing.rows import change_groups
 from tests.server.jobs.plans.planned_jobs import Planned
 
 pytestmark = pytest.mark.feature("J8.plan-first")
-
-ONE = "UPDATE groups SET min_approvals = 1 WHERE path = ''"
-TWO = "UPDATE groups SET min_approvals = 2 WHERE path = ''"
-NOT_OWN = "UPDATE groups SET self_approval = false WHERE path = ''"
 
 
 @pytest.fixture
@@ -30,7 +27,7 @@ async def approve(planned: Planned, who: Principal, job: Job) -> Job:
 
 
 async def test_where_an_approval_is_needed_the_request_of_an_approver_is_one(planned: Planned) -> None:
-    await planned.rows.run(ONE)
+    await change_groups(planned.rows.db, "", min_approvals=1)
     job = await planned.apply(await planned.somebody("anna", "approver"))
     assert job.status == "QUEUED"
     assert [each.by for each in (await planned.plan_row(job.id, 0)).approvals] == ["anna"]
@@ -38,7 +35,7 @@ async def test_where_an_approval_is_needed_the_request_of_an_approver_is_one(pla
 
 
 async def test_where_an_approval_is_needed_the_request_of_an_operator_waits_for_one(planned: Planned) -> None:
-    await planned.rows.run(ONE)
+    await change_groups(planned.rows.db, "", min_approvals=1)
     anna = await planned.somebody("anna", "approver")
     job = await planned.apply(await planned.somebody("oscar"))
     assert job.status == "AWAITING_APPROVAL"
@@ -48,7 +45,7 @@ async def test_where_an_approval_is_needed_the_request_of_an_operator_waits_for_
 
 
 async def test_where_two_must_approve_the_request_is_the_first_of_them(planned: Planned) -> None:
-    await planned.rows.run(TWO)
+    await change_groups(planned.rows.db, "", min_approvals=2)
     anna, anton = await planned.somebody("anna", "approver"), await planned.somebody("anton", "approver")
     job = await planned.apply(anna)
     assert job.status == "AWAITING_APPROVAL"
@@ -61,7 +58,7 @@ async def test_where_two_must_approve_the_request_is_the_first_of_them(planned: 
 
 async def test_an_approval_by_request_is_in_the_audit_log_like_any_other(planned: Planned) -> None:
     """Only the second of two approvals was there, as the second of two."""
-    await planned.rows.run(TWO)
+    await change_groups(planned.rows.db, "", min_approvals=2)
     anna, anton = await planned.somebody("anna", "approver"), await planned.somebody("anton", "approver")
     other_plan = await planned.plan(anton)
     job = await planned.apply(anna)
@@ -77,7 +74,7 @@ async def test_an_approval_by_request_is_in_the_audit_log_like_any_other(planned
 
 
 async def test_an_approval_by_request_lapses_with_the_role(planned: Planned) -> None:
-    await planned.rows.run(ONE)
+    await change_groups(planned.rows.db, "", min_approvals=1)
     job = await planned.apply(await planned.somebody("anna", "approver"))
     await planned.rows.run("UPDATE role_bindings SET role = 'operator' WHERE principal_id = 'usr_anna'")
     assert await planned.begin(job) == "approval"
@@ -85,13 +82,12 @@ async def test_an_approval_by_request_lapses_with_the_role(planned: Planned) -> 
 
 async def test_a_rule_that_became_stricter_since_applies(planned: Planned) -> None:
     job = await planned.apply(await planned.somebody("oscar"))
-    await planned.rows.run(ONE)
+    await change_groups(planned.rows.db, "", min_approvals=1)
     assert await planned.begin(job) == "approval"
 
 
 async def test_the_author_of_a_plan_does_not_approve_it_where_that_is_not_allowed(planned: Planned) -> None:
-    await planned.rows.run(ONE)
-    await planned.rows.run(NOT_OWN)
+    await change_groups(planned.rows.db, "", min_approvals=1, self_approval=False)
     await planned.rows.run("UPDATE role_bindings SET role = 'approver' WHERE principal_id = 'usr_alice'")
     alice = Principal("user", "usr_alice", "alice", planned.rows.organization)
     job = await planned.apply(alice)
@@ -101,16 +97,14 @@ async def test_the_author_of_a_plan_does_not_approve_it_where_that_is_not_allowe
 
 
 async def test_somebody_else_who_applies_a_plan_is_the_second_person(planned: Planned) -> None:
-    await planned.rows.run(ONE)
-    await planned.rows.run(NOT_OWN)
+    await change_groups(planned.rows.db, "", min_approvals=1, self_approval=False)
     job = await planned.apply(await planned.somebody("anna", "approver"))
     assert job.status == "QUEUED"
     assert await planned.begin(job) == "begun"
 
 
 async def test_a_later_plan_of_the_job_is_due_to_its_author_and_to_who_applied_it(planned: Planned) -> None:
-    await planned.rows.run(ONE)
-    await planned.rows.run(NOT_OWN)
+    await change_groups(planned.rows.db, "", min_approvals=1, self_approval=False)
     anna = await planned.somebody("anna", "approver")
     job = await planned.apply(anna)
     ref = await planned.start(job)

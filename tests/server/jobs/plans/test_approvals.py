@@ -19,6 +19,7 @@ from terracrew.server.tree.modules.contents import Content
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, delivery
 from terracrew.testing.job_rows import KEYS, JobRows, begin, begin_code
+from terracrew.testing.rows import change_modules
 from tests.server.jobs.waiting_jobs import Waiting, waiting
 
 
@@ -146,7 +147,7 @@ async def test_what_is_planned_from_another_state_is_planned_again_by_any_runner
     job: Waiting, by_its_runner: bool
 ) -> None:
     await job.approve()
-    await job.rows.run("UPDATE modules SET state_version = 1 WHERE id = :id", id=job.module)
+    await change_modules(job.rows.db, job.module, state_version=1)
     runner = job.runner if by_its_runner else await job.rows.runner()
     assert (await runner.has(job.id, 2)).spec.resume is None
 

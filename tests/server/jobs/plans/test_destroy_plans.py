@@ -2,6 +2,7 @@
 
 import pytest
 
+from terracrew.testing.rows import change_organizations
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
 from tests.server.simulated_runner import SimulatedRunner
@@ -66,7 +67,7 @@ async def test_what_a_destroy_would_destroy_is_named(runner: SimulatedRunner) ->
     assert "3 resources" in page
     assert "aws_vpc.main" in page
     # The first job was written without the counter of job numbers.
-    await runner.server.db.write(lambda tx: tx.run("UPDATE organizations SET next_job_number = 100"))
+    await change_organizations(runner.server.db, next_job_number=100)
     planned = await someone.submit(f"/dashboard/modules/{attempt.module_id}/run", type="DESTROY_PLAN")
     assert planned.status_code == 303, planned.text
     assert "Destroy plan" in await someone.see(planned.headers["location"])

@@ -22,6 +22,7 @@ from terracrew.server.runs import reasons
 from terracrew.server.tree.modules.policy import DestroyLimits, ModulePolicy
 from terracrew.testing.deliveries import RUNNING, delivery, fact
 from terracrew.testing.job_rows import KEYS, JobRows, begin
+from terracrew.testing.rows import change_groups, change_jobs
 from tests.server.jobs.waiting_jobs import Waiting, waiting
 
 NO_LIMITS = DestroyLimits()
@@ -150,8 +151,8 @@ async def test_the_strictest_place_sets_how_much_may_be_destroyed_unasked(
 @pytest.mark.feature("J8.needed", "X3.roles")
 async def test_where_a_group_says_so_nobody_approves_their_own_job(database: Database) -> None:
     job = await Waiting.make(database)
-    await database.write(lambda tx: tx.run("UPDATE jobs SET created_by = 'usr_1' WHERE id = :id", id=job.id))
-    await database.write(lambda tx: tx.run("UPDATE groups SET self_approval = false WHERE path = ''"))
+    await change_jobs(database, job.id, created_by="usr_1")
+    await change_groups(database, "", self_approval=False)
     with pytest.raises(Forbidden, match="does not let people approve their own jobs"):
         await job.approve()
     assert (await job.job()).status == "AWAITING_APPROVAL"
@@ -166,7 +167,7 @@ async def test_service_accounts_approve_only_where_the_group_allows_it(database:
     robot = Principal("service_account", "sva_1", "ci", job.rows.organization, is_system_admin=True)
     with pytest.raises(Forbidden, match="service accounts do not approve plans here"):
         await approvals.approve(database, Registry(), robot, job.id, 1)
-    await database.write(lambda tx: tx.run("UPDATE groups SET service_account_approval = true WHERE path = ''"))
+    await change_groups(database, "", service_account_approval=True)
     assert (await approvals.approve(database, Registry(), robot, job.id, 1)).status == "QUEUED"
 
 

@@ -21,14 +21,12 @@ from terracrew.server.runs import reasons, view
 from terracrew.server.tree.modules import policy
 from terracrew.testing.deliveries import delivery
 from terracrew.testing.job_rows import begin, begin_code
+from terracrew.testing.rows import change_groups, change_jobs
 from tests.server.jobs.waiting_jobs import Waiting, waiting
 
-TWO = "UPDATE groups SET min_approvals = 2 WHERE path = ''"
-NOT_OWN = "UPDATE groups SET self_approval = false WHERE path = ''"
 BOUND_SECONDS = 60.0
 IS_BLOCKED = """SELECT pid FROM pg_stat_activity
     WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'DELETE FROM role_bindings%'"""
-ACCOUNTS_MAY = "UPDATE groups SET service_account_approval = true WHERE path = ''"
 
 
 async def approver(job: Waiting, name: str) -> Principal:
@@ -80,7 +78,7 @@ async def shown(job: Waiting) -> view.JobView:
     ],
 )
 async def test_an_approval_lapses_with_the_role_of_its_giver_before_the_second_one(job: Waiting, loss: str) -> None:
-    await job.rows.run(TWO)
+    await change_groups(job.rows.db, "", min_approvals=2)
     olga, otto, ines = [await approver(job, name) for name in ("olga", "otto", "ines")]
     await approved(job, olga)
     await job.rows.run(loss)
@@ -92,7 +90,7 @@ async def test_an_approval_lapses_with_the_role_of_its_giver_before_the_second_o
 
 @pytest.mark.feature("J8.distinct")
 async def test_an_approval_lapses_when_the_role_of_its_giver_expires(job: Waiting) -> None:
-    await job.rows.run(TWO)
+    await change_groups(job.rows.db, "", min_approvals=2)
     olga, otto = await approver(job, "olga"), await approver(job, "otto")
     await approved(job, olga)
     await bind(job, "user", olga.id, "approver", expires_at=1.0)
@@ -151,7 +149,7 @@ async def test_a_role_ends_only_after_a_permission_that_counts_it(database: Data
         await take_role(job, olga)
         events.append("taken")
 
-    await job.rows.run(TWO)
+    await change_groups(job.rows.db, "", min_approvals=2)
     await approved(job, olga)
     async with asyncio.timeout(BOUND_SECONDS), asyncio.TaskGroup() as tasks:
         tasks.create_task(database.write(count))
@@ -165,8 +163,7 @@ async def test_a_role_ends_only_after_a_permission_that_counts_it(database: Data
 
 @pytest.mark.feature("J8.distinct")
 async def test_one_person_does_not_approve_twice_through_a_service_account(job: Waiting) -> None:
-    await job.rows.run(TWO)
-    await job.rows.run(ACCOUNTS_MAY)
+    await change_groups(job.rows.db, "", min_approvals=2, service_account_approval=True)
     olga, otto = await approver(job, "olga"), await approver(job, "otto")
     robot = await account(job, "robot", olga)
     await approved(job, olga)
@@ -181,8 +178,7 @@ async def test_one_person_does_not_approve_twice_through_a_service_account(job: 
 
 @pytest.mark.feature("J8.distinct")
 async def test_a_person_does_not_approve_beside_a_service_account_that_they_held(job: Waiting) -> None:
-    await job.rows.run(TWO)
-    await job.rows.run(ACCOUNTS_MAY)
+    await change_groups(job.rows.db, "", min_approvals=2, service_account_approval=True)
     olga, otto = await approver(job, "olga"), await approver(job, "otto")
     robot = await account(job, "robot", olga)
     secrets = await job.rows.db.read(lambda tx: access.secrets(tx, job.admin, robot.id))
@@ -196,8 +192,7 @@ async def test_a_person_does_not_approve_beside_a_service_account_that_they_held
 
 @pytest.mark.feature("J8.distinct")
 async def test_a_secret_made_after_the_approval_joins_the_two_at_the_permission(job: Waiting) -> None:
-    await job.rows.run(TWO)
-    await job.rows.run(ACCOUNTS_MAY)
+    await change_groups(job.rows.db, "", min_approvals=2, service_account_approval=True)
     olga, otto = await approver(job, "olga"), await approver(job, "otto")
     robot = await account(job, "robot", olga)
     await approved(job, robot)
@@ -209,8 +204,7 @@ async def test_a_secret_made_after_the_approval_joins_the_two_at_the_permission(
 
 @pytest.mark.feature("J8.distinct")
 async def test_two_accounts_of_one_person_are_one_approver_also_through_a_third_account(job: Waiting) -> None:
-    await job.rows.run("UPDATE groups SET min_approvals = 3 WHERE path = ''")
-    await job.rows.run(ACCOUNTS_MAY)
+    await change_groups(job.rows.db, "", min_approvals=3, service_account_approval=True)
     olga, otto = await approver(job, "olga"), await approver(job, "otto")
     first = await account(job, "first", olga)
     second = await account(job, "second", first)
@@ -224,8 +218,7 @@ async def test_two_accounts_of_one_person_are_one_approver_also_through_a_third_
 
 @pytest.mark.feature("J8.distinct")
 async def test_who_lets_an_account_trust_an_issuer_counts_as_its_holder(job: Waiting) -> None:
-    await job.rows.run(TWO)
-    await job.rows.run(ACCOUNTS_MAY)
+    await change_groups(job.rows.db, "", min_approvals=2, service_account_approval=True)
     olga = await approver(job, "olga")
     robot = await account(job, "robot")
     may_trust = Principal("user", olga.id, olga.name, job.rows.organization, is_system_admin=True)
@@ -238,24 +231,23 @@ async def test_who_lets_an_account_trust_an_issuer_counts_as_its_holder(job: Wai
 
 @pytest.mark.feature("J8.distinct", "X3.roles")
 async def test_nobody_approves_their_own_job_through_a_service_account(job: Waiting) -> None:
-    await job.rows.run(NOT_OWN)
-    await job.rows.run(ACCOUNTS_MAY)
+    await change_groups(job.rows.db, "", self_approval=False, service_account_approval=True)
     olga = await approver(job, "olga")
     robot = await account(job, "robot", olga)
-    await job.rows.run("UPDATE jobs SET created_by = 'usr_olga'")
+    await change_jobs(job.rows.db, created_by="usr_olga")
     with pytest.raises(Forbidden, match="does not let people approve their own jobs"):
         await approved(job, robot)
-    await job.rows.run("UPDATE jobs SET created_by = :id", id=robot.id)
+    await change_jobs(job.rows.db, created_by=robot.id)
     with pytest.raises(Forbidden, match="queued by a service account"):
         await approved(job, olga)
 
 
 @pytest.mark.feature("J8.distinct", "X3.roles")
 async def test_deleting_a_service_account_does_not_hide_who_held_it(job: Waiting) -> None:
-    await job.rows.run(NOT_OWN)
+    await change_groups(job.rows.db, "", self_approval=False)
     olga, otto = await approver(job, "olga"), await approver(job, "otto")
     robot = await account(job, "robot", olga)
-    await job.rows.run("UPDATE jobs SET created_by = :id", id=robot.id)
+    await change_jobs(job.rows.db, created_by=robot.id)
     await job.rows.db.write(lambda tx: access.delete_account(tx, job.admin, robot.id))
     with pytest.raises(Forbidden, match="queued by a service account"):
         await approved(job, olga)
@@ -264,7 +256,7 @@ async def test_deleting_a_service_account_does_not_hide_who_held_it(job: Waiting
 
 @pytest.mark.feature("J8.distinct", "X3.roles")
 async def test_who_lets_a_job_plan_again_counts_as_somebody_who_queued_it(job: Waiting) -> None:
-    await job.rows.run(NOT_OWN)
+    await change_groups(job.rows.db, "", self_approval=False)
     olga, otto = await approver(job, "olga"), await approver(job, "otto")
     after = await approvals.replan(job.rows.db, olga, job.id, 1)
     assert after.replanned_by == [olga.id]

@@ -19,6 +19,7 @@ from terracrew.server.runs import reasons, view
 from terracrew.server.tree.modules import policy
 from terracrew.testing.deliveries import RUNNING, delivery
 from terracrew.testing.job_rows import JobRows, begin, begin_code
+from terracrew.testing.rows import change_groups, change_jobs, change_modules
 from tests.server.jobs.waiting_jobs import Waiting
 
 TWO_IN_THE_ORGANIZATION = "UPDATE groups SET min_approvals = 2 WHERE path = ''"
@@ -35,7 +36,7 @@ async def approved_by(job: Waiting, number: int) -> Job:
 
 @pytest.mark.feature("J8.threshold")
 async def test_a_job_continues_when_two_different_people_have_approved(job: Waiting) -> None:
-    await job.rows.run(TWO_IN_THE_ORGANIZATION)
+    await change_groups(job.rows.db, "", min_approvals=2)
     assert (await approved_by(job, 1)).status == "AWAITING_APPROVAL"
     with pytest.raises(Conflict, match="you have approved this plan already: 1 more person must approve it"):
         await approved_by(job, 1)
@@ -56,7 +57,7 @@ async def test_a_job_continues_when_two_different_people_have_approved(job: Wait
 @pytest.mark.feature("J8.threshold")
 async def test_of_many_approvals_at_once_each_counts_once(job: Waiting) -> None:
     """Without a lock, each of two would read no approval, write its own and forget the other's."""
-    await job.rows.run("UPDATE modules SET min_approvals = 4")
+    await change_modules(job.rows.db, min_approvals=4)
     answers = await asyncio.gather(*(approved_by(job, number % 4) for number in range(8)), return_exceptions=True)
     assert sum(isinstance(answer, Conflict) for answer in answers) == 4
     assert (await job.job()).status == "QUEUED"
@@ -94,7 +95,7 @@ async def test_a_place_never_weakens_the_rule_of_a_place_above_it(
 @pytest.mark.feature("J8.threshold")
 async def test_a_stricter_rule_applies_to_a_plan_that_was_approved_before(job: Waiting) -> None:
     assert (await approved_by(job, 1)).status == "QUEUED"
-    await job.rows.run(TWO_IN_THE_ORGANIZATION)
+    await change_groups(job.rows.db, "", min_approvals=2)
     ref = await job.start(2)
     assert await begin_code(job.rows.db, ref, 0) == "approval"
 
@@ -105,7 +106,7 @@ async def test_a_job_that_needs_no_approval_of_its_own_is_asked_about_where_a_gr
 ) -> None:
     rows = await JobRows.make(database)
     module, runner = await rows.module(), await rows.runner(slots=1)
-    await rows.run(TWO_IN_THE_ORGANIZATION)
+    await change_groups(rows.db, "", min_approvals=2)
     ref = await runner.start(await rows.job(module, kind="APPLY"), 1)
     assert await begin_code(database, ref, 0) == "approval"
 
@@ -135,9 +136,8 @@ async def test_a_plan_that_waits_says_which_place_requires_the_approval(
 
 @pytest.mark.feature("J8.threshold")
 async def test_the_other_rules_apply_to_every_approval(job: Waiting) -> None:
-    await job.rows.run(TWO_IN_THE_ORGANIZATION)
-    await job.rows.run("UPDATE groups SET self_approval = false WHERE path = ''")
-    await job.rows.run("UPDATE jobs SET created_by = 'usr_2'")
+    await change_groups(job.rows.db, "", min_approvals=2, self_approval=False)
+    await change_jobs(job.rows.db, created_by="usr_2")
     await approved_by(job, 1)
     with pytest.raises(Forbidden, match="approve their own jobs"):
         await approved_by(job, 2)

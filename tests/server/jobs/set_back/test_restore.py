@@ -14,6 +14,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.testing.deliveries import APPLIED, DONE, delivery, state
 from terracrew.testing.job_rows import KEYS, begin_code
+from terracrew.testing.rows import change_attempts, change_jobs, change_organizations
 from tests.server.jobs.set_back.sites import Site
 
 ADMIN = Principal("user", "usr_1", "olga", None, is_system_admin=True)
@@ -81,7 +82,7 @@ async def test_a_later_attempt_replaces_the_one_that_the_database_knows(database
     site = await Site.make(database)
     job_id, second = await claimed_twice(site)
     await site.rows.run("UPDATE attempts SET ended_at = NULL, outcome = NULL WHERE number = 1")
-    await site.rows.run("UPDATE jobs SET attempt = 1, status = 'PROCESSING'")
+    await change_jobs(site.rows.db, attempt=1, status="PROCESSING")
     await show_receipt(database, second)
     first, later = await site.rows.attempts(job_id)
     assert (first.outcome, first.is_in_doubt, later.ended_at) == ("lost", True, None)
@@ -93,8 +94,8 @@ async def test_a_later_attempt_waits_for_one_that_has_a_permit(database: Databas
     the lost time came back and took its place."""
     site = await Site.make(database)
     job_id, second = await claimed_twice(site)
-    await site.rows.run("UPDATE attempts SET ended_at = NULL, outcome = NULL")
-    await site.rows.run("UPDATE jobs SET attempt = 1, status = 'PROCESSING'")
+    await change_attempts(site.rows.db, ended_at=None, outcome=None)
+    await change_jobs(site.rows.db, attempt=1, status="PROCESSING")
     assert await begin_code(database, AttemptRef(job_id, 1), 0) == "begun"
     with pytest.raises(Unavailable):
         await show_receipt(database, second)
@@ -153,9 +154,9 @@ async def test_a_queued_job_that_it_cannot_own_never_gets_an_attempt_of_the_same
     ref, own = await claimed_and_forgotten(
         site, *FORGET_ATTEMPT, "UPDATE jobs SET status = 'QUEUED', instance_id = NULL, runner_id = NULL, priority = -9"
     )
-    await site.rows.run("UPDATE jobs SET status = 'AWAITING_APPROVAL'")
+    await change_jobs(site.rows.db, status="AWAITING_APPROVAL")
     await site.runner.start(await site.rows.job(site.module, kind="PLAN"))
-    await site.rows.run("UPDATE jobs SET status = 'QUEUED' WHERE id = :id", id=ref.job_id)
+    await change_jobs(site.rows.db, ref.job_id, status="QUEUED")
     await show_receipt(database, own)
     assert (await site.rows.load(ref.job_id)).attempt == 2
 
@@ -164,8 +165,8 @@ async def test_a_job_gets_another_number_if_its_own_was_given_again(database: Da
     site = await Site.make(database)
     ref, own = await claimed_and_forgotten(site, *FORGET_JOB)
     await site.rows.job(await site.rows.module())
-    await site.rows.run("UPDATE jobs SET number = 1")
-    await site.rows.run("UPDATE organizations SET next_job_number = 2")
+    await change_jobs(site.rows.db, number=1)
+    await change_organizations(site.rows.db, next_job_number=2)
     await show_receipt(database, own)
     assert (await site.rows.load(ref.job_id)).number == 2
 
@@ -239,7 +240,7 @@ async def test_a_restored_job_that_has_lost_its_own_inputs_fails_instead_of_runn
     site = await Site.make(database)
     ref, own = await claimed_and_forgotten(site, *FORGET_JOB)
     await show_receipt(database, own)
-    await site.rows.run("UPDATE jobs SET has_lost_inputs = true")
+    await change_jobs(site.rows.db, has_lost_inputs=True)
     assert await begin_code(database, ref, 0) == "held"
     job = await site.rows.load(ref.job_id)
     assert job.status is JobStatus.FAILED
@@ -249,6 +250,6 @@ async def test_a_restored_job_that_has_lost_its_own_inputs_fails_instead_of_runn
 async def test_a_cancel_that_was_asked_for_since_is_kept(database: Database) -> None:
     site = await Site.make(database)
     job_id, second = await claimed_twice(site)
-    await site.rows.run("UPDATE jobs SET attempt = 1, cancel_mode = 'kill'")
+    await change_jobs(site.rows.db, attempt=1, cancel_mode="kill")
     await show_receipt(database, second)
     assert (await site.rows.load(job_id)).cancel_mode == "kill"

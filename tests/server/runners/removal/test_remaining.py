@@ -7,6 +7,7 @@ import pytest
 from terracrew.server.runners.removal import reads
 from terracrew.testing.deliveries import RUNNING
 from terracrew.testing.job_rows import Instance, JobRows, begin_code
+from terracrew.testing.rows import change_jobs, change_runners
 from tests.server.application import Application
 from tests.server.declarations import declared_runner
 from tests.server.jobs.waiting_jobs import waiting
@@ -51,7 +52,7 @@ async def test_what_remains_names_the_jobs_that_the_caller_may_see(application: 
     rows = await JobRows.of_organization(application.server.db, application.server.organization_id)
     rows._numbers = 50  # pyright: ignore[reportPrivateUsage]
     instance = await connect(application, shared.id, "two")
-    await application.server.db.write(lambda tx: tx.run("UPDATE runners SET is_disabled = true WHERE path = 'r'"))
+    await change_runners(application.server.db, "r", is_disabled=True)
     await Instance(rows, shared.id, instance).start(await rows.job(await rows.module("secret")))
     outsider = await application.person("olga", "owner", "team")
     hidden = (await outsider.get("/api/v1/runners/everybodys/remaining")).json()
@@ -110,7 +111,7 @@ async def test_assignments_to_modules_and_pins_are_taken_into_account(applicatio
 
 async def test_a_plan_that_waits_where_it_was_made_is_counted(runner: SimulatedRunner) -> None:
     attempt, own = await runner.run(kind="APPLY"), runner.instance.runner_id
-    await runner.rows.run("UPDATE jobs SET needs_approval = true")
+    await change_jobs(runner.rows.db, needs_approval=True)
     await attempt.deliver(RUNNING)
     assert await begin_code(runner.server.db, attempt.ref, 0) == "approval"
     assert (await dependents(runner.app, own))["waiting_plans"] == 0

@@ -14,6 +14,7 @@ from terracrew.server.runners.shared.declaration import DeclaredRunner
 from terracrew.server.secrets import credentials
 from terracrew.testing.deliveries import DONE, delivery
 from terracrew.testing.job_rows import Instance, insert_instance
+from terracrew.testing.rows import change_runners
 from tests.server.application import Application
 from tests.server.declarations import FILE, declare, remote
 from tests.server.simulated_runner import SimulatedRunner
@@ -94,9 +95,7 @@ async def test_a_retired_runner_finishes_its_job_before_it_is_removed(runner: Si
     found = await _runner(runner.app, "far")
     assert found is not None
     instance = await _instance(runner, found)
-    await db.write(
-        lambda tx: tx.run("UPDATE runners SET is_disabled = true WHERE id = :id", id=runner.instance.runner_id)
-    )
+    await change_runners(db, runner.instance.runner_id, is_disabled=True)
     job = await runner.rows.job(await runner.rows.module())
     ref = await instance.start(job)
     await declare(db, [])

@@ -9,6 +9,7 @@ import pytest
 
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, log
+from terracrew.testing.rows import change_organizations
 from tests.server.application import Application, open_application
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.tree.modules.packed_modules import packed
@@ -78,7 +79,7 @@ async def test_an_organization_has_no_more_archives_than_its_quota(small: Applic
 async def test_an_organization_at_its_quota_of_logs_gets_no_new_jobs_and_loses_no_log(small: Application) -> None:
     runner = await SimulatedRunner.make(small)
     attempt = await runner.run()
-    await small.server.db.write(lambda tx: tx.run("UPDATE organizations SET next_job_number = 100"))
+    await change_organizations(small.server.db, next_job_number=100)
     await attempt.deliver(RUNNING)
     noise = random.Random(1)
     for _ in range(2):

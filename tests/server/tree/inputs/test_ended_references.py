@@ -10,6 +10,7 @@ from terracrew.server.identity.access import lasting_rights
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import GRANTS, Verb
 from terracrew.server.tree.inputs import dependency_reads, reads
+from terracrew.testing.rows import change_users
 from tests.server.application import Application, Person
 from tests.server.dashboard.visitor import logged_in
 from tests.server.simulated_runner import SimulatedRunner
@@ -192,7 +193,7 @@ async def test_a_role_that_has_expired_is_no_right(application: Application) -> 
 
 async def disable(tx: Tx, table: str, principal: str) -> None:
     if table == "users":
-        await tx.run("UPDATE users SET is_disabled = true WHERE id = :id", id=principal)
+        await change_users(tx, principal, is_disabled=True)
     else:
         await tx.run("UPDATE service_accounts SET is_disabled = true WHERE id = :id", id=principal)
 

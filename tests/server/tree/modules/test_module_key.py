@@ -7,13 +7,14 @@ import pytest
 from terracrew.server.tree.modules import module_key
 from terracrew.server.tree.modules import store as module_store
 from terracrew.testing.job_rows import KEYS, JobRows
+from terracrew.testing.rows import change_instances, change_jobs, change_modules
 
 pytestmark = pytest.mark.feature("J15.encrypted", "J15.pulumi")
 
 
 async def of_engine(rows: JobRows, engine: str) -> str:
     module_id = await rows.module()
-    await rows.run("UPDATE modules SET engine = :engine WHERE id = :id", engine=engine, id=module_id)
+    await change_modules(rows.db, module_id, engine=engine)
     return module_id
 
 
@@ -21,10 +22,10 @@ async def given_key(rows: JobRows, module_id: str) -> bytes:
     """Return the key that the next job of the module gets, and end the job."""
     instance = await rows.runner()
     engines = '{"tofu":"1.12.6","pulumi":"3.255.0","theirs":"1.0.0"}'
-    await rows.run("UPDATE instances SET engines = :engines WHERE id = :id", engines=engines, id=instance.id)
+    await change_instances(rows.db, instance.id, engines=engines)
     job_id = await rows.job(module_id)
     key = (await instance.has(job_id)).credentials.module_key
-    await rows.run("UPDATE jobs SET status = 'SUCCEEDED', finished_at = :now WHERE id = :id", now=2, id=job_id)
+    await change_jobs(rows.db, job_id, status="SUCCEEDED", finished_at=2)
     return key
 
 
