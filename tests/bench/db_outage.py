@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import psycopg
 
-from terracrew.client.http import segment
+from terracrew.client.address import segment
 from terracrew.source_rules import archive
 from tests.bench.filled_server import Env
 from tests.chaos import engine

@@ -4,7 +4,7 @@ import json
 import re
 import time
 
-from terracrew.client.http import segment
+from terracrew.client.address import segment
 from tests.bench.figures import median, percentile
 from tests.bench.filled_server import Env
 from tests.bench.real import crewed

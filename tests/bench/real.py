@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator
 from typing import Any, NamedTuple
 
-from terracrew.client.http import segment
+from terracrew.client.address import segment
 from tests.bench import cpu
 from tests.bench.filled_server import Env, filled
 from tests.bench.proxy import distant

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from terracrew.client.http import segment
+from terracrew.client.address import segment
 from tests.chaos import hosts, set_back, witness
 from tests.chaos.installation import Installation, reason_code
 from tests.chaos.lost_lists import ShownList, unlisted

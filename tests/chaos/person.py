@@ -11,7 +11,10 @@ import threading
 import time
 from typing import Any
 
-from terracrew.client.http import segment
+import msgspec
+
+from terracrew.api.lost_resources import LostResources
+from terracrew.client.address import segment
 from terracrew.errors import Conflict, Locked, NotFound, TerracrewError
 from tests.chaos import lost_lists, witness
 from tests.chaos.installation import Installation, reason_code
@@ -119,7 +122,8 @@ class Person:
 
     def _read_list(self, began: float, owner: str, path: str) -> None:
         """Write down what the list of lost resources of an attempt has, and what the state has."""
-        pages = list(self._api.pages(f"/jobs/{owner.rpartition('.')[0]}/lost-resources"))
+        found = self._api.pages(f"/jobs/{owner.rpartition('.')[0]}/lost-resources", LostResources)
+        pages = [msgspec.to_builtins(page) for page in found]
         state: dict[str, Any] = {}
         with contextlib.suppress(NotFound):
             state = self._api.get(f"/modules/{segment(path)}/state")

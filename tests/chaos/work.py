@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from terracrew import ids
-from terracrew.client.http import segment
+from terracrew.client.address import segment
 from terracrew.errors import Conflict, TerracrewError
 from terracrew.source_rules import archive
 from tests.chaos.installation import Installation

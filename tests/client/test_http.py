@@ -8,7 +8,8 @@ import traceback
 import pytest
 
 from terracrew import errors
-from terracrew.client.http import Api, segment
+from terracrew.client.address import segment
+from terracrew.client.http import Api
 from terracrew.client.sse import OPEN, Event
 from tests.client.scripted_server import Asked, ScriptedServer
 

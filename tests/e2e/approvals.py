@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from terracrew.client.http import segment
+from terracrew.client.address import segment
 from tests.e2e.system import System, eventually
 
 

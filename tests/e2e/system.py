@@ -13,7 +13,8 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from terracrew.client.http import Api, segment
+from terracrew.client.address import segment
+from terracrew.client.http import Api
 from terracrew.errors import TerracrewError
 from terracrew.source_rules import archive
 from terracrew.toolchains import cache

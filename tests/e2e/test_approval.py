@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from terracrew.client.http import segment
+from terracrew.client.address import segment
 from terracrew.errors import Conflict
 from tests.e2e import modules
 from tests.e2e.approvals import approve, waiting

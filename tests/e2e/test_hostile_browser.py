@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 import pytest
 import urllib3
 
-from terracrew.client.http import segment
+from terracrew.client.address import segment
 from terracrew.server.app import ROUTERS
 from terracrew.server.http.request import App, Call
 from terracrew.server.secrets.credentials import ANYWHERE

@@ -112,7 +112,7 @@ def test_the_list_of_a_machine_that_was_lost_with_its_disk_has_what_it_made_and_
     site.kill(job, with_executor=True)
     shutil.rmtree(system.runner_directory())
     eventually(lambda: system.job(job)["attempts"][0]["lost_at"], what="the loss")
-    [page] = system.api.pages(f"/jobs/{job}/lost-resources")
+    page = system.api.get(f"/jobs/{job}/lost-resources")
     assert (page["is_complete"], page["gaps"][0]["attempt"]) == (False, 1)
     assert Counter((each["action"], each["remedy"]) for each in page["items"]) == {
         ("created", "import"): 6,

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from terracrew.client.http import segment
+from terracrew.client.address import segment
 from terracrew.errors import Conflict, Invalid
 from tests.e2e.approvals import waiting
 from tests.e2e.command_line import terracrew

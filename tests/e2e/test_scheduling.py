@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from terracrew.client.http import segment
+from terracrew.client.address import segment
 from terracrew.protocol import messages
 from terracrew.protocol.events import Result, StepStatus
 from terracrew.protocol.messages import AttemptRef, Granted

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from terracrew.api.pages import Page
+
 MAX_IMPORTS = 2_000
 """The most resources that one job imports. A grant has a bounded size."""
 
@@ -66,13 +68,11 @@ class LostResource(msgspec.Struct, frozen=True, kw_only=True):
     """The block that imports it, if its remedy is `import`."""
 
 
-class LostResources(msgspec.Struct, frozen=True):
+class LostResources(Page[LostResource], frozen=True):
     """A page of the resources that a job may have lost."""
 
-    items: list[LostResource]
-    next: str | None = None
     state_version: int | None = None
     """The version of the module's state that the log was compared with; None if no state could be read."""
     is_complete: bool = True
     """Whether everything that the attempts changed is known. Otherwise `gaps` says from when on nothing is known."""
-    gaps: list[LogGap] = []
+    gaps: list[LogGap] = msgspec.field(default_factory=list[LogGap])

@@ -1,7 +1,7 @@
 """The address of a server: which ones are valid, and which belong to this machine."""
 
 import ipaddress
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from terracrew import errors
 
@@ -58,3 +58,8 @@ def is_loopback(url: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def segment(reference: str) -> str:
+    """Return an id or a path, encoded as one segment of a URL."""
+    return quote(reference, safe="")

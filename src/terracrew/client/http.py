@@ -6,19 +6,23 @@ import io
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, BinaryIO, Literal, Protocol
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import msgspec
 import urllib3
+from typing_extensions import TypeVar
 from urllib3.exceptions import HTTPError, NewConnectionError, SSLError
 
 from terracrew import __version__, errors
+from terracrew.api.pages import Page
 from terracrew.backoff import Backoff
 from terracrew.client import address, transport
 from terracrew.client.problems import foreign, from_response
 from terracrew.client.sse import OPEN, Event, Parser
 from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
 
+T = TypeVar("T", default=Any)
+P = TypeVar("P", bound=Page[Any])
 Token = str | Callable[[], str] | None
 Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
 
@@ -33,17 +37,13 @@ _MAX_WAIT_SECONDS = 10.0
 _REPEATABLE = frozenset({"GET", "PUT", "DELETE"})
 _TRANSIENT_ERRORS = (errors.Unavailable, errors.RateLimited, errors.Unreachable)
 _READ_BYTES = 1 << 16
+_ANY: Any = Any
 
 
 def no_server(url: str) -> errors.Unreachable:
     return errors.Unreachable(
         f"no server answers at {url}", hint="start one with `terracrew up`, or name another with --url or TERRACREW_URL"
     )
-
-
-def segment(reference: str) -> str:
-    """Return an id or a path, encoded as one segment of a URL."""
-    return quote(reference, safe="")
 
 
 class ByteSink(Protocol):
@@ -75,54 +75,55 @@ class Api:
         """Close the connections to the server."""
         self._pool.clear()
 
-    def get(self, path: str, /, **query: Any) -> Any:
-        return self._call("GET", _with_query(path, query))
+    def get(self, path: str, kind: type[T] = _ANY, /, **query: Any) -> T:
+        return self._call("GET", _with_query(path, query), kind)
 
-    def post(self, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
-        return self._call("POST", path, *_json(body, headers))
+    def post(self, path: str, body: Any = None, kind: type[T] = _ANY, *, headers: Mapping[str, str] | None = None) -> T:
+        return self._call("POST", path, kind, *_json(body, headers))
 
-    def patch(self, path: str, body: Any) -> Any:
-        return self._call("PATCH", path, *_json(body, None))
+    def patch(self, path: str, body: Any, kind: type[T] = _ANY) -> T:
+        return self._call("PATCH", path, kind, *_json(body, None))
 
-    def delete(self, path: str, body: Any = None) -> Any:
-        return self._call("DELETE", path, *_json(body, None))
+    def delete(self, path: str, body: Any = None, kind: type[T] = _ANY) -> T:
+        return self._call("DELETE", path, kind, *_json(body, None))
 
-    def put(self, path: str, data: bytes | BinaryIO, headers: Mapping[str, str] | None = None) -> Any:
-        return self._call("PUT", path, data, headers)
+    def put(self, path: str, data: bytes | BinaryIO, kind: type[T] = _ANY) -> T:
+        """Put the content of a file."""
+        return self._call("PUT", path, kind, data, {"Content-Type": "application/octet-stream"})
 
-    def replace(self, path: str, body: Any) -> Any:
+    def replace(self, path: str, body: Any, kind: type[T] = _ANY) -> T:
         """Put an object in place of the one that is there."""
-        return self._call("PUT", path, *_json(body, None))
+        return self._call("PUT", path, kind, *_json(body, None))
 
-    def upload(self, path: str, data: bytes | BinaryIO, content_type: str) -> Any:
+    def upload(self, path: str, data: bytes | BinaryIO, content_type: str, kind: type[T] = _ANY) -> T:
         """Post a file as the body. The request is never repeated, because each one creates a new object."""
-        return self._call("POST", path, data, {"Content-Type": content_type})
+        return self._call("POST", path, kind, data, {"Content-Type": content_type})
 
     def upload_in_parts(
         self,
         path: str,
         data: bytes,
         content_type: str,
+        kind: type[T] = _ANY,
         *,
         target: str,
         progress: Callable[[int], None] = lambda _: None,
-    ) -> Any:
+    ) -> T:
         """Post a body of any size through proxies that limit the size of requests. `progress` gets the bytes that have arrived.
 
         A small body is posted at once. If the server cannot store it at this moment, it is sent as a part, which can be repeated.
         """
         if len(data) <= PART_BYTES:
             try:
-                return self.upload(path, data, content_type)
+                return self.upload(path, data, content_type, kind)
             except errors.Unavailable as error:
                 self.on_wait(error)
         wanted = UploadWanted(target, hashlib.sha256(data).hexdigest(), len(data))
         for tries_left in reversed(range(_TRIES)):
             try:
-                answer = self._call("PUT", "/uploads", *_json(wanted, None))
-                staged = msgspec.convert(answer, UploadStaged)
+                staged = self.replace("/uploads", wanted, UploadStaged)
                 self._send_parts(staged, data, progress)
-                return self._call("POST", path, b"", {"Content-Type": content_type, HEADER: staged.id})
+                return self._call("POST", path, kind, b"", {"Content-Type": content_type, HEADER: staged.id})
             except errors.Incomplete:  # the server has removed parts in the meantime
                 if not tries_left:
                     raise
@@ -134,22 +135,22 @@ class Api:
         progress(arrived)
         for index in staged.missing:
             part = data[index * size : (index + 1) * size]
-            self.put(f"/uploads/{staged.id}/{index}", part, {"Content-Type": "application/octet-stream"})
+            self.put(f"/uploads/{staged.id}/{index}", part)
             arrived += len(part)
             progress(arrived)
 
-    def list(self, path: str, /, **query: Any) -> Iterator[Any]:
+    def list(self, path: str, kind: type[T] = _ANY, /, **query: Any) -> Iterator[T]:
         """Yield every item of a list, page after page."""
-        for page in self.pages(path, **query):
-            yield from page["items"]
+        for page in self.pages(path, Page[kind], **query):
+            yield from page.items
 
-    def pages(self, path: str, /, **query: Any) -> Iterator[Any]:
+    def pages(self, path: str, kind: type[P], /, **query: Any) -> Iterator[P]:
         """Yield every page of a list."""
         after = None
         while True:
-            page = self.get(path, **query, after=after)
+            page = self.get(path, kind, **query, after=after)
             yield page
-            after = page.get("next")
+            after = page.next
             if not after:
                 return
 
@@ -212,8 +213,13 @@ class Api:
             response.close()
 
     def _call(
-        self, method: Method, path: str, body: bytes | BinaryIO | None = None, headers: Mapping[str, str] | None = None
-    ) -> Any:
+        self,
+        method: Method,
+        path: str,
+        kind: type[T],
+        body: bytes | BinaryIO | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> T:
         once = method not in _REPEATABLE and not {"Idempotency-Key", HEADER} & (headers or {}).keys()
         rewind = _rewinder(body)
         if body is not None and not isinstance(body, bytes) and rewind:
@@ -234,9 +240,12 @@ class Api:
                 rewind()
             except errors.NotFound:
                 if method == "DELETE" and tried:
-                    return None  # an earlier try did it, and only its answer was lost
+                    return _decoded(b"null", kind)  # an earlier try did it, and only its answer was lost
                 raise
-        return self._decode(response, method, path)
+        if not response.data or "json" in response.headers.get("Content-Type", ""):
+            with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                return _decoded(response.data or b"null", kind)
+        raise foreign(response.status, response.headers, f"{method} {self.base_url}{PREFIX}{path}")
 
     def _open(
         self, path: str, headers: Mapping[str, str] | None = None, *, read_timeout: float | None = None
@@ -289,14 +298,6 @@ class Api:
             raise errors.Unauthenticated("the token contains characters that a token cannot have: paste it again")
         return {"Authorization": f"Bearer {token}"}
 
-    def _decode(self, response: urllib3.BaseHTTPResponse, method: Method, path: str) -> Any:
-        if not response.data:
-            return None
-        if "json" in response.headers.get("Content-Type", ""):
-            with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
-                return msgspec.json.decode(response.data)
-        raise foreign(response.status, response.headers, f"{method} {self.base_url}{PREFIX}{path}")
-
     def _unreachable(self, error: Exception, method: Method) -> errors.Unreachable:
         if isinstance(error, SSLError):
             return errors.Unreachable(f"{self.base_url} has a certificate that this machine does not trust: {error}")
@@ -304,6 +305,16 @@ class Api:
             return no_server(self.base_url)
         doubt = "" if method == "GET" else "; the request may have been carried out nevertheless"
         return errors.Unreachable(f"{self.base_url} did not answer a {method} ({type(error).__name__}){doubt}")
+
+
+def _decoded(body: bytes, kind: type[T]) -> T:
+    """Return an answer as the struct that the API describes. What a newer server adds is passed over."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise errors.Incompatible(
+            f"the server's answer cannot be read ({error}): install the version of the server here"
+        ) from error
 
 
 def _rewinder(body: bytes | BinaryIO | None) -> Callable[[], object] | None:

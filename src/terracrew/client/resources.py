@@ -15,47 +15,34 @@ from terracrew.api.module_views import ModuleListed, ModuleView
 from terracrew.api.modules import Archive, Module, ModuleChange, ModuleMove, NewModule
 from terracrew.api.runners import Registered, Registration, RunnerChange, RunnerRemoval, RunnerStatus, RunnerView
 from terracrew.api.states import ModuleOutputs, State
-from terracrew.client.http import Api, segment
-from terracrew.errors import Conflict, Incompatible
+from terracrew.client.address import segment
+from terracrew.client.http import Api
+from terracrew.errors import Conflict
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import JobType
 
 T = TypeVar("T")
 
 
-def converted(answer: Any, kind: type[T]) -> T:
-    """Return an answer as the struct that the API describes."""
-    try:
-        return msgspec.convert(answer, kind)
-    except msgspec.ValidationError as error:
-        raise Incompatible(
-            f"the server's answer cannot be read ({error}): install the version of the server here"
-        ) from error
-
-
 class Resource:
     def __init__(self, api: Api) -> None:
         self._api = api
-
-    def _all(self, kind: type[T], path: str, **query: Any) -> Iterator[T]:
-        for item in self._api.list(path, **query):
-            yield converted(item, kind)
 
 
 class GroupResource(Resource):
     def list(self, parent: str | None = None) -> Iterator[Group]:
         """Yield the groups directly in `parent`, or all of them."""
-        return self._all(Group, "/groups", parent=parent)
+        return self._api.list("/groups", Group, parent=parent)
 
     def get(self, path: str) -> GroupView:
-        return converted(self._api.get(f"/groups/{segment(path)}"), GroupView)
+        return self._api.get(f"/groups/{segment(path)}", GroupView)
 
     def create(self, new: NewGroup, *, parents: bool = False) -> Group:
         """Create a group and, with `parents`, its missing parent groups."""
-        return converted(self._api.post("/groups?parents=true" if parents else "/groups", new), Group)
+        return self._api.post("/groups?parents=true" if parents else "/groups", new, Group)
 
     def change(self, path: str, change: GroupChange) -> Group:
-        return converted(self._api.patch(f"/groups/{segment(path)}", change), Group)
+        return self._api.patch(f"/groups/{segment(path)}", change, Group)
 
     def delete(self, path: str) -> None:
         self._api.delete(f"/groups/{segment(path)}")
@@ -64,39 +51,39 @@ class GroupResource(Resource):
 class ModuleResource(Resource):
     def list(self, group: str | None = None, *, recursive: bool = True) -> Iterator[ModuleListed]:
         """Yield the modules in and below a group, or those of the whole organization."""
-        return self._all(ModuleListed, "/modules", group=group, recursive=recursive)
+        return self._api.list("/modules", ModuleListed, group=group, recursive=recursive)
 
     def get(self, path: str) -> ModuleView:
-        return converted(self._api.get(f"/modules/{segment(path)}"), ModuleView)
+        return self._api.get(f"/modules/{segment(path)}", ModuleView)
 
     def create(self, new: NewModule) -> Module:
-        return converted(self._api.post("/modules", new), Module)
+        return self._api.post("/modules", new, Module)
 
     def change(self, path: str, change: ModuleChange) -> Module:
         """Change what the request names, and keep the rest."""
-        return converted(self._api.patch(f"/modules/{segment(path)}", change), Module)
+        return self._api.patch(f"/modules/{segment(path)}", change, Module)
 
     def move(self, path: str, to: str) -> Module:
-        return converted(self._api.post(f"/modules/{segment(path)}/move", ModuleMove(to)), Module)
+        return self._api.post(f"/modules/{segment(path)}/move", ModuleMove(to), Module)
 
     def delete(self, path: str, *, force: bool = False) -> None:
         """Delete a module, with `force` also its jobs, logs and states. Its resources are not touched."""
         self._api.delete(f"/modules/{segment(path)}{'?force=true' if force else ''}")
 
     def outputs(self, path: str, *, sensitive: bool = False) -> ModuleOutputs:
-        return converted(self._api.get(f"/modules/{segment(path)}/outputs", sensitive=sensitive), ModuleOutputs)
+        return self._api.get(f"/modules/{segment(path)}/outputs", ModuleOutputs, sensitive=sensitive)
 
     def upload(self, archive: bytes) -> Archive:
         """Upload a source as a tar.gz archive; its id is that of an `ArchiveSource`."""
-        return converted(self._api.upload_in_parts("/archives", archive, "application/gzip", target="archive"), Archive)
+        return self._api.upload_in_parts("/archives", archive, "application/gzip", Archive, target="archive")
 
 
 class InputResource(Resource):
     def list(self, place: str = "", *, inherited: bool = True) -> Iterator[InputView]:
-        return self._all(InputView, "/inputs", place=place, inherited=inherited)
+        return self._api.list("/inputs", InputView, place=place, inherited=inherited)
 
     def set(self, new: NewInput) -> InputView:
-        return converted(self._api.post("/inputs", new), InputView)
+        return self._api.post("/inputs", new, InputView)
 
     def remove(self, name: str, place: str = "", target: Target = "variable") -> None:
         self._api.delete(f"/inputs?name={segment(name)}&place={segment(place)}&target={target}")
@@ -104,31 +91,30 @@ class InputResource(Resource):
 
 class StateResource(Resource):
     def list(self, module: str) -> Iterator[State]:
-        return self._all(State, f"/modules/{segment(module)}/states")
+        return self._api.list(f"/modules/{segment(module)}/states", State)
 
     def current(self, module: str) -> dict[str, Any]:
         """Return the current state of a module as the engine wrote it."""
-        return self._api.get(f"/modules/{segment(module)}/state")
+        return self._api.get(f"/modules/{segment(module)}/state", dict[str, Any])
 
 
 class RunnerResource(Resource):
     def list(self, group: str | None = None, status: RunnerStatus | None = None) -> Iterator[RunnerView]:
-        return self._all(RunnerView, "/runners", group=group, status=status)
+        return self._api.list("/runners", RunnerView, group=group, status=status)
 
     def get(self, path: str) -> RunnerView:
-        return converted(self._api.get(f"/runners/{segment(path)}"), RunnerView)
+        return self._api.get(f"/runners/{segment(path)}", RunnerView)
 
     def register(self, new: Registration) -> Registered:
         """Register a runner. Only this answer has its token."""
-        return converted(self._api.post("/runners/register", new), Registered)
+        return self._api.post("/runners/register", new, Registered)
 
     def change(self, path: str, change: RunnerChange) -> RunnerView:
-        return converted(self._api.patch(f"/runners/{segment(path)}", change), RunnerView)
+        return self._api.patch(f"/runners/{segment(path)}", change, RunnerView)
 
     def remove(self, path: str, *, force: bool = False) -> RunnerRemoval:
         """Remove a runner after its last job, or with `force` at once."""
-        answer = self._api.delete(f"/runners/{segment(path)}{'?force=true' if force else ''}")
-        return converted(answer, RunnerRemoval)
+        return self._api.delete(f"/runners/{segment(path)}{'?force=true' if force else ''}", None, RunnerRemoval)
 
 
 class RunningJob:
@@ -140,7 +126,7 @@ class RunningJob:
 
     def get(self) -> JobView:
         """Return the job as it is now."""
-        return converted(self._api.get(self._path), JobView)
+        return self._api.get(self._path, JobView)
 
     def follow(self, write: Callable[[str], object] = sys.stdout.write) -> JobView:
         """Hand the log to `write` as it grows. Return the job when it has ended, or when its plan waits for an approval."""
@@ -163,14 +149,14 @@ class RunningJob:
         doubts = [AttemptRef(each.job_id, each.attempt) for each in seen.doubts]
         doubts += [AttemptRef(each.hold_id, 0) for each in seen.holds]
         body = Approval(_waiting_plan(seen), doubts, comment)
-        return converted(self._api.post(f"{self._path}/approve", body), ApprovedJob)
+        return self._api.post(f"{self._path}/approve", body, ApprovedJob)
 
     def decline(self, seen: JobView, reason: str = "") -> Job:
         """Decline the plan that `seen` shows."""
-        return converted(self._api.post(f"{self._path}/decline", Decline(_waiting_plan(seen), reason)), Job)
+        return self._api.post(f"{self._path}/decline", Decline(_waiting_plan(seen), reason), Job)
 
     def cancel(self) -> Job:
-        return converted(self._api.post(f"{self._path}/cancel", CancelRequest()), Job)
+        return self._api.post(f"{self._path}/cancel", CancelRequest(), Job)
 
 
 def _waiting_plan(job: JobView) -> int:
@@ -184,12 +170,12 @@ class JobResource(Resource):
         """Queue a job of a module: a plan, an apply or a destroy, or what `new` says."""
         kind = JobType.APPLY if apply else JobType.DESTROY if destroy else JobType.PLAN
         key = {"Idempotency-Key": uuid4().hex}
-        made = self._api.post(f"/modules/{segment(module)}/jobs", new or NewJob(kind), key)
-        return RunningJob(self._api, converted(made, Job))
+        made = self._api.post(f"/modules/{segment(module)}/jobs", new or NewJob(kind), Job, headers=key)
+        return RunningJob(self._api, made)
 
     def get(self, job: str | int) -> RunningJob:
         """Find a job by its id or its number."""
-        return RunningJob(self._api, converted(self._api.get(f"/jobs/{segment(str(job))}"), JobView))
+        return RunningJob(self._api, self._api.get(f"/jobs/{segment(str(job))}", JobView))
 
     def list(self, module: str | None = None, status: JobStatus | None = None) -> Iterator[JobListed]:
-        return self._all(JobListed, "/jobs", module=module, status=status)
+        return self._api.list("/jobs", JobListed, module=module, status=status)

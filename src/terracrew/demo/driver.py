@@ -16,7 +16,8 @@ import click
 from terracrew.cli.commands.engine import showing_progress
 from terracrew.cli.commands.job import follow
 from terracrew.cli.printing import output
-from terracrew.client.http import Api, segment
+from terracrew.client.address import segment
+from terracrew.client.http import Api
 from terracrew.demo import samples
 from terracrew.demo.git_server import ServedRepository
 from terracrew.demo.machine import Machine
@@ -151,7 +152,7 @@ def _run_job(api: Api, sample: Sample, news: "queue.Queue[_News]") -> None:
 
     try:
         made = _waiting(api, sample) or api.post(
-            f"/modules/{segment(sample.path)}/jobs", {"type": "APPLY"}, {"Idempotency-Key": uuid4().hex}
+            f"/modules/{segment(sample.path)}/jobs", {"type": "APPLY"}, headers={"Idempotency-Key": uuid4().hex}
         )
         ended = follow.follow(api, made["id"], write=write, news=False, stop_at_approval=sample.needs_approval)
         news.put((sample, ended))

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from terracrew.client.http import Api, segment
+from terracrew.client.address import segment
+from terracrew.client.http import Api
 from terracrew.demo import git_server
 from terracrew.errors import NotFound
 from terracrew.source_rules import archive

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from terracrew.client.address import segment
 from terracrew.errors import Conflict, Forbidden, NotFound
 
 if TYPE_CHECKING:
@@ -11,8 +12,6 @@ if TYPE_CHECKING:
 
 def api_path(runner: str) -> str:
     """Return the path below which the API serves a runner, given its path or id."""
-    from terracrew.client.http import segment
-
     return f"/runners/{segment(runner)}"
 
 
@@ -23,8 +22,6 @@ def token(api: "Api", named: str) -> str:
 
 def token_of(api: "Api", owner: str, named: str) -> str:
     """Return the id of a user's token, given its id or name."""
-    from terracrew.client.http import segment
-
     return _id(api, f"/users/{segment(owner)}/tokens", named, "tok_", "token", lambda each: [each["name"]])
 
 
@@ -46,8 +43,6 @@ def service_account(api: "Api", named: str) -> str:
 
 def account_path(api: "Api", account_id: str | None) -> str | None:
     """Return the path of a service account, or its id if the caller may not see the account."""
-    from terracrew.client.http import segment
-
     if account_id is None:
         return None
     try:
@@ -59,8 +54,6 @@ def account_path(api: "Api", account_id: str | None) -> str | None:
 
 def state(api: "Api", named: str, module: str | None) -> str:
     """Return the id of a state, given its id, or its version and its module."""
-    from terracrew.client.http import segment
-
     if not named.isdecimal():
         return named
     if module is None:

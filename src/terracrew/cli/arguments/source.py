@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import click
 
 from terracrew.cli.printing import output, progress
+from terracrew.client.address import segment
 from terracrew.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -198,8 +199,6 @@ def upload(api: "Api", folder: Path) -> str:
 
 def ensure_group(api: "Api", path: str) -> None:
     """Create a group, with those above it, if it does not exist."""
-    from terracrew.client.http import segment
-
     try:
         api.get(f"/groups/{segment(path)}")
     except NotFound:

@@ -11,6 +11,7 @@ from terracrew.cli.commands import state as state_files
 from terracrew.cli.commands.job import follow
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 from terracrew.errors import Invalid, TerracrewError
 
 if TYPE_CHECKING:
@@ -117,8 +118,6 @@ def _read(var_files: tuple[Path, ...]) -> dict[str, str]:
 def _bring(api: "Api", path: str, state: bytes, files: dict[str, str]) -> dict[str, Any]:
     """Give the new module its state and its files. If that does not succeed, the module is deleted: without its state, a job would
     create everything again."""
-    from terracrew.client.http import segment
-
     try:
         for name, content in files.items():
             api.post("/inputs", {"place": path, "target": "file", "name": name, "value": content})

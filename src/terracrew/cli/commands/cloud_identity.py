@@ -11,6 +11,7 @@ from terracrew.cli.commands import fleet_job
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 from terracrew.errors import Invalid
 
 _identity = click.argument("identity", shell_complete=name_completion.cloud_identities)
@@ -278,6 +279,4 @@ def _last_test(found: dict[str, Any]) -> str:
 
 def _api_path(identity: str) -> str:
     """Return the path below which the API serves this identity, given its path or id."""
-    from terracrew.client.http import segment
-
     return f"/cloud-identities/{segment(identity)}"

@@ -12,6 +12,7 @@ from terracrew.cli.connection import deadline as outages
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 from terracrew.wording.escapes import plain
 
 if TYPE_CHECKING:
@@ -76,8 +77,6 @@ def list_fleet_jobs(
 @pass_target
 def show(target: Target, job_id: str) -> output.CommandResult:
     """Show the job JOB, its steps and what each of them made."""
-    from terracrew.client.http import segment
-
     found = target.api().get(f"/fleet-jobs/{segment(job_id)}")
 
     def show() -> None:
@@ -108,8 +107,6 @@ def show(target: Target, job_id: str) -> output.CommandResult:
 @pass_target
 def logs(target: Target, job_id: str, following: bool, timeout: float | None) -> int:
     """Print the log of the job JOB. With --json, each line is an object: {attempt, number, at, text}."""
-    from terracrew.client.http import segment
-
     api, as_json = target.api(), output.wants_json()
     if following:
         with deadline(timeout, f"job {job_id}"):
@@ -139,8 +136,6 @@ def wait(target: Target, job_id: str, timeout: float | None) -> output.CommandRe
 @pass_target
 def cancel(target: Target, job_id: str) -> output.CommandResult:
     """Cancel the job JOB. One that runs first removes what it has made."""
-    from terracrew.client.http import segment
-
     found = target.api().post(f"/fleet-jobs/{segment(job_id)}/cancel", {})
     is_ended = found["status"] == "CANCELED"
     words = "canceled" if is_ended else "is being canceled: it removes what it has made, and ends after that"
@@ -149,8 +144,6 @@ def cancel(target: Target, job_id: str) -> output.CommandResult:
 
 def follow(api: "Api", job_id: str, *, as_json: bool = False, is_silent: bool = False) -> dict[str, Any]:
     """Print the log of a job as it grows, and return the job when it has ended."""
-    from terracrew.client.http import segment
-
     outages.wait_out(api)
     for event in api.events(f"/fleet-jobs/{segment(job_id)}/log/stream"):
         if event.name == "log" and not is_silent:

@@ -10,6 +10,7 @@ from terracrew.cli.commands.job import render
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 from terracrew.errors import Invalid
 from terracrew.wording import approval_words, dispatcher_words, limit_words
 
@@ -50,8 +51,6 @@ def list_groups(target: Target, parent: str) -> output.CommandResult:
 @pass_target
 def show_group(target: Target, path: str) -> output.CommandResult:
     """Show the group PATH, or the organization, which is `/`."""
-    from terracrew.client.http import segment
-
     found = target.api().get(f"/groups/{segment(path)}")
 
     def show() -> None:
@@ -105,8 +104,6 @@ def create(target: Target, path: str, parents: bool, change: GroupChange) -> out
 @pass_target
 def update(target: Target, path: str, change: GroupChange) -> output.CommandResult:
     """Change the group PATH, or the organization, which is `/`. Options that are not given change nothing."""
-    from terracrew.client.http import segment
-
     changes = fields.given(change)
     if not changes:
         raise Invalid("no option was given that changes the group: see `terracrew group update --help`")
@@ -121,8 +118,6 @@ def update(target: Target, path: str, change: GroupChange) -> output.CommandResu
 @pass_target
 def delete(target: Target, path: str) -> output.CommandResult:
     """Delete the group PATH, which must be empty."""
-    from terracrew.client.http import segment
-
     target.api().delete(f"/groups/{segment(path)}")
     return output.message({"deleted": path}, f"deleted group {path}")
 

@@ -11,6 +11,7 @@ from terracrew.cli.connection import deadline as outages
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 from terracrew.errors import Invalid, NotFound
 from terracrew.wording import plan_words
 
@@ -129,8 +130,6 @@ def progress(
     target: Target, path: str, run_id: str | None, following: bool, timeout: float | None
 ) -> output.CommandResult:
     """Show how far the newest run of the group PATH is: each module with its job, and why it waits."""
-    from terracrew.client.http import segment
-
     api = target.api()
     run = api.get(f"{_place(path)}/{segment(run_id or _newest(api, path)['id'])}")
     if following:
@@ -166,8 +165,6 @@ def _apply_planned(api: "Api", path: str) -> output.CommandResult:
 
 
 def _place(path: str) -> str:
-    from terracrew.client.http import segment
-
     return f"/groups/{segment(path)}/runs"
 
 

@@ -8,6 +8,7 @@ from terracrew.cli.arguments import name_completion, references, values
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output, progress, streams
+from terracrew.client.address import segment
 from terracrew.errors import Invalid, RateLimited, TooLarge, Unavailable
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ def state() -> None:
 @pass_target
 def list_states(target: Target, module: str, quarantined: bool) -> output.CommandResult:
     """List the states of MODULE, newest first."""
-    from terracrew.client.http import segment
-
     found = target.api().list(f"/modules/{segment(module)}/states")
     items = [item for item in found if not quarantined or item["status"] == "quarantined"]
 
@@ -72,8 +71,6 @@ def show_state(target: Target, named: str, module: str | None) -> None:
 
     On a terminal, control sequences are removed.
     """
-    from terracrew.client.http import segment
-
     api = target.api()
     with streams.document_output() as stream:
         api.download(f"/states/{segment(references.state(api, named, module))}", stream)
@@ -103,7 +100,6 @@ def diff_states(
     Sensitive values are hidden. The audit log records that both states were read.
     """
     from terracrew.cli.commands.job import diff
-    from terracrew.client.http import segment
 
     api = target.api()
     before = None if other is None else references.state(api, other, module)
@@ -164,7 +160,6 @@ def rollback(target: Target, module: str, version: int, yes: bool, no_plan: bool
     for an approval.
     """
     from terracrew.cli.commands.job import diff, follow
-    from terracrew.client.http import segment
 
     api = target.api()
     state_id = references.state(api, str(version), module)
@@ -210,8 +205,6 @@ def discard(target: Target, state_id: str, yes: bool) -> output.CommandResult:
 
 
 def _decide(target: Target, state_id: str, act: str, consequence: str, yes: bool) -> output.CommandResult:
-    from terracrew.client.http import segment
-
     if not yes:
         output.note(consequence)
         output.ask(f"{act.capitalize()} {state_id}?", "The state stays in quarantine.")
@@ -221,8 +214,6 @@ def _decide(target: Target, state_id: str, act: str, consequence: str, yes: bool
 
 def upload(api: "Api", module: str, content: bytes, *, force: bool, changes_backend: bool = False) -> dict[str, Any]:
     """Make a state the current one of a module, and return what the server says about it."""
-    from terracrew.client.http import segment
-
     asked = [name for name, is_asked in (("force", force), ("change_backend", changes_backend)) if is_asked]
     query = "?" + "&".join(f"{name}=true" for name in asked) if asked else ""
 

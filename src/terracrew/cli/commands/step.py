@@ -9,6 +9,7 @@ from terracrew.cli.arguments import name_completion
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 from terracrew.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -112,8 +113,6 @@ def clear_step(target: Target, place: str, name: str) -> output.CommandResult:
 
 def _path(api: "Api", place: str) -> str:
     """Return the path in the API of a group or a module. They never share a path in the tree."""
-    from terracrew.client.http import segment
-
     if place.startswith("mod_"):
         return f"/modules/{segment(place)}"
     try:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from terracrew.backoff import Backoff
 from terracrew.client import problems, transport
-from terracrew.client.http import segment
+from terracrew.client.address import segment
 from terracrew.errors import Invalid, TerracrewError, Unreachable
 from terracrew.protocol.messages import ArtifactRef
 from terracrew.releases import minisign

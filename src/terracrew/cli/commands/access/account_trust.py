@@ -8,6 +8,7 @@ from terracrew.cli.arguments import name_completion, references, values
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 from terracrew.errors import Invalid
 
 
@@ -108,8 +109,6 @@ def add(
 @pass_target
 def remove(target: Target, account: str, policy_id: str) -> output.CommandResult:
     """Remove the trust policy ID of ACCOUNT. Tokens that were obtained by it become invalid within seconds."""
-    from terracrew.client.http import segment
-
     api = target.api()
     api.delete(f"/service-accounts/{references.service_account(api, account)}/trust-policies/{segment(policy_id)}")
     return output.message({"removed": policy_id}, f"removed {policy_id}")

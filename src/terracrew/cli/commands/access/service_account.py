@@ -10,6 +10,7 @@ from terracrew.cli.commands.access import account_trust
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 from terracrew.errors import Conflict, Invalid
 
 
@@ -202,8 +203,6 @@ def add_secret(target: Target, account: str, expires_in_days: int | None) -> out
 @pass_target
 def revoke_secret(target: Target, account: str, secret_id: str) -> output.CommandResult:
     """Revoke the secret ID of ACCOUNT. Tokens that were obtained with it become invalid within seconds."""
-    from terracrew.client.http import segment
-
     api = target.api()
     api.delete(f"/service-accounts/{references.service_account(api, account)}/secrets/{segment(secret_id)}")
     return output.message({"revoked": secret_id}, f"revoked {secret_id}")

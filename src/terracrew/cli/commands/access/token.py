@@ -8,6 +8,7 @@ from terracrew.cli.arguments import name_completion, references, values
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 
 
 @click.group(cls=LazyGroup)
@@ -51,8 +52,6 @@ def create(target: Target, name: str, expires_in_days: int | None, no_end: bool)
 @pass_target
 def list_tokens(target: Target, user: str | None) -> output.CommandResult:
     """List your tokens, without their values."""
-    from terracrew.client.http import segment
-
     items = list(target.api().list(f"/users/{segment(user)}/tokens" if user else "/tokens"))
     rows = [
         (i["name"], output.age(i["created_at"]), output.age(i.get("last_used_at")), output.age(i.get("expires_at")))
@@ -70,8 +69,6 @@ def list_tokens(target: Target, user: str | None) -> output.CommandResult:
 @pass_target
 def revoke(target: Target, token: str, user: str | None) -> output.CommandResult:
     """Revoke the token with this name or id. It becomes invalid at once."""
-    from terracrew.client.http import segment
-
     api = target.api()
     if user:
         api.delete(f"/users/{segment(user)}/tokens/{segment(references.token_of(api, user, token))}")

@@ -9,7 +9,7 @@ from terracrew.cli.arguments import name_completion
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
-from terracrew.client.http import segment
+from terracrew.client.address import segment
 from terracrew.errors import Invalid
 
 

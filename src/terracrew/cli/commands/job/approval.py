@@ -9,6 +9,7 @@ from terracrew.cli.arguments import name_completion, values
 from terracrew.cli.commands.job import diff, lost_resources, render, run, status_line
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 from terracrew.errors import Conflict
 from terracrew.wording import approval_words, dependency_words, plan_words
 
@@ -119,8 +120,6 @@ def replan(
 
 def _waiting(api: "Api", job_id: str, plan: int | None) -> dict[str, Any]:
     """Return the job if it waits for a decision about this plan; raise Conflict otherwise."""
-    from terracrew.client.http import segment
-
     found = api.get(f"/jobs/{segment(job_id)}")
     if found["status"] != "AWAITING_APPROVAL":
         raise Conflict(f"job {found['number']} is not waiting for approval: it is {found['status']}")
@@ -199,8 +198,6 @@ def gone(target: Target, job_id: str, attempt: int | None, yes: bool) -> output.
 
     The attempt is fenced and its job is queued again. Nothing in its module changes before somebody has approved a plan.
     """
-    from terracrew.client.http import segment
-
     api = target.api()
     return give_up(api, api.get(f"/jobs/{segment(job_id)}"), attempt, yes)
 
@@ -259,8 +256,6 @@ def apply(
     It is refused if the state, the source or an input of the module has changed since the plan was made. If something changes
     later, the new job plans again and waits for an approval.
     """
-    from terracrew.client.http import segment
-
     api = target.api()
     found = api.get(f"/jobs/{segment(job_id)}")
     _require_plan(found)

@@ -8,6 +8,7 @@ from terracrew.cli.arguments import name_completion
 from terracrew.cli.commands.job import status_line
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 from terracrew.errors import Invalid
 
 if TYPE_CHECKING:
@@ -54,8 +55,6 @@ def cancel(
     mode: str,
 ) -> output.CommandResult:
     """Ask the job JOB to end, or with --all every job that matches."""
-    from terracrew.client.http import segment
-
     filters = {"module": module, "group": group, "status": status}
     if every == (job_id is not None) or (any(filters.values()) and not every):
         raise Invalid("name a job, or give --all with or without --module, --group and --status")
@@ -110,7 +109,5 @@ def _words(count: int, filters: dict[str, str | None]) -> str:
 @pass_target
 def update(target: Target, job_id: str, priority: int) -> output.CommandResult:
     """Change the priority of the job JOB, which must be queued or wait for an approval."""
-    from terracrew.client.http import segment
-
     made = target.api().patch(f"/jobs/{segment(job_id)}", {"priority": priority})
     return output.message(made, f"job {made['number']} has the priority {made['priority']}")

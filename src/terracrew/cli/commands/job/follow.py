@@ -10,6 +10,7 @@ import msgspec
 from terracrew.cli.commands.job import status_line
 from terracrew.cli.connection import deadline
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 from terracrew.wording import plan_words
 
 if TYPE_CHECKING:
@@ -45,8 +46,6 @@ def follow(
     stop_at_approval: bool = False,
 ) -> dict[str, Any]:
     """Write the job's whole log as it grows, and return the job when it has ended."""
-    from terracrew.client.http import segment
-
     deadline.wait_out(api)
     place = f"/jobs/{segment(job_id)}/log/stream" + (f"?attempt={attempt}" if attempt else "")
     notes, attempt_shown, is_line_start = StatusNotes(), 0, True
@@ -82,8 +81,6 @@ def follow_events(
     api: "Api", job_id: str, out: BinaryIO, *, attempt: int | None = None, stop_at_approval: bool = False
 ) -> dict[str, Any]:
     """Write each event of the job's log as a line of JSON as soon as it comes, and return the job when it has ended."""
-    from terracrew.client.http import segment
-
     deadline.wait_out(api)
     place = f"/jobs/{segment(job_id)}/log/stream" + (f"?attempt={attempt}" if attempt else "")
     encoder, notes = msgspec.json.Encoder(), StatusNotes()
@@ -106,8 +103,6 @@ def wait(api: "Api", job_id: str, *, stop_at_approval: bool = False) -> dict[str
 
     The reason for waiting can change because of other jobs or with time, so their events cause reads, too, but not all of them.
     """
-    from terracrew.client.http import segment
-
     notes, read_at, own_id = StatusNotes(), 0.0, job_id
     deadline.wait_out(api)
     for event in api.events("/events"):
@@ -126,9 +121,7 @@ def run(api: "Api", path: str, *, is_silent: bool) -> dict[str, Any]:
     """Run a plan of a module until it ends, and return its job."""
     from uuid import uuid4
 
-    from terracrew.client.http import segment
-
-    made = api.post(f"/modules/{segment(path)}/jobs", {"type": "PLAN"}, {"Idempotency-Key": uuid4().hex})
+    made = api.post(f"/modules/{segment(path)}/jobs", {"type": "PLAN"}, headers={"Idempotency-Key": uuid4().hex})
     job = wait(api, made["id"])
     if is_silent:
         return job

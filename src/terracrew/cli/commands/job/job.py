@@ -10,6 +10,7 @@ from terracrew.cli.commands.module import contents
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 
 
 @click.command(
@@ -102,8 +103,6 @@ def list_jobs(
 @pass_target
 def show_job(target: Target, job_id: str, is_diff: bool, search: str, limit: int) -> output.CommandResult:
     """Show the job JOB: why it waits, its steps and attempts, its plan, who holds the lock."""
-    from terracrew.client.http import segment
-
     api = target.api()
     if search and not is_diff:
         raise click.UsageError("--search looks through the plan: use it together with --diff")
@@ -121,8 +120,6 @@ def show_job(target: Target, job_id: str, is_diff: bool, search: str, limit: int
 @pass_target
 def job_inputs(target: Target, job_id: str, attempt: int | None) -> output.CommandResult:
     """Show which inputs the job JOB was given, where each came from, and whether it has changed since."""
-    from terracrew.client.http import segment
-
     found = target.api().get(f"/jobs/{segment(job_id)}/inputs", attempt=attempt)
     rows = [
         (
@@ -147,8 +144,6 @@ def job_inputs(target: Target, job_id: str, attempt: int | None) -> output.Comma
 @pass_target
 def job_outputs(target: Target, job_id: str, name: str | None, sensitive: bool) -> output.CommandResult:
     """Print the outputs that the job JOB has read after its change, or the one called NAME."""
-    from terracrew.client.http import segment
-
     found = target.api().get(f"/jobs/{segment(job_id)}/outputs", sensitive=sensitive or None)
     return contents.show_outputs(found, f"job {job_id}", name, sensitive=sensitive)
 

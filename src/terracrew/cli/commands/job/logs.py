@@ -10,6 +10,7 @@ from terracrew.cli.commands.job.run import color_option, stop_option, timeout_op
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output, streams
+from terracrew.client.address import segment
 from terracrew.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -60,8 +61,6 @@ def logs(
 
     With --json, each line is an event: {n, time, step, stream, text, attempt}. With --follow, too.
     """
-    from terracrew.client.http import segment
-
     api = target.api()
     as_json = output.wants_json()
     if tail is not None:
@@ -89,8 +88,6 @@ def logs(
 
 def _print_last(api: "Api", job_id: str, attempt: int | None, count: int, color: bool | None) -> int:
     """Print the last lines of an attempt."""
-    from terracrew.client.http import segment
-
     attempts: list[dict[str, Any]] = api.get(f"/jobs/{segment(job_id)}")["attempts"]
     found = next((each for each in reversed(attempts) if attempt in (None, each["number"])), None)
     if found is None and attempt is not None:

@@ -4,10 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
+from terracrew.api.lost_resources import LostResources
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 from terracrew.errors import Invalid
 from terracrew.wording import plan_words
 
@@ -62,32 +65,29 @@ def lost_resources(target: Target, job_id: str, is_blocks: bool) -> output.Comma
     The list comes from the log of the job, compared with the module's current state. If the log is not complete, a warning says from
     when on nothing is known, and the list also has what the plan was to create, replace or destroy after that.
     """
-    from terracrew.client.http import segment
-
     api = target.api()
-    pages = list(api.pages(f"/jobs/{segment(job_id)}/lost-resources"))
-    items: list[dict[str, Any]] = [each for page in pages for each in page["items"]]
-    gaps: list[dict[str, Any]] = pages[-1]["gaps"]
-    value = {"items": items, "is_complete": pages[-1]["is_complete"], "gaps": gaps}
-    blocks = "\n".join(each["import_block"] for each in items if each["import_block"])
-    notes = [f"warning: {each['explanation']}" for each in gaps]
+    pages = list(api.pages(f"/jobs/{segment(job_id)}/lost-resources", LostResources))
+    found = msgspec.structs.replace(pages[-1], items=[each for page in pages for each in page.items])
+    blocks = "\n".join(each.import_block for each in found.items if each.import_block)
+    notes = [f"warning: {each.explanation}" for each in found.gaps]
     if is_blocks:
-        return output.message(value, blocks.removesuffix("\n"), *notes)
+        return output.message(found, blocks.removesuffix("\n"), *notes)
     rows = [
         (
-            each["address"],
-            plan_words.LOGGED_CHANGES[each["action"]],
-            each["id"],
-            output.age(each["changed_at"]),
-            each["remedy"],
+            each.address,
+            plan_words.LOGGED_CHANGES[each.action],
+            each.id,
+            output.age(each.changed_at),
+            each.remedy,
         )
-        for each in items
+        for each in found.items
     ]
     notes += [
-        f"{remedy}: {explained}" for remedy, explained in sorted({(i["remedy"], i["explanation"]) for i in items})
+        f"{remedy}: {explained}"
+        for remedy, explained in sorted({(each.remedy, each.explanation) for each in found.items})
     ]
     if blocks and not output.wants_json():
         module = api.get(f"/jobs/{segment(job_id)}")["module_path"]
         notes.append(f"to import what can be imported: terracrew job run {module} --apply --import-lost {job_id}")
-    nothing = f"job {job_id} has lost nothing" if value["is_complete"] else "the log reports nothing"
-    return output.listing(value, ("ADDRESS", "ACTION", "ID", "WHEN", "REMEDY"), rows, empty=nothing, notes=notes)
+    nothing = f"job {job_id} has lost nothing" if found.is_complete else "the log reports nothing"
+    return output.listing(found, ("ADDRESS", "ACTION", "ID", "WHEN", "REMEDY"), rows, empty=nothing, notes=notes)

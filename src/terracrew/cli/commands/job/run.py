@@ -13,6 +13,7 @@ from terracrew.cli.commands.job import follow, lost_resources, status_line
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output, streams
+from terracrew.client.address import segment
 from terracrew.errors import Invalid
 from terracrew.wording import approval_words, dependency_words
 
@@ -101,8 +102,6 @@ def run(
     """
     from uuid import uuid4
 
-    from terracrew.client.http import segment
-
     body = job_type(is_plan, is_apply, is_destroy)
     api = target.api()
     if body["type"] == "DESTROY":
@@ -125,7 +124,7 @@ def run(
         body["environment"] = sources.environment(environment)
     # With a key, a request whose answer was lost can be repeated and still creates one job only.
     headers = {"Idempotency-Key": idempotency_key or uuid4().hex}
-    made = api.post(f"/modules/{segment(module)}/jobs", body, headers)
+    made = api.post(f"/modules/{segment(module)}/jobs", body, headers=headers)
     return report_made(
         target,
         made,
@@ -180,8 +179,6 @@ def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | N
 @pass_target
 def rerun(target: Target, job_id: str, following: bool, yes: bool) -> output.CommandResult:
     """Queue a new job with the same request as the job JOB."""
-    from terracrew.client.http import segment
-
     api = target.api()
     like = api.get(f"/jobs/{segment(job_id)}")
     if like["type"] == "DESTROY":
@@ -249,8 +246,6 @@ def confirm(api: "Api", module: str, yes: bool) -> None:
             f"this destroys everything that {module} manages, and there is no terminal to ask on: add --yes to confirm it",
             hint=f"to see what would be destroyed: terracrew job run {module} --plan --destroy",
         )
-    from terracrew.client.http import segment
-
     known = api.get(f"/modules/{segment(module)}")
     rules: list[dict[str, Any]] = known.get("approval_rules") or []
     found = api.get(f"/modules/{segment(module)}/resources")

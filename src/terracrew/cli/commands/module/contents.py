@@ -8,6 +8,7 @@ import msgspec
 from terracrew.cli.arguments import name_completion, references
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output, streams
+from terracrew.client.address import segment
 from terracrew.errors import Invalid, NotFound
 
 
@@ -19,8 +20,6 @@ from terracrew.errors import Invalid, NotFound
 @pass_target
 def state(target: Target, path: str, versions: bool, version_id: str | None) -> output.CommandResult | None:
     """Print the current state of the module PATH as its engine wrote it."""
-    from terracrew.client.http import segment
-
     api = target.api()
     if not versions:
         found = references.state(api, version_id, path) if version_id else ""
@@ -43,8 +42,6 @@ def state(target: Target, path: str, versions: bool, version_id: str | None) -> 
 @pass_target
 def outputs(target: Target, path: str, name: str | None, sensitive: bool) -> output.CommandResult:
     """Print the outputs of the module PATH, or the one called NAME."""
-    from terracrew.client.http import segment
-
     found = target.api().get(f"/modules/{segment(path)}/outputs", sensitive=sensitive or None)
     if since := found.get("outdated_since"):
         origin = f"are from {found['job_id']}" if found.get("job_id") else "are of unknown origin"
@@ -60,8 +57,6 @@ def outputs(target: Target, path: str, name: str | None, sensitive: bool) -> out
 @pass_target
 def resources(target: Target, path: str) -> output.CommandResult:
     """List the resources in the current state of the module PATH."""
-    from terracrew.client.http import segment
-
     found = target.api().get(f"/modules/{segment(path)}/resources")
     rows = [(each,) for each in found["addresses"]]
     more = (found["count"] or 0) - len(rows)
@@ -75,8 +70,6 @@ def resources(target: Target, path: str) -> output.CommandResult:
 @pass_target
 def dependencies(target: Target, path: str) -> output.CommandResult:
     """List the outputs of other modules that the module PATH uses, and the modules that use its outputs."""
-    from terracrew.client.http import segment
-
     api = target.api()
     place = f"/modules/{segment(path)}/dependencies"
     found = {direction: list(api.list(place, direction=direction)) for direction in ("needs", "used_by")}
@@ -100,8 +93,6 @@ def end_use(target: Target, path: str, dependency: str) -> output.CommandResult:
 
     Jobs of the other module wait from then on, until somebody who may read the state of PATH sets the input again.
     """
-    from terracrew.client.http import segment
-
     target.api().delete(f"/modules/{segment(path)}/dependencies/{segment(dependency)}")
     return output.message(
         {"ended": dependency}, f"ended {dependency}: the other module does not get this output of {path} any more"

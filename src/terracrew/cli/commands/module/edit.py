@@ -12,6 +12,7 @@ from terracrew.cli.commands import state
 from terracrew.cli.commands.job.approval import give_up
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 from terracrew.errors import Conflict, Invalid
 from terracrew.wording import backend_words, dependency_words
 
@@ -116,8 +117,6 @@ def update(
     change: ModuleChange,
 ) -> output.CommandResult:
     """Change the module PATH. Options that are not given change nothing; --var and --env add to the existing values."""
-    from terracrew.client.http import segment
-
     api = target.api()
     before = api.get(f"/modules/{segment(path)}")
     changes = fields.given(change)
@@ -156,8 +155,6 @@ def move(target: Target, path: str, to: str) -> output.CommandResult:
 
     It keeps its jobs, states, inputs and roles. The rules, inputs, hooks and runners of its new groups apply from then on.
     """
-    from terracrew.client.http import segment
-
     made = target.api().post(f"/modules/{segment(path)}/move", {"path": to})
     return output.message(made, f"moved module {path} to {made['path']}")
 
@@ -170,8 +167,6 @@ def move(target: Target, path: str, to: str) -> output.CommandResult:
 @pass_target
 def delete(target: Target, path: str, force: bool, yes: bool) -> output.CommandResult:
     """Delete the module PATH. Its resources continue to exist: run a destroy job first."""
-    from terracrew.client.http import segment
-
     if not yes:
         if force and (users := target.api().get(f"/modules/{segment(path)}").get("used_by")):
             output.note(f"{dependency_words.used_by(users)}. Their jobs fail without it, except those that destroy.")

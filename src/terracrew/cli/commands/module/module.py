@@ -11,6 +11,7 @@ from terracrew.cli.commands.module import contents, edit
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 from terracrew.protocol.spec import Source
 from terracrew.wording import approval_words, dependency_words, dispatcher_words, limit_words, source_words
 from terracrew.wording.durations import written
@@ -46,8 +47,6 @@ def _newest_job(item: dict[str, Any]) -> tuple[str, str]:
 @pass_target
 def show_module(target: Target, path: str) -> output.CommandResult:
     """Show the module PATH, and what blocks its jobs."""
-    from terracrew.client.http import segment
-
     api = target.api()
     found = api.get(f"/modules/{segment(path)}")
     doubts, quarantined = _standing(found)

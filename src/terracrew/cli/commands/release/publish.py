@@ -8,6 +8,7 @@ import click
 from terracrew.cli.arguments.values import Moment
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output, progress
+from terracrew.client.address import segment
 from terracrew.errors import Invalid
 
 if TYPE_CHECKING:
@@ -146,7 +147,6 @@ def _sent(api: "Api", version: str, file: Path, signature: str) -> dict[str, Any
     """Send a file, and return the artifact as the API takes it."""
     import hashlib
 
-    from terracrew.client.http import segment
     from terracrew.releases import release_files
 
     kind = release_files.kind_of(file.name)

@@ -13,6 +13,7 @@ from terracrew.cli.commands.release.tokens import token
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 from terracrew.errors import Invalid, NotFound
 from terracrew.wording.escapes import plain
 
@@ -132,8 +133,6 @@ def list_releases(target: Target) -> output.CommandResult:
 @pass_target
 def show(target: Target, version: str) -> output.CommandResult:
     """Show a release and its artifacts. `terracrew release notes` prints what is written about it."""
-    from terracrew.client.http import segment
-
     found = target.api().get(f"/releases/{segment(version)}")
 
     def show() -> None:
@@ -202,7 +201,6 @@ def download(target: Target, version: str, artifact: str, file: Path | None) -> 
     """
     import hashlib
 
-    from terracrew.client.http import segment
     from terracrew.releases import release_files
 
     api = target.api()
@@ -242,8 +240,6 @@ def withdraw(target: Target, version: str, reason: str, is_confirmed: bool) -> o
 
     Runners that have it keep it. It cannot be undone, and the version cannot be published again.
     """
-    from terracrew.client.http import segment
-
     if not is_confirmed:
         output.ask(f"Withdraw the release {version} for good?", "nothing was withdrawn")
     done = target.api().post(f"/releases/{segment(version)}/withdraw", {"reason": reason})

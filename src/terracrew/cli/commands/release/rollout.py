@@ -9,6 +9,7 @@ import click
 from terracrew.cli.connection import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -84,8 +85,6 @@ def stop(target: Target, rollout_id: str) -> output.CommandResult:
 
 
 def _place(rollout_id: str) -> str:
-    from terracrew.client.http import segment
-
     return f"/rollouts/{segment(rollout_id)}"
 
 

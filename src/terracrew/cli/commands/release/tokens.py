@@ -8,6 +8,7 @@ from terracrew.cli.arguments import name_completion, references, values
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 
 
 @click.group(cls=LazyGroup)
@@ -60,8 +61,6 @@ def list_tokens(target: Target) -> output.CommandResult:
 @pass_target
 def revoke(target: Target, token: str) -> output.CommandResult:
     """Revoke the release token with this name or id. It becomes invalid at once."""
-    from terracrew.client.http import segment
-
     api = target.api()
     api.delete(f"/release-tokens/{segment(references.release_token(api, token))}")
     return output.message({"revoked": token}, f"revoked {token}")

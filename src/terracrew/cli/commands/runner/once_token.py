@@ -11,6 +11,7 @@ from terracrew.cli.arguments.values import Duration
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
+from terracrew.client.address import segment
 
 
 @click.group("once-token", cls=LazyGroup)
@@ -78,7 +79,5 @@ def list_once_tokens(target: Target, path: str) -> output.CommandResult:
 @pass_target
 def revoke(target: Target, path: str, token: str) -> output.CommandResult:
     """Revoke a token of the runner PATH. A job that it has claimed continues: `terracrew job cancel` stops that."""
-    from terracrew.client.http import segment
-
     target.api().delete(f"{api_path(path)}/once-tokens/{segment(token)}")
     return output.message({"revoked": token}, f"revoked {token}")
