@@ -4,14 +4,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 
-from terracrew.server.api.access.context import AccessContext
-from terracrew.server.api.context import ApiContext
-from terracrew.server.api.operations.context import OperationsContext
-from terracrew.server.api.operations.metrics.exposition import Measured
-from terracrew.server.api.operations.metrics.gauges import Gauges
-from terracrew.server.api.operations.releases.publishing import PublishingContext
-from terracrew.server.api.runs.context import RunsContext
-from terracrew.server.api.tree.context import TreeContext
+from terracrew.server.api.context import AccessContext, ApiContext, OperationsContext, RunsContext, TreeContext
+from terracrew.server.api.metrics.exposition import Measured
+from terracrew.server.api.metrics.gauges import Gauges
+from terracrew.server.api.publishing import PublishingContext
 from terracrew.server.cloud_hosted.starting import WakingAhead
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry

@@ -13,7 +13,7 @@ from terracrew import ids
 from terracrew.api.access import Role
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.api import routes
-from terracrew.server.api.access.context import AccessCall, AccessContext
+from terracrew.server.api.context import AccessCall, AccessContext
 from terracrew.server.db import Database, Tx
 from terracrew.server.http.authentication import AuthenticationMiddleware
 from terracrew.server.http.problem import HANDLERS

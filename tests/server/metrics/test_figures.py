@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from terracrew import __version__
 from terracrew.protocol.events import Result
-from terracrew.server.api.operations.metrics import gauges
+from terracrew.server.api.metrics import gauges
 from terracrew.server.jobs import service
 from terracrew.server.jobs.decide import LastContact, give_up, lost
 from terracrew.testing.clock import ShiftedClock

@@ -1,6 +1,9 @@
 """The routes of the API. The handlers of each package get the context of that package."""
 
+from types import ModuleType
+
 from litestar import Router
+from litestar.handlers import BaseRouteHandler
 from litestar.types import ControllerRouterHandler
 
 from terracrew.server.api.access import (
@@ -14,20 +17,15 @@ from terracrew.server.api.access import (
     trust_policies,
     users,
 )
-from terracrew.server.api.access.context import AccessCall
-from terracrew.server.api.operations import health, holds, issuer, rekey, retention, schemas
-from terracrew.server.api.operations.context import OperationsCall
-from terracrew.server.api.operations.releases import handlers as release_handlers
-from terracrew.server.api.operations.releases import token_handlers as release_token_handlers
-from terracrew.server.api.runs import diffs, fleet_jobs, group_runs, jobs, live, logs
-from terracrew.server.api.runs.context import RunsCall
+from terracrew.server.api.context import AccessCall, OperationsCall, RunsCall, TreeCall
+from terracrew.server.api.operations import health, releases, schemas, server
+from terracrew.server.api.runs import fleet_jobs, group_runs, jobs, live, logs
 from terracrew.server.api.tree import (
     cloud_identities,
     deployments,
     groups,
     inputs,
     modules,
-    once_tokens,
     outputs,
     rollouts,
     runners,
@@ -35,53 +33,43 @@ from terracrew.server.api.tree import (
     steps,
     uploads,
 )
-from terracrew.server.api.tree.context import TreeCall
+
+
+def _handlers(*modules: ModuleType) -> list[ControllerRouterHandler]:
+    """Return all handlers of these modules, in the order in which they are defined."""
+    return [each for module in modules for each in vars(module).values() if isinstance(each, BaseRouteHandler)]
+
+
+def _described(tag: str, *modules: ModuleType) -> Router:
+    """Return the operations of these modules. The description of the API has them in the section of this name."""
+    return Router("/api/v1", route_handlers=_handlers(*modules), tags=[tag])
+
 
 ACCESS: list[ControllerRouterHandler] = [
-    me.router,
-    tokens.router,
-    users.router,
-    service_accounts.router,
-    trust_policies.router,
-    roles.router,
-    organizations.router,
-    connect.token,
-    connect.jwks,
-    connect.openid_configuration,
-    connect.discovery,
-    audit.router,
+    _described("access", me, tokens, users, service_accounts, trust_policies, roles, organizations),
+    *_handlers(connect),
+    _described("audit", audit),
 ]
 _OPERATIONS: list[ControllerRouterHandler] = [
-    *health.handlers,
-    *schemas.handlers,
-    holds.router,
-    issuer.router,
-    rekey.router,
-    release_handlers.router,
-    release_token_handlers.router,
-    retention.router,
+    *_handlers(health, schemas),
+    _described("server", server),
+    _described("releases", releases),
 ]
 _RUNS: list[ControllerRouterHandler] = [
-    jobs.router,
-    fleet_jobs.router,
-    diffs.router,
-    group_runs.router,
-    logs.router,
-    live.router,
+    _described("jobs", jobs),
+    _described("fleet jobs", fleet_jobs),
+    _described("groups", group_runs),
+    _described("logs", logs),
+    _described("live", live),
 ]
 _TREE: list[ControllerRouterHandler] = [
-    groups.router,
-    modules.router,
-    inputs.router,
-    steps.router,
-    uploads.router,
-    runners.router,
-    deployments.router,
-    rollouts.router,
-    once_tokens.router,
-    cloud_identities.router,
-    states.router,
-    outputs.router,
+    _described("groups", groups),
+    _described("modules", modules, uploads),
+    _described("inputs", inputs),
+    _described("steps", steps),
+    _described("runners", runners, deployments, rollouts),
+    _described("cloud identities", cloud_identities),
+    _described("states", states, outputs),
 ]
 
 ROUTERS: list[ControllerRouterHandler] = [

@@ -4,7 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -14,15 +14,47 @@ from litestar.plugins import PluginProtocol
 from litestar.plugins.core import MsgspecDIPlugin
 
 from terracrew.errors import Invalid, TooLarge
+from terracrew.server.db.seam import Database, Tx
 from terracrew.server.http import choices
 from terracrew.server.principals.model import Principal
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 """A NUL character as JSON escapes it. After an odd number of further backslashes, the same characters are ordinary text."""
 
 
+class CallContext(Protocol):
+    """What the handlers of every face have of a running server."""
+
+    @property
+    def db(self) -> Database: ...
+
+
 class Call(Request[Principal, Any, State]):
     """A request as our handlers see it. Each face adds the context that its handlers need."""
+
+    @property
+    def context(self) -> CallContext:
+        raise NotImplementedError
+
+    async def read(
+        self, work: Callable[Concatenate[Tx, Principal, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Read what the caller of this request may see, in one transaction: `work` is given it, the caller and the arguments."""
+        return await self.context.db.read(lambda tx: work(tx, self.user, *args, **kwargs))
+
+    async def read_in_background(
+        self, work: Callable[Concatenate[Tx, Principal, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Read something that may take long, such as a list."""
+        return await self.context.db.read_in_background(lambda tx: work(tx, self.user, *args, **kwargs))
+
+    async def write(
+        self, work: Callable[Concatenate[Tx, Principal, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Let the caller of this request change something, in one transaction."""
+        return await self.context.db.write(lambda tx: work(tx, self.user, *args, **kwargs))
 
     async def json(self) -> Any:
         """Decode the body strictly to the type that the handler takes: a string is not a number, and unknown fields are refused.

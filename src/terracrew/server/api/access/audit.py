@@ -7,14 +7,14 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
-from litestar import Router, get
+from litestar import get
 from litestar.di import NamedDependency, Provide
 from litestar.params import FromQuery, QueryParameter
 from litestar.response import Stream
 
 from terracrew.api.audit import AuditQuery, Entry
 from terracrew.api.pages import Page
-from terracrew.server.api.access.context import AccessCall
+from terracrew.server.api.context import AccessCall
 from terracrew.server.audit import service
 from terracrew.server.audit.listing import check, listing, oldest_first
 from terracrew.server.db.seam import Database, Tx
@@ -50,7 +50,10 @@ def asked_for(
     return AuditQuery(actor, action, target, path, since, until, text)
 
 
-@get("/audit", summary="List changes, newest first")
+_WANTED = {"wanted": Provide(asked_for, sync_to_thread=False)}
+
+
+@get("/audit", summary="List changes, newest first", dependencies=_WANTED)
 async def list_entries(
     request: AccessCall,
     wanted: NamedDependency[AuditQuery],
@@ -59,11 +62,10 @@ async def list_entries(
 ) -> Page[Entry]:
     """List the entries of the organization, the newest first. With `path`, those about a group or module; its owners may
     read these. A page may have fewer entries than asked for, although there are more: only the last one has no `next`."""
-    who = request.user
-    return await request.context.db.read_in_background(lambda tx: listing(tx, who, wanted, after, limit))
+    return await request.read_in_background(listing, wanted, after, limit)
 
 
-@get("/audit/export", summary="Export changes, oldest first")
+@get("/audit/export", summary="Export changes, oldest first", dependencies=_WANTED)
 async def export(
     request: AccessCall,
     wanted: NamedDependency[AuditQuery],
@@ -123,11 +125,3 @@ def _csv(rows: Sequence[Sequence[str]]) -> bytes:
     written = io.StringIO()
     csv.writer(written).writerows(rows)
     return written.getvalue().encode()
-
-
-router = Router(
-    path="/api/v1",
-    route_handlers=[list_entries, export],
-    dependencies={"wanted": Provide(asked_for, sync_to_thread=False)},
-    tags=["audit"],
-)

@@ -1,11 +1,11 @@
 """The caller: who they are, their password, and a link that logs them in."""
 
-from litestar import Router, get, post
+from litestar import get, post
 from litestar.params import JSONBody
 
 from terracrew.api.access import Link, Me, NewPassword, PasswordChanged, RoleListed
 from terracrew.api.groups import Organization
-from terracrew.server.api.access.context import AccessCall
+from terracrew.server.api.context import AccessCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import organizations, role_reads
 from terracrew.server.identity.people import logins, service
@@ -39,8 +39,4 @@ async def my_link(request: AccessCall) -> Link:
 @post("/me/password", summary="Change your password", status_code=200)
 async def change_password(request: AccessCall, data: JSONBody[NewPassword]) -> PasswordChanged:
     """Change your password. Your other sessions and all of your API tokens end, the one that you use here included."""
-    identity = request.context.identity
-    return await logins.set_password(identity, request.user, data.new_password, data.current_password)
-
-
-router = Router(path="/api/v1", route_handlers=[me, my_link, change_password], tags=["access"])
+    return await logins.set_password(request.context.identity, request.user, data.new_password, data.current_password)

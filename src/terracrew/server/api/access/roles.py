@@ -1,12 +1,12 @@
 """Roles: who may do what at which place of the tree."""
 
-from litestar import Router, delete, get, post
+from litestar import delete, get, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew import ids
 from terracrew.api.access import Explanation, NewRole, RoleBinding, RoleListed
 from terracrew.api.pages import Page
-from terracrew.server.api.access.context import AccessCall
+from terracrew.server.api.context import AccessCall
 from terracrew.server.identity.access import roles
 from terracrew.server.paging import After, Limit
 from terracrew.server.principals.authorize import Verb
@@ -27,24 +27,19 @@ async def list_roles(
     With `inherited=true`, the roles that apply to the path from the groups above it are listed as well. A principal is the
     name or id of a user, or the id or path of a service account.
     """
-    who, query = request.user, roles.RoleQuery(principal, path, inherited)
-    return await request.context.db.read_in_background(lambda tx: roles.listing(tx, who, query, after, limit))
+    return await request.read_in_background(roles.listing, roles.RoleQuery(principal, path, inherited), after, limit)
 
 
 @post("/roles", summary="Give a role at a place of the tree")
 async def bind_role(request: AccessCall, data: JSONBody[NewRole]) -> RoleBinding:
     """Give a user or a service account a role at a group, with everything below it, or at a module."""
-    who = request.user
-    return await request.context.db.write(
-        lambda tx: roles.bind_role(tx, who, data.principal, data.role, data.path, data.kind, data.expires_in_days)
-    )
+    return await request.write(roles.bind_role, data.principal, data.role, data.path, data.kind, data.expires_in_days)
 
 
 @delete("/roles/{role_id:str}", summary="Take a role away")
 async def unbind_role(request: AccessCall, role_id: FromPath[str]) -> None:
     """Take a role away. It ends at once."""
-    who, it = request.user, ids.parse("rol", role_id)
-    await request.context.db.write(lambda tx: roles.unbind_role(tx, who, it))
+    await request.write(roles.unbind_role, ids.parse("rol", role_id))
 
 
 @get("/access/explain", summary="Explain why somebody may do something")
@@ -56,8 +51,4 @@ async def explain_access(
     A principal is `me`, the name or id of a user, or the id or path of a service account. To ask about others takes the right
     to see who has access at that place.
     """
-    who = request.user
-    return await request.context.db.read(lambda tx: approval_limits.explain(tx, who, principal, verb, path))
-
-
-router = Router(path="/api/v1", route_handlers=[list_roles, bind_role, unbind_role, explain_access], tags=["access"])
+    return await request.read(approval_limits.explain, principal, verb, path)

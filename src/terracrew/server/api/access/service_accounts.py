@@ -1,7 +1,7 @@
 """Service accounts and their secrets."""
 
 import msgspec
-from litestar import Router, delete, get, patch, post
+from litestar import delete, get, patch, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew import ids
@@ -16,7 +16,7 @@ from terracrew.api.access import (
     ServiceAccountDetails,
 )
 from terracrew.api.pages import Page
-from terracrew.server.api.access.context import AccessCall
+from terracrew.server.api.context import AccessCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.identity.access import role_reads
@@ -34,8 +34,7 @@ async def list_accounts(
     request: AccessCall, group: FromQuery[str] = "", after: After = None, limit: Limit = 50
 ) -> Page[ServiceAccount]:
     """List the service accounts of a group and below it."""
-    who = request.user
-    return await request.context.db.read_in_background(lambda tx: access.accounts(tx, who, group, after, limit))
+    return await request.read_in_background(access.accounts, group, after, limit)
 
 
 @post("/service-accounts", summary="Create a service account")
@@ -74,15 +73,13 @@ async def change_account(
 @delete("/service-accounts/{account_id:str}", summary="Delete a service account")
 async def delete_account(request: AccessCall, account_id: FromPath[str]) -> None:
     """Delete a service account with its secrets and roles."""
-    who, it = request.user, ids.parse("sac", account_id)
-    await request.context.db.write(lambda tx: access.delete_account(tx, who, it))
+    await request.write(access.delete_account, ids.parse("sac", account_id))
 
 
 @get("/service-accounts/{account_id:str}/secrets", summary="List the secrets of a service account")
 async def list_secrets(request: AccessCall, account_id: FromPath[str]) -> Page[ClientSecret]:
     """List the secrets of a service account. The secrets themselves cannot be shown again."""
-    who, it = request.user, ids.parse("sac", account_id)
-    return Page(await request.context.db.read(lambda tx: access.secrets(tx, who, it)))
+    return Page(await request.read(access.secrets, ids.parse("sac", account_id)))
 
 
 @post("/service-accounts/{account_id:str}/secrets", summary="Add a secret to a service account")
@@ -100,21 +97,4 @@ async def create_secret(
 @delete("/service-accounts/{account_id:str}/secrets/{secret_id:str}", summary="Revoke a secret")
 async def revoke_secret(request: AccessCall, account_id: FromPath[str], secret_id: FromPath[str]) -> None:
     """Revoke a secret. Access tokens that were issued for it, and the connections opened with them, end within seconds."""
-    who, account, it = request.user, ids.parse("sac", account_id), ids.parse("sec", secret_id)
-    await request.context.db.write(lambda tx: access.revoke_secret(tx, who, account, it))
-
-
-router = Router(
-    path="/api/v1",
-    route_handlers=[
-        list_accounts,
-        create_account,
-        show_account,
-        change_account,
-        delete_account,
-        list_secrets,
-        create_secret,
-        revoke_secret,
-    ],
-    tags=["access"],
-)
+    await request.write(access.revoke_secret, ids.parse("sac", account_id), ids.parse("sec", secret_id))

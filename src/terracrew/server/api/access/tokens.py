@@ -1,12 +1,12 @@
 """API tokens: those of the caller, and those of other users for people who manage access."""
 
-from litestar import Router, delete, get, post
+from litestar import delete, get, post
 from litestar.params import FromPath, JSONBody
 
 from terracrew import ids
 from terracrew.api.access import ApiToken, CreatedToken, NewToken
 from terracrew.api.pages import Page
-from terracrew.server.api.access.context import AccessCall
+from terracrew.server.api.context import AccessCall
 from terracrew.server.identity.people import oversight, service
 from terracrew.server.paging import After, Limit
 
@@ -14,8 +14,7 @@ from terracrew.server.paging import After, Limit
 @get("/tokens", summary="List your API tokens")
 async def list_tokens(request: AccessCall, after: After = None, limit: Limit = 50) -> Page[ApiToken]:
     """List your tokens. The tokens themselves are stored nowhere and cannot be shown again."""
-    who = request.user
-    return await request.context.db.read_in_background(lambda tx: service.tokens(tx, who, after, limit))
+    return await request.read_in_background(service.tokens, after, limit)
 
 
 @post("/tokens", summary="Create an API token")
@@ -28,8 +27,7 @@ async def create_token(request: AccessCall, data: JSONBody[NewToken]) -> Created
 @delete("/tokens/{token_id:str}", summary="Revoke an API token")
 async def revoke_token(request: AccessCall, token_id: FromPath[str]) -> None:
     """Revoke a token. Requests with it are refused from now on."""
-    who, it = request.user, ids.parse("tok", token_id)
-    await request.context.db.write(lambda tx: service.revoke_token(tx, who, it))
+    await request.write(service.revoke_token, ids.parse("tok", token_id))
 
 
 @get("/users/{user:str}/tokens", summary="List the API tokens of a user")
@@ -37,19 +35,10 @@ async def list_tokens_of(
     request: AccessCall, user: FromPath[str], after: After = None, limit: Limit = 50
 ) -> Page[ApiToken]:
     """List the tokens of a user. `user` is a name, an id or `me`; for others it takes the right to manage access."""
-    who = request.user
-    return await request.context.db.read_in_background(lambda tx: oversight.list_tokens(tx, who, user, after, limit))
+    return await request.read_in_background(oversight.list_tokens, user, after, limit)
 
 
 @delete("/users/{user:str}/tokens/{token_id:str}", summary="Revoke an API token of a user")
 async def revoke_token_of(request: AccessCall, user: FromPath[str], token_id: FromPath[str]) -> None:
     """Revoke a token of a user. Requests with it are refused from now on."""
-    who, it = request.user, ids.parse("tok", token_id)
-    await request.context.db.write(lambda tx: oversight.revoke_token(tx, who, user, it))
-
-
-router = Router(
-    path="/api/v1",
-    route_handlers=[list_tokens, create_token, revoke_token, list_tokens_of, revoke_token_of],
-    tags=["access"],
-)
+    await request.write(oversight.revoke_token, user, ids.parse("tok", token_id))

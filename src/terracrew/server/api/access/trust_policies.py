@@ -1,12 +1,12 @@
 """Trust policies of service accounts: which tokens of other issuers stand for them."""
 
-from litestar import Router, delete, get, post
+from litestar import delete, get, post
 from litestar.params import FromPath, JSONBody
 
 from terracrew import ids
 from terracrew.api.access import NewPolicy, TrustPolicy
 from terracrew.api.pages import Page
-from terracrew.server.api.access.context import AccessCall
+from terracrew.server.api.context import AccessCall
 from terracrew.server.http.client import identity_of
 from terracrew.server.http.request import tree_path
 from terracrew.server.identity.federation import service
@@ -15,8 +15,7 @@ from terracrew.server.identity.federation import service
 @get("/service-accounts/{account_id:str}/trust-policies", summary="List the trust policies of a service account")
 async def list_policies(request: AccessCall, account_id: FromPath[str]) -> Page[TrustPolicy]:
     """List which tokens of other issuers stand for a service account, named by its id or its path."""
-    who = request.user
-    return Page(await request.context.db.read(lambda tx: service.policies(tx, who, tree_path(account_id))))
+    return Page(await request.read(service.policies, tree_path(account_id)))
 
 
 @post("/service-accounts/{account_id:str}/trust-policies", summary="Add a trust policy to a service account")
@@ -36,8 +35,4 @@ async def add_policy(request: AccessCall, account_id: FromPath[str], data: JSONB
 )
 async def remove_policy(request: AccessCall, account_id: FromPath[str], policy_id: FromPath[str]) -> None:
     """Remove a trust policy. Access tokens that were issued by it, and the connections opened with them, end within seconds."""
-    who, account, it = request.user, tree_path(account_id), ids.parse("trp", policy_id)
-    await request.context.db.write(lambda tx: service.remove(tx, who, account, it))
-
-
-router = Router(path="/api/v1", route_handlers=[list_policies, add_policy, remove_policy], tags=["access"])
+    await request.write(service.remove, tree_path(account_id), ids.parse("trp", policy_id))

@@ -1,12 +1,12 @@
 """Users, and the sessions in which they are logged in."""
 
-from litestar import Router, delete, get, patch, post
+from litestar import delete, get, patch, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew import ids
 from terracrew.api.access import CreatedUser, Ended, NewUser, OpenSession, User, UserChange, UserDetails, UserListed
 from terracrew.api.pages import Page
-from terracrew.server.api.access.context import AccessCall
+from terracrew.server.api.context import AccessCall
 from terracrew.server.identity.access import users
 from terracrew.server.identity.people import oversight, service
 from terracrew.server.paging import After, Limit
@@ -17,8 +17,7 @@ async def list_users(
     request: AccessCall, search: FromQuery[str | None] = None, after: After = None, limit: Limit = 50
 ) -> Page[UserListed]:
     """List the users of your organization, or those whose names contain `search`."""
-    who = request.user
-    return await request.context.db.read_in_background(lambda tx: users.listing(tx, who, after, limit, search))
+    return await request.read_in_background(users.listing, after, limit, search)
 
 
 @post("/users", summary="Create a user")
@@ -32,8 +31,7 @@ async def create_user(request: AccessCall, data: JSONBody[NewUser]) -> CreatedUs
 @get("/users/{user:str}", summary="Show a user")
 async def show_user(request: AccessCall, user: FromPath[str]) -> UserDetails:
     """Show a user with their roles in your organization. `user` is a name, an id or `me`."""
-    who = request.user
-    return await request.context.db.read(lambda tx: users.show(tx, who, user))
+    return await request.read(users.show, user)
 
 
 @patch("/users/{user:str}", summary="Change a user")
@@ -46,8 +44,7 @@ async def change_user(request: AccessCall, user: FromPath[str], data: JSONBody[U
 @delete("/users/{user:str}", summary="Delete a user")
 async def delete_user(request: AccessCall, user: FromPath[str]) -> None:
     """Delete a user with their sessions, tokens and roles. The audit log keeps what they did."""
-    who = request.user
-    await request.context.db.write(lambda tx: users.delete(tx, who, user))
+    await request.write(users.delete, user)
 
 
 @post("/users/{user:str}/reset", summary="Reset a user", status_code=200)
@@ -63,36 +60,16 @@ async def list_sessions(
     request: AccessCall, user: FromPath[str], after: After = None, limit: Limit = 50
 ) -> Page[OpenSession]:
     """List where a user is logged in. `user` is a name, an id or `me`; for others it takes the right to manage access."""
-    who = request.user
-    return await request.context.db.read_in_background(lambda tx: oversight.list_sessions(tx, who, user, after, limit))
+    return await request.read_in_background(oversight.list_sessions, user, after, limit)
 
 
 @delete("/users/{user:str}/sessions", summary="End all sessions of a user", status_code=200)
 async def end_sessions(request: AccessCall, user: FromPath[str]) -> Ended:
     """Log a user out everywhere, except that your own current session stays."""
-    who = request.user
-    return Ended(await request.context.db.write(lambda tx: oversight.end_sessions(tx, who, user)))
+    return Ended(await request.write(oversight.end_sessions, user))
 
 
 @delete("/users/{user:str}/sessions/{session_id:str}", summary="End a session of a user")
 async def end_session(request: AccessCall, user: FromPath[str], session_id: FromPath[str]) -> None:
     """End one session. The browser that has it must log in again."""
-    who, it = request.user, ids.parse("ses", session_id)
-    await request.context.db.write(lambda tx: oversight.end_session(tx, who, user, it))
-
-
-router = Router(
-    path="/api/v1",
-    route_handlers=[
-        list_users,
-        create_user,
-        show_user,
-        change_user,
-        delete_user,
-        reset_user,
-        list_sessions,
-        end_sessions,
-        end_session,
-    ],
-    tags=["access"],
-)
+    await request.write(oversight.end_session, user, ids.parse("ses", session_id))

@@ -5,8 +5,8 @@ from typing import Literal
 from litestar import Response, get
 from litestar.params import FromQuery
 
-from terracrew.server.api.operations.context import OperationsCall
-from terracrew.server.api.operations.metrics import exposition
+from terracrew.server.api.context import OperationsCall
+from terracrew.server.api.metrics import exposition
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -37,6 +37,3 @@ async def metrics(request: OperationsCall) -> Response[bytes]:
         await authorize.require(request.context.db, who, Verb.SERVER_ADMIN, authorize.SERVER)
     text, kind = await exposition.render(request.context.measured)
     return Response(text, media_type=kind)
-
-
-handlers = [healthz, readyz, metrics]

@@ -31,6 +31,3 @@ async def _answer(module: str) -> Response[bytes]:
 def _encoded(module: str) -> bytes:
     """Return the schema that this module makes. The module loads the settings library, which no other request needs."""
     return msgspec.json.format(msgspec.json.encode(importlib.import_module(module).schema()), indent=2)
-
-
-handlers = [server_schema, runner_schema]

@@ -5,13 +5,13 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Annotated, Literal
 
 import msgspec
-from litestar import Response, Router, get, post
+from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery, HeaderParameter, QueryParameter
 from litestar.response import Stream
 
 from terracrew.api.pages import Page
 from terracrew.errors import Invalid
-from terracrew.server.api.runs.context import RunsCall
+from terracrew.server.api.context import RunsCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import service
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobType, FleetJobView, FleetLine
@@ -37,15 +37,13 @@ async def listing(
     limit: Limit = 50,
 ) -> Page[FleetJob]:
     """List the jobs that deploy, update or remove cloud-hosted runners or test connections, the newest first."""
-    who, wanted = request.user, FleetJobFilter(type, status, target)
-    return await request.context.db.read_in_background(lambda tx: service.listing(tx, who, wanted, after, limit))
+    return await request.read_in_background(service.listing, FleetJobFilter(type, status, target), after, limit)
 
 
 @get("/fleet-jobs/{fleet_job:str}", summary="Show a job of the fleet")
 async def show(request: RunsCall, fleet_job: FromPath[str]) -> FleetJobView:
     """Show a job by its id or its number, with the steps of its current attempt."""
-    who = request.user
-    return await request.context.db.read(lambda tx: service.show(tx, who, fleet_job))
+    return await request.read(service.show, fleet_job)
 
 
 @get("/fleet-jobs/{fleet_job:str}/log", summary="Read the log of a job of the fleet")
@@ -59,10 +57,8 @@ async def read_log(
     limit: Annotated[int, QueryParameter(ge=1, le=MAX_LOG_LINES, description="How many lines at most")] = MAX_LOG_LINES,
 ) -> Response[bytes]:
     """The lines of all attempts in order. With `format=events`, a JSON object a line: `{attempt, number, at, text}`."""
-    who, place = request.user, _place(after)
-    found = await request.context.db.read_in_background(
-        lambda tx: service.lines(tx, who, fleet_job, place.attempt, place.number, limit)
-    )
+    place = _place(after)
+    found = await request.read_in_background(service.lines, fleet_job, place.attempt, place.number, limit)
     if format == "events":
         return Response(msgspec.json.Encoder().encode_lines(found), media_type="application/x-ndjson")
     return Response("".join(f"{each.text}\n" for each in found).encode(), media_type="text/plain")
@@ -82,7 +78,7 @@ async def stream_log(
     """
     context, who = request.context, request.user
     place = _place(resumed or last_event_id or "")
-    found = await context.db.read(lambda tx: service.find(tx, who, fleet_job))
+    found = await request.read(service.find, fleet_job)
     news = service.follow(context.db, context.closing, found.id, place)
     stream = context.streams.admit(who, _sent(request, found.id, news))
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
@@ -92,10 +88,10 @@ async def stream_log(
 @post("/fleet-jobs/{fleet_job:str}/cancel", status_code=200, summary="Cancel a job of the fleet")
 async def cancel(request: RunsCall, fleet_job: FromPath[str]) -> FleetJobView:
     """Cancel a job that waits. One that runs removes what it has made, and ends after that."""
-    who, handlers = request.user, request.context.fleet_handlers
+    handlers = request.context.fleet_handlers
 
     async def write(tx: Tx) -> FleetJobView:
-        return await service.view(tx, await service.cancel(tx, who, fleet_job, handlers))
+        return await service.view(tx, await service.cancel(tx, request.user, fleet_job, handlers))
 
     return await request.context.db.write(write)
 
@@ -115,14 +111,13 @@ def _place(text: str) -> LogPlace:
 async def _sent(
     request: RunsCall, job_id: str, news: AsyncGenerator[tuple[LogPlace, FleetNews]]
 ) -> AsyncIterator[bytes]:
-    who, db = request.user, request.context.db
     seen, piece = b"", b"retry: 1000\n\n"
     async for place, each in news:
         if isinstance(each, list):
             lines: list[FleetLine] = each
             piece += b"id: %b\nevent: log\ndata: %b\n\n" % (str(place).encode(), msgspec.json.encode(lines))
         elif each != "quiet":
-            now = msgspec.json.encode(await db.read(lambda tx: service.show(tx, who, job_id)))
+            now = msgspec.json.encode(await request.read(service.show, job_id))
             if now != seen:
                 piece += b"event: job\ndata: %b\n\n" % now
             seen = now
@@ -132,6 +127,3 @@ async def _sent(
         if piece:
             yield piece
         piece = b""
-
-
-router = Router(path="/api/v1", route_handlers=[listing, show, read_log, stream_log, cancel], tags=["fleet jobs"])

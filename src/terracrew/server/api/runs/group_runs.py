@@ -1,11 +1,11 @@
 """Runs of whole groups over HTTP."""
 
-from litestar import Router, get, post
+from litestar import get, post
 from litestar.params import FromPath, JSONBody
 
 from terracrew.api.group_runs import AppliedPlans, GroupRun, GroupRunView, NewGroupRun
 from terracrew.api.pages import Page
-from terracrew.server.api.runs.context import RunsCall
+from terracrew.server.api.context import RunsCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.group_runs import service
 from terracrew.server.http.request import tree_path
@@ -15,10 +15,7 @@ from terracrew.server.paging import After, Limit
 @get("/groups/{group:str}/runs", summary="List the runs of a group")
 async def listing(request: RunsCall, group: FromPath[str], after: After = None, limit: Limit = 50) -> Page[GroupRun]:
     """List the runs of all modules of a group, the newest first."""
-    who = request.user
-    return await request.context.db.read_in_background(
-        lambda tx: service.listing(tx, who, tree_path(group), after, limit)
-    )
+    return await request.read_in_background(service.listing, tree_path(group), after, limit)
 
 
 @post("/groups/{group:str}/runs", summary="Run a whole group")
@@ -81,6 +78,3 @@ async def stop(request: RunsCall, group: FromPath[str], run: FromPath[str]) -> G
         return await service.view(tx, found, request.context.watch.for_reader(who))
 
     return await request.context.db.write(write)
-
-
-router = Router(path="/api/v1", route_handlers=[listing, begin, show, apply, resume, stop], tags=["groups"])

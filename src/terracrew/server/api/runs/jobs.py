@@ -3,11 +3,11 @@
 from datetime import datetime
 from typing import Annotated
 
-from litestar import Response, Router, get, patch, post
+from litestar import Response, get, patch, post
 from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, PathParameter, QueryParameter
 
 from terracrew.api.inputs import JobInputs
-from terracrew.api.job_views import AttemptReport, JobListed, JobView
+from terracrew.api.job_views import AttemptReport, JobListed, JobView, PlanDiff
 from terracrew.api.jobs import (
     ApplyPlan,
     Approval,
@@ -25,9 +25,10 @@ from terracrew.api.jobs import (
 from terracrew.api.lost_resources import LostResources
 from terracrew.api.pages import Page
 from terracrew.errors import Invalid
+from terracrew.plan_diff.document import ActionFilter, DiffQuery
 from terracrew.protocol.spec import JobType
 from terracrew.server import paging
-from terracrew.server.api.runs.context import RunsCall
+from terracrew.server.api.context import RunsCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.jobs import approvals, bulk_cancel, create, priorities, service
@@ -35,7 +36,7 @@ from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.lost_resources import listing as lost_resources
 from terracrew.server.jobs.lost_resources.imports import Imports
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.runs import attempt_report, lists, used_inputs, view
+from terracrew.server.runs import attempt_report, lists, plan_diff, used_inputs, view
 
 Number = Annotated[int, PathParameter(ge=1, le=1 << 31)]
 TypeOfJob = Annotated[JobType | None, QueryParameter(name="type", description="Only jobs of this type")]
@@ -55,8 +56,7 @@ async def run_job(
     """Queue a job. The same Idempotency-Key gives the same job again, with 200."""
     if key is not None and not 0 < len(key) <= 200:
         raise Invalid("an Idempotency-Key must have 1 to 200 characters")
-    wanted = create.JobRequest(request.user, tree_path(module), data, key)
-    created = await request.context.create_job(wanted)
+    created = await request.context.create_job(create.JobRequest(request.user, tree_path(module), data, key))
     return Response(created.job, status_code=201 if created.is_new else 200)
 
 
@@ -160,7 +160,7 @@ async def get_attempt(request: RunsCall, job: FromPath[str], attempt: Number) ->
     """Report on an attempt: its runner, how far it came, its last contact, and what has arrived from it."""
 
     db = request.context.db
-    found = await db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
+    found = await request.read(service.find, job, Verb.JOB_READ)
     return await attempt_report.read(db, request.context.objects, found.id, attempt)
 
 
@@ -213,24 +213,31 @@ async def rerun_job(request: RunsCall, job: FromPath[str]) -> Job:
     return await create.run_again(request.context.db, request.context.create_job, request.user, job)
 
 
-router = Router(
-    "/api/v1",
-    route_handlers=[
-        run_job,
-        list_jobs,
-        get_job,
-        change_job,
-        get_attempt,
-        get_inputs,
-        list_lost_resources,
-        cancel_job,
-        cancel_jobs,
-        rerun_job,
-        approve_job,
-        apply_job_plan,
-        decline_job,
-        replan_job,
-        give_up_attempt,
-    ],
-    tags=["jobs"],
-)
+@get("/jobs/{job:str}/diff", summary="Show the plan of a job by attribute")
+async def get_diff(
+    request: RunsCall,
+    job: FromPath[str],
+    action: Annotated[
+        ActionFilter,
+        QueryParameter(description="Only resources with this action; `drift` for those that were changed outside"),
+    ] = "",
+    q: Annotated[
+        str,
+        QueryParameter(
+            max_length=plan_diff.MAX_SEARCH_CHARACTERS,
+            description="Only resources with this text in their address, reason, or names and values of attributes",
+        ),
+    ] = "",
+    limit: paging.Limit = 50,
+    after: paging.After = None,
+) -> PlanDiff:
+    """Show what the plan of a job would change in each resource, destructive changes first.
+
+    Sensitive values never leave the runner, and are marked as such. Long values are shortened.
+    """
+    context = request.context
+    found = await request.read(service.find, job, Verb.JOB_READ)
+    query = DiffQuery(action, q, count=limit)
+    return await plan_diff.listing(
+        context.db, context.objects, context.keys, context.diffs, request.user, found, query, after
+    )

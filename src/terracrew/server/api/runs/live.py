@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from litestar import Router, get
+from litestar import get
 from litestar.response import Stream
 
 from terracrew.errors import Unavailable
-from terracrew.server.api.runs.context import RunsCall
+from terracrew.server.api.context import RunsCall
 from terracrew.server.db import topics
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.topics import Topic
@@ -126,6 +126,3 @@ async def _seen_runners(tx: Tx, reader: Principal, runner_ids: list[str]) -> lis
     visible = await authorize.visible(tx, reader, Verb.RUNNER_READ)
     hidden = {row["id"] for row in rows if not visible.covers(authorize.group(row["organization_id"], row["path"]))}
     return [runner_id for runner_id in runner_ids if runner_id not in hidden]
-
-
-router = Router("/api/v1", route_handlers=[events], tags=["live"])

@@ -5,13 +5,13 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Annotated, Literal
 
 import msgspec
-from litestar import Response, Router, get
+from litestar import Response, get
 from litestar.params import FromPath, FromQuery, HeaderParameter, QueryParameter
 from litestar.response import Stream
 
 from terracrew.api.jobs import Job
 from terracrew.errors import Invalid
-from terracrew.server.api.runs.context import RunsCall
+from terracrew.server.api.context import RunsCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http import compression
 from terracrew.server.http.streams import begun
@@ -161,7 +161,7 @@ async def _json_lines(found: "AsyncIterator[list[reads.LogEvent]]") -> AsyncIter
 
 
 async def _sent(request: RunsCall, job_id: str, news: AsyncGenerator[object]) -> AsyncIterator[bytes]:
-    who, db, watch = request.user, request.context.db, request.context.watch.for_reader(request.user)
+    db, watch = request.context.db, request.context.watch.for_reader(request.user)
     seen = b""
     piece = b"retry: 1000\n\n"
     async for each in news:
@@ -169,7 +169,7 @@ async def _sent(request: RunsCall, job_id: str, news: AsyncGenerator[object]) ->
             piece += b"id: %b\nevent: log\ndata: %b\n\n" % (str(each.cursor).encode(), each.data)
         elif each != "quiet" or await db.ready(0):
             # Also without any event: the reason why a job waits can change with time.
-            found = await view.current(db, lambda tx: jobs.find(tx, who, job_id, Verb.JOB_READ), watch)
+            found = await view.current(db, lambda tx: jobs.find(tx, request.user, job_id, Verb.JOB_READ), watch)
             now = msgspec.json.encode(found)
             if now != seen:
                 piece += b"event: job\ndata: %b\n\n" % now
@@ -180,6 +180,3 @@ async def _sent(request: RunsCall, job_id: str, news: AsyncGenerator[object]) ->
         if piece:
             yield piece
         piece = b""
-
-
-router = Router("/api/v1", route_handlers=[read_log, stream_log], tags=["logs"])

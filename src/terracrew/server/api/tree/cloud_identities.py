@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from litestar import Router, delete, get, patch, post
+from litestar import delete, get, patch, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 
 from terracrew.api.pages import Page
-from terracrew.server.api.tree.context import TreeCall
+from terracrew.server.api.context import TreeCall
 from terracrew.server.cloud_hosted import identity_views, reporting
 from terracrew.server.cloud_hosted.identity_views import IdentityPolicies, IdentityView
 from terracrew.server.cloud_hosted.reporting import IdentityReport
@@ -26,8 +26,7 @@ async def list_identities(
     """List the cloud identities of the groups whose runners the caller may see, or those that runners of a group may use: its own and
     those of the groups above it.
     """
-    who, issuer = request.user, request.context.settings.issuer
-    return await request.context.db.read(lambda tx: identity_views.listing(tx, who, issuer, usable_in, after, limit))
+    return await request.read(identity_views.listing, request.context.settings.issuer, usable_in, after, limit)
 
 
 @post("/cloud-identities", summary="Create a cloud identity")
@@ -41,8 +40,7 @@ async def create(request: TreeCall, data: JSONBody[NewIdentity]) -> IdentityView
 @get("/cloud-identities/{identity:str}", summary="Show a cloud identity")
 async def show(request: TreeCall, identity: FromPath[str]) -> IdentityView:
     """Show a cloud identity, by its id or its path (`group/name`), with the runners that are deployed with it."""
-    who, issuer = request.user, request.context.settings.issuer
-    return await request.context.db.read(lambda tx: identity_views.show(tx, who, tree_path(identity), issuer))
+    return await request.read(identity_views.show, tree_path(identity), request.context.settings.issuer)
 
 
 @patch("/cloud-identities/{identity:str}", summary="Change a cloud identity")
@@ -56,8 +54,7 @@ async def update(request: TreeCall, identity: FromPath[str], data: JSONBody[Iden
 @delete("/cloud-identities/{identity:str}", summary="Delete a cloud identity")
 async def remove(request: TreeCall, identity: FromPath[str]) -> None:
     """Delete a cloud identity that no runner is deployed with. One that is created again has another external id and subject."""
-    who = request.user
-    await request.context.db.write(lambda tx: service.delete(tx, who, tree_path(identity)))
+    await request.write(service.delete, tree_path(identity))
 
 
 @post("/cloud-identities/{identity:str}/test", status_code=202, summary="Test a cloud identity")
@@ -65,22 +62,19 @@ async def test(request: TreeCall, identity: FromPath[str]) -> FleetJob:
     """Queue a test of the connection. The job signs in, checks every permission that deployments need, quotas and networks, and says
     how to mend what is missing. It changes nothing in the account.
     """
-    who = request.user
-    return await request.context.db.write(lambda tx: identity_views.test(tx, who, tree_path(identity)))
+    return await request.write(identity_views.test, tree_path(identity))
 
 
 @get("/cloud-identities/{identity:str}/policies", summary="Show what to paste into the account")
 async def policies(request: TreeCall, identity: FromPath[str]) -> IdentityPolicies:
     """Show who may use the role and what it may do, as texts to paste into the account."""
-    who, issuer = request.user, request.context.settings.issuer
-    return await request.context.db.read(lambda tx: identity_views.policies(tx, who, tree_path(identity), issuer))
+    return await request.read(identity_views.policies, tree_path(identity), request.context.settings.issuer)
 
 
 @get("/cloud-identities/{identity:str}/report", summary="Show what of ours is in the account")
 async def report(request: TreeCall, identity: FromPath[str]) -> IdentityReport:
     """Show what was found in the account when somebody last looked, who owns it, and what it costs a month."""
-    who = request.user
-    return await request.context.db.read(lambda tx: reporting.last(tx, who, tree_path(identity)))
+    return await request.read(reporting.last, tree_path(identity))
 
 
 @post("/cloud-identities/{identity:str}/report", status_code=200, summary="Look what of ours is in the account")
@@ -90,10 +84,3 @@ async def look(request: TreeCall, identity: FromPath[str]) -> IdentityReport:
     return await reporting.look(
         context.db, context.cloud_calls, request.user, tree_path(identity), context.settings.issuer
     )
-
-
-router = Router(
-    path="/api/v1",
-    route_handlers=[list_identities, create, show, update, remove, test, policies, report, look],
-    tags=["cloud identities"],
-)

@@ -1,11 +1,11 @@
 """Groups over HTTP."""
 
-from litestar import Router, delete, get, patch, post
+from litestar import delete, get, patch, post
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew.api.groups import Group, GroupChange, GroupView, NewGroup
 from terracrew.api.pages import Page
-from terracrew.server.api.tree.context import TreeCall
+from terracrew.server.api.context import TreeCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.paging import After, Limit
@@ -17,15 +17,13 @@ async def listing(
     request: TreeCall, parent: FromQuery[str | None] = None, after: After = None, limit: Limit = 50
 ) -> Page[Group]:
     """List the groups directly in `parent` (empty: the organization), or all of them."""
-    who = request.user
-    return await request.context.db.read_in_background(lambda tx: service.listing(tx, who, parent, after, limit))
+    return await request.read_in_background(service.listing, parent, after, limit)
 
 
 @post("/groups", summary="Create a group")
 async def create(request: TreeCall, data: JSONBody[NewGroup], parents: FromQuery[bool] = False) -> Group:
     """Create a group and, with `parents=true`, its missing parent groups."""
-    who = request.user
-    return await request.context.db.write(lambda tx: service.create(tx, who, data, parents))
+    return await request.write(service.create, data, parents)
 
 
 @get("/groups/{group:str}", summary="Show a group")
@@ -42,15 +40,10 @@ async def show(request: TreeCall, group: FromPath[str]) -> GroupView:
 @patch("/groups/{group:str}", summary="Change a group")
 async def change(request: TreeCall, group: FromPath[str], data: JSONBody[GroupChange]) -> Group:
     """Change a group. The organization itself is a group, too, and is named by its id."""
-    who = request.user
-    return await request.context.db.write(lambda tx: service.change(tx, who, tree_path(group), data))
+    return await request.write(service.change, tree_path(group), data)
 
 
 @delete("/groups/{group:str}", summary="Delete an empty group")
 async def remove(request: TreeCall, group: FromPath[str]) -> None:
     """Delete a group that has neither groups, modules nor runners in it."""
-    who = request.user
-    await request.context.db.write(lambda tx: service.delete(tx, who, tree_path(group)))
-
-
-router = Router(path="/api/v1", route_handlers=[listing, create, show, change, remove], tags=["groups"])
+    await request.write(service.delete, tree_path(group))

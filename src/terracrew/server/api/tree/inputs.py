@@ -2,12 +2,12 @@
 
 from typing import Annotated
 
-from litestar import Router, delete, get, post
+from litestar import delete, get, post
 from litestar.params import FromQuery, JSONBody, QueryParameter
 
 from terracrew.api.inputs import InputView, NewInput, Target
 from terracrew.api.pages import Page
-from terracrew.server.api.tree.context import TreeCall
+from terracrew.server.api.context import TreeCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.paging import After, Limit
 from terracrew.server.tree.inputs import service
@@ -69,6 +69,3 @@ async def remove(
         await service.remove(tx, who, await places.hold(tx, who, place), target, name)
 
     await request.context.db.write(write)
-
-
-router = Router(path="/api/v1", route_handlers=[listing, set_input, remove], tags=["inputs"])

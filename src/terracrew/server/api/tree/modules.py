@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from litestar import Router, delete, get, patch, post
+from litestar import delete, get, patch, post
 from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
 
 from terracrew.api.inputs import Dependency
@@ -10,7 +10,7 @@ from terracrew.api.module_views import ModuleListed, ModuleView
 from terracrew.api.modules import Archive, Module, ModuleChange, ModuleMove, NewModule
 from terracrew.api.pages import Page
 from terracrew.protocol.uploads import HEADER
-from terracrew.server.api.tree.context import TreeCall
+from terracrew.server.api.context import TreeCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.group_runs import service as group_runs
 from terracrew.server.http.request import tree_path
@@ -35,10 +35,9 @@ async def listing(
 ) -> Page[ModuleListed]:
     """List the modules of a group, with `recursive=true` also of all groups below it, or of the whole organization, each with its
     newest job."""
-    who = request.user
 
     async def read(tx: Tx) -> Page[ModuleListed]:
-        found = await service.listing(tx, who, group, recursive, after, limit)
+        found = await service.listing(tx, request.user, group, recursive, after, limit)
         return Page(await module_standing.listed(tx, found.items), found.next)
 
     return await request.context.db.read_in_background(read)
@@ -47,8 +46,7 @@ async def listing(
 @post("/modules", summary="Create a module")
 async def create(request: TreeCall, data: JSONBody[NewModule]) -> Module:
     """Create a module in a group that exists, from a source that was uploaded or that lies on the runners."""
-    who, roots, keys = request.user, request.context.settings.local_roots, request.context.keys
-    return await request.context.db.write(lambda tx: service.create(tx, who, data, roots, keys))
+    return await request.write(service.create, data, request.context.settings.local_roots, request.context.keys)
 
 
 @get("/modules/{module:str}", summary="Show a module")
@@ -89,15 +87,14 @@ async def list_dependencies(
 async def end_dependency(request: TreeCall, module: FromPath[str], dependency: FromPath[str]) -> None:
     """End the use of an output of this module by another one (`direction=used_by`). Jobs of the other module wait from then on, until
     somebody who may read the state of this module sets the input again, or it is removed."""
-    who = request.user
-    await request.context.db.write(lambda tx: output_references.end(tx, who, tree_path(module), dependency))
+    await request.write(output_references.end, tree_path(module), dependency)
 
 
 @patch("/modules/{module:str}", summary="Change a module")
 async def change(request: TreeCall, module: FromPath[str], data: JSONBody[ModuleChange]) -> Module:
     """Change what is given and keep the rest. Inputs, environment and audiences are replaced as a whole."""
-    who, roots, keys = request.user, request.context.settings.local_roots, request.context.keys
-    return await request.context.db.write(lambda tx: service.change(tx, who, tree_path(module), data, roots, keys))
+    roots, keys = request.context.settings.local_roots, request.context.keys
+    return await request.write(service.change, tree_path(module), data, roots, keys)
 
 
 @post("/modules/{module:str}/move", status_code=200, summary="Move a module")
@@ -107,10 +104,10 @@ async def move(request: TreeCall, module: FromPath[str], data: JSONBody[ModuleMo
     From then on the rules, inputs, hooks and runners of its new groups apply. You must own every group that it leaves, and the new one.
     The module must have no unfinished job, and no runner or service account of its own that belongs to a group that it leaves.
     """
-    who, keys = request.user, request.context.keys
+    keys = request.context.keys
 
     async def work(tx: Tx) -> Module:
-        moved = await group_runs.move_module(tx, who, tree_path(module), data.path)
+        moved = await group_runs.move_module(tx, request.user, tree_path(module), data.path)
         return contents.shown(moved, await contents.load(tx, keys, moved.id))
 
     return await request.context.db.write(work)
@@ -125,8 +122,10 @@ async def remove(request: TreeCall, module: FromPath[str], force: FromQuery[bool
 
     The module is gone when this is answered. What was kept for it is removed afterwards, a little at a time.
     """
-    who, keys = request.user, request.context.keys
-    await request.context.db.write(lambda tx: module_deletion.delete(tx, keys, who, tree_path(module), force=force))
+    keys = request.context.keys
+    await request.context.db.write(
+        lambda tx: module_deletion.delete(tx, keys, request.user, tree_path(module), force=force)
+    )
 
 
 @post("/archives", summary="Upload a source", request_max_body_size=archives.MAX_ARCHIVE_BYTES)
@@ -139,7 +138,3 @@ async def upload(request: TreeCall, staged: Annotated[str, HeaderParameter(name=
     organization_id = await archives.require(context.db, who)
     body = await uploads.body(context.staging, request.stream(), who.id, staged, archives.TARGET)
     return await archives.keep(context.staging, context.quotas, context.settings.uploads, who, organization_id, body)
-
-
-handlers = [listing, create, show, list_dependencies, end_dependency, change, move, remove, upload]
-router = Router(path="/api/v1", route_handlers=handlers, tags=["modules"])

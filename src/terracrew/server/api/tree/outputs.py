@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from typing import Annotated, TypeVar
 
 import msgspec
-from litestar import Router, get
+from litestar import get
 from litestar.params import FromPath, QueryParameter
 
 from terracrew.api.states import JobOutputs, ModuleOutput, ModuleOutputs
-from terracrew.server.api.tree.context import TreeCall
+from terracrew.server.api.context import TreeCall
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
@@ -100,6 +100,3 @@ def _shown(kept: bytes, *, sensitive: bool) -> dict[str, ModuleOutput]:
         name: ModuleOutput(each.value if sensitive or not each.is_sensitive else None, each.type, each.is_sensitive)
         for name, each in _outputs.decode(kept).items()
     }
-
-
-router = Router("/api/v1", route_handlers=[of_module, of_job], tags=["states"])

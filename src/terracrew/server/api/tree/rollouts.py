@@ -2,12 +2,12 @@
 
 from typing import Annotated
 
-from litestar import Router, get, post
+from litestar import get, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 from litestar.status_codes import HTTP_200_OK
 
 from terracrew.api.pages import Page
-from terracrew.server.api.tree.context import TreeCall
+from terracrew.server.api.context import TreeCall
 from terracrew.server.fleet_jobs.model import FleetJob
 from terracrew.server.http.request import tree_path
 from terracrew.server.paging import After, Limit
@@ -18,8 +18,7 @@ from terracrew.server.rollouts.model import NewRollout, RolloutPreview, RolloutS
 @get("/rollouts", summary="List roll-outs")
 async def listing(request: TreeCall, after: After = None, limit: Limit = 20) -> Page[RolloutSummary]:
     """List the roll-outs of the organization with a runner that you may see, the newest first. Only such runners count."""
-    who = request.user
-    return await request.context.db.read_in_background(lambda tx: service.listing(tx, who, after, limit))
+    return await request.read_in_background(service.listing, after, limit)
 
 
 @get("/rollouts/preview", summary="Show what updating all runners would do")
@@ -29,55 +28,41 @@ async def preview(
 ) -> RolloutPreview:
     """Show which of the runners that you may change are outdated, in which wave each would be updated, and which of them a person has
     to update, why, and with which command. Nothing is changed."""
-    who, rules = request.user, request.context.rollout_rules
-    return await request.context.db.read_in_background(lambda tx: service.preview(tx, who, rules, group))
+    return await request.read_in_background(service.preview, request.context.rollout_rules, group)
 
 
 @post("/rollouts", summary="Update all outdated runners")
 async def start(request: TreeCall, data: JSONBody[NewRollout]) -> RolloutView:
     """Start a roll-out of the latest release with the outdated runners that you may change: one first, then waves of 2, 4, 8 and so on.
     An organization has one open roll-out at a time."""
-    who, rules = request.user, request.context.rollout_rules
-    return await request.context.db.write(lambda tx: service.start(tx, who, rules, data))
+    return await request.write(service.start, request.context.rollout_rules, data)
 
 
 @get("/rollouts/{rollout:str}", summary="Show a roll-out")
 async def show(request: TreeCall, rollout: FromPath[str]) -> RolloutView:
     """Show a roll-out with those of its runners that you may see. `latest` is the newest one."""
-    who = request.user
-    return await request.context.db.read_in_background(lambda tx: service.show(tx, who, rollout))
+    return await request.read_in_background(service.show, rollout)
 
 
 @post("/rollouts/{rollout:str}/pause", summary="Pause a roll-out", status_code=HTTP_200_OK)
 async def pause(request: TreeCall, rollout: FromPath[str]) -> RolloutView:
     """Start no further update until it is resumed. Updates that run go on. You must be able to change all of its runners."""
-    who = request.user
-    return await request.context.db.write(lambda tx: service.pause(tx, who, rollout))
+    return await request.write(service.pause, rollout)
 
 
 @post("/rollouts/{rollout:str}/resume", summary="Resume a roll-out", status_code=HTTP_200_OK)
 async def resume(request: TreeCall, rollout: FromPath[str]) -> RolloutView:
     """Go on with a roll-out that was paused or stopped, if its release is still the latest one. Runners that failed are updated again."""
-    who, rules = request.user, request.context.rollout_rules
-    return await request.context.db.write(lambda tx: service.resume(tx, who, rules, rollout))
+    return await request.write(service.resume, request.context.rollout_rules, rollout)
 
 
 @post("/rollouts/{rollout:str}/stop", summary="Stop a roll-out", status_code=HTTP_200_OK)
 async def stop(request: TreeCall, rollout: FromPath[str]) -> RolloutView:
     """End a roll-out. Updates that run go on; runners that wait are not updated."""
-    who = request.user
-    return await request.context.db.write(lambda tx: service.stop(tx, who, rollout))
+    return await request.write(service.stop, rollout)
 
 
 @post("/runners/{runner:str}/update", summary="Update a runner to a release")
 async def update(request: TreeCall, runner: FromPath[str], data: JSONBody[RunnerUpdate]) -> FleetJob:
     """Queue the update of one runner. The answer is the job of the fleet that does it. Running jobs finish first."""
-    who, rules = request.user, request.context.rollout_rules
-    return await request.context.db.write(lambda tx: service.update_runner(tx, who, rules, tree_path(runner), data))
-
-
-router = Router(
-    path="/api/v1",
-    route_handlers=[listing, preview, start, show, pause, resume, stop, update],
-    tags=["runners"],
-)
+    return await request.write(service.update_runner, request.context.rollout_rules, tree_path(runner), data)

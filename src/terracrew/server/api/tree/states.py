@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from litestar import Response, Router, get, post
+from litestar import Response, get, post
 from litestar.params import FromPath, HeaderParameter, QueryParameter
 
 from terracrew.api.pages import Page
@@ -10,7 +10,7 @@ from terracrew.api.states import Resources, State, StateDiff
 from terracrew.errors import Invalid, NotFound
 from terracrew.plan_diff.document import DiffQuery
 from terracrew.protocol.uploads import HEADER
-from terracrew.server.api.tree.context import TreeCall
+from terracrew.server.api.context import TreeCall
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
@@ -85,7 +85,7 @@ async def bring(
 async def managed(request: TreeCall, module: FromPath[str]) -> Resources:
     """Show how many resources a module's current state has, and the addresses of the first 20, which a DESTROY would destroy."""
     context = request.context
-    found = await context.db.read(lambda tx: modules.find(tx, request.user, tree_path(module), Verb.STATE_READ))
+    found = await request.read(modules.find, tree_path(module), Verb.STATE_READ)
     is_kept_here = found.backend == "terracrew"
     return await resources.current(context.db, context.objects, context.keys, found.id, is_kept_here=is_kept_here)
 
@@ -127,13 +127,13 @@ async def compare(
 @post("/states/{version:str}/adopt", summary="Adopt a state", status_code=200)
 async def adopt(request: TreeCall, version: FromPath[str]) -> State:
     """Make a state in quarantine the current one. It must be readable, and none of the module's jobs may be active."""
-    return await request.context.db.write(lambda tx: quarantine.adopt(tx, request.user, version))
+    return await request.write(quarantine.adopt, version)
 
 
 @post("/states/{version:str}/discard", summary="Discard a state", status_code=200)
 async def discard(request: TreeCall, version: FromPath[str]) -> State:
     """Discard a state in quarantine, so that it no longer blocks the module. It can still be read."""
-    return await request.context.db.write(lambda tx: quarantine.discard(tx, request.user, version))
+    return await request.write(quarantine.discard, version)
 
 
 @post("/states/{version:str}/restore", summary="Restore a version of a state")
@@ -158,10 +158,3 @@ async def _answer(request: TreeCall, kept: StoredState) -> Response[bytes]:
     headers = {"X-State-Id": state.id, "X-State-Status": state.status, "X-State-Version": str(state.version or "")}
     media_type = "application/octet-stream" if state.problem else "application/json"
     return Response(plain.content, media_type=media_type, headers=headers)
-
-
-router = Router(
-    "/api/v1",
-    route_handlers=[current, versions, bring, show, compare, managed, adopt, discard, restore],
-    tags=["states"],
-)

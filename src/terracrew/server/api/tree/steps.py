@@ -2,12 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 
-from litestar import Router, delete, get, put
+from litestar import delete, get, put
 from litestar.params import FromPath, FromQuery, JSONBody
 
 from terracrew.api.steps import NewStepSettings, StepSettings
 from terracrew.protocol.spec import Step
-from terracrew.server.api.tree.context import TreeCall
+from terracrew.server.api.context import TreeCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.principals.authorize import Verb
@@ -81,10 +81,3 @@ async def _remove(request: TreeCall, find: _Find, path: str, step: Step) -> None
         await step_settings.remove(tx, request.user, place, step)
 
     await request.context.db.write(work)
-
-
-router = Router(
-    path="/api/v1",
-    route_handlers=[of_group, put_of_group, remove_of_group, of_module, put_of_module, remove_of_module],
-    tags=["steps"],
-)

@@ -1,11 +1,11 @@
 """Staging a body in parts: an archive, a state or a file of a release that is too large for one request through a proxy."""
 
-from litestar import Router, put
+from litestar import put
 from litestar.params import FromPath, JSONBody
 
 from terracrew.errors import Invalid
 from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted
-from terracrew.server.api.tree.context import TreeCall
+from terracrew.server.api.context import TreeCall
 from terracrew.server.releases import checks
 from terracrew.server.releases import service as releases
 from terracrew.server.state import importing
@@ -26,7 +26,7 @@ async def stage(request: TreeCall, data: JSONBody[UploadWanted]) -> UploadStaged
     """
     version = releases.version_of_target(data.target)
     if version is not None:
-        await request.context.db.read(lambda tx: releases.require_unpublished(tx, request.user, version))
+        await request.read(releases.require_unpublished, version)
         return await service.stage(request.context.staging, request.user.id, data, checks.MAX_ARTIFACT_BYTES)
     await archives.require(request.context.db, request.user)
     max_bytes = _MAX_BYTES.get(data.target)
@@ -47,6 +47,3 @@ async def put_part(request: TreeCall, upload: FromPath[str], index: FromPath[int
     if request.user.kind != "publisher":  # one has only uploads for releases
         await archives.require(request.context.db, request.user)
     await service.put_part(request.context.staging, request.user.id, upload, index, await request.body())
-
-
-router = Router(path="/api/v1", route_handlers=[stage, put_part], tags=["modules"])

@@ -1,23 +1,33 @@
-"""Releases over HTTP: everybody who is logged in reads them, and administrators of the server publish and withdraw them."""
+"""Releases over HTTP: everybody who is logged in reads them, administrators of the server and release tokens publish them."""
 
 from typing import Annotated
 
-from litestar import Router, get, post
+import msgspec
+from litestar import delete, get, post
 from litestar.params import FromPath, HeaderParameter, JSONBody, QueryParameter
 from litestar.response import Stream
 
-from terracrew import __version__
+from terracrew import __version__, ids
 from terracrew.api.pages import Page
-from terracrew.api.releases import AddedFile, NewRelease, ReleaseKey, ReleaseNotes, ReleaseView, Withdrawal
+from terracrew.api.releases import (
+    AddedFile,
+    CreatedReleaseToken,
+    NewRelease,
+    NewReleaseToken,
+    ReleaseKey,
+    ReleaseNotes,
+    ReleaseToken,
+    ReleaseView,
+    Withdrawal,
+)
 from terracrew.errors import NotFound
 from terracrew.protocol.uploads import HEADER, PART_BYTES
-from terracrew.server.api.operations.context import OperationsCall
-from terracrew.server.api.operations.releases import publishing
-from terracrew.server.api.operations.releases.views import notes_of, view
+from terracrew.server.api import publishing
+from terracrew.server.api.context import OperationsCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http import downloads
 from terracrew.server.paging import After, Limit, cursor, start
-from terracrew.server.releases import rules, service, store
+from terracrew.server.releases import rules, service, store, tokens
 from terracrew.server.releases.model import Release
 from terracrew.server.releases.store import ReleaseVersion
 from terracrew.server.uploads import service as uploads
@@ -35,7 +45,7 @@ async def list_releases(request: OperationsCall, after: After = None, limit: Lim
         found = await store.versions(tx)
         latest = rules.latest(found, __version__)
         chosen, rest = _cut(rules.newest_first(found), after, limit)
-        items = [view(each, latest and latest.id) for each in await store.some(tx, chosen)]
+        items = [_view(each, latest and latest.id) for each in await store.some(tx, chosen)]
         return Page(items, rest)
 
     return await request.context.db.read_in_background(read)
@@ -54,7 +64,9 @@ async def list_notes(
 
     async def read(tx: Tx) -> Page[ReleaseNotes]:
         chosen, rest = _cut(rules.between(await store.versions(tx), since, until), after, limit)
-        return Page([notes_of(each) for each in await store.some(tx, chosen)], rest)
+        return Page(
+            [msgspec.convert(each, ReleaseNotes, from_attributes=True) for each in await store.some(tx, chosen)], rest
+        )
 
     return await request.context.db.read_in_background(read)
 
@@ -76,8 +88,8 @@ async def show_release(request: OperationsCall, release: FromPath[str]) -> Relea
         if release == "latest":
             if latest is None:
                 raise NotFound("there is no latest release: none was published that is meant for this server")
-            return view(latest, latest.id)
-        return view(await store.get(tx, release), latest and latest.id)
+            return _view(latest, latest.id)
+        return _view(await store.get(tx, release), latest and latest.id)
 
     return await request.context.db.read(read)
 
@@ -93,8 +105,8 @@ async def download(
     ] = None,
 ) -> Stream:
     """Download a file of a release, or the part of it that the header `Range` names. Its entity tag is its SHA-256."""
-    who, context = request.user, request.context
-    found = await context.db.read(lambda tx: service.file(tx, who, release, artifact))
+    context = request.context
+    found = await request.read(service.file, release, artifact)
     staging = context.publishing.staging
     return await downloads.answer(
         staging.objects, found.object_name, found.name, found.size_bytes, found.sha256, asked, condition
@@ -118,9 +130,8 @@ async def add_file(
     A file that no release names is removed after a day. Until then, one publisher has at most 1,000 files with 4 GiB.
     """
     context, who = request.context.publishing, request.user
-    await request.context.db.read(lambda tx: service.require_unpublished(tx, who, release))
-    target = service.upload_target(release)
-    body = await uploads.body(context.staging, request.stream(), who.id, staged, target)
+    await request.read(service.require_unpublished, release)
+    body = await uploads.body(context.staging, request.stream(), who.id, staged, service.upload_target(release))
     return await publishing.add_file(context, who, release, body, staged)
 
 
@@ -138,28 +149,44 @@ async def publish(request: OperationsCall, data: JSONBody[NewRelease]) -> Releas
     """
     made = await publishing.publish(request.context.publishing, request.user, data)
     latest = await request.context.db.read(lambda tx: service.latest(tx, __version__))
-    return view(made, latest and latest.id)
+    return _view(made, latest and latest.id)
 
 
 @post("/releases/{release:str}/withdraw", status_code=200, summary="Withdraw a release")
 async def withdraw(request: OperationsCall, release: FromPath[str], data: JSONBody[Withdrawal]) -> ReleaseView:
     """Withdraw a release: it is no longer the latest one, and runners do not get its files any more. This cannot be undone."""
-    who = request.user
-    done: Release = await request.context.db.write(lambda tx: service.withdraw(tx, who, release, data.reason))
-    return view(done, None)
+    done: Release = await request.write(service.withdraw, release, data.reason)
+    return _view(done, None)
+
+
+def _view(release: Release, latest_id: str | None) -> ReleaseView:
+    found = msgspec.convert(release, ReleaseView, from_attributes=True)
+    return msgspec.structs.replace(found, is_latest=release.id == latest_id)
 
 
 def _cut(found: list[ReleaseVersion], after: str | None, limit: int) -> tuple[list[str], str | None]:
     """Return the ids of one page of the sorted releases, and the cursor of the next page."""
-    ids = [each.id for each in found]
+    release_ids = [each.id for each in found]
     last = start(after)
-    begin = ids.index(last) + 1 if last in ids else 0
-    chosen = ids[begin : begin + limit]
-    return chosen, cursor(chosen[-1]) if begin + limit < len(ids) else None
+    begin = release_ids.index(last) + 1 if last in release_ids else 0
+    chosen = release_ids[begin : begin + limit]
+    return chosen, cursor(chosen[-1]) if begin + limit < len(release_ids) else None
 
 
-router = Router(
-    "/api/v1",
-    route_handlers=[list_releases, list_notes, show_key, show_release, download, add_file, publish, withdraw],
-    tags=["releases"],
-)
+@get("/release-tokens", summary="List release tokens")
+async def list_tokens(request: OperationsCall, after: After = None, limit: Limit = 50) -> Page[ReleaseToken]:
+    """List the tokens with which releases can be published. The tokens themselves are stored nowhere and cannot be shown again."""
+    return await request.read_in_background(tokens.listing, after, limit)
+
+
+@post("/release-tokens", summary="Create a release token")
+async def create_token(request: OperationsCall, data: JSONBody[NewReleaseToken]) -> CreatedReleaseToken:
+    """Create a token that can publish releases, and nothing else. The answer shows it once."""
+    made, secret = await tokens.create(request.context.db, request.user, data.name, data.expires_in_days)
+    return CreatedReleaseToken(made.id, made.name, made.expires_at, secret.text)
+
+
+@delete("/release-tokens/{release_token:str}", summary="Revoke a release token")
+async def revoke_token(request: OperationsCall, release_token: FromPath[str]) -> None:
+    """Revoke a token. Requests with it are refused from now on."""
+    await request.write(tokens.revoke, ids.parse("rtk", release_token))

@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from terracrew import __version__
-from terracrew.server.api.operations.metrics.gauges import Figures, Gauges
+from terracrew.server.api.metrics.gauges import Figures, Gauges
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.http.counts import Counts
