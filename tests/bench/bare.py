@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from terracrew.attempt.engine_directory import EngineDirectory
-from terracrew.executor.engines import plan_file, registry
+from terracrew.executor.engines import contract, plan_file
 from terracrew.executor.engines.contract import (
     ApiAccess,
     EngineContext,
@@ -38,7 +38,7 @@ class Bare:
         self._files = EngineDirectory(self._place / "engine-files")
         self._files.make()
         context = EngineContext(self._workspace, self._files, folder / "cache", {})
-        self._engine = registry.get(engine).open(found, context)
+        self._engine = contract.engine_named(engine).open(found, context)
         base = {name: value for name, value in environ.items() if not name.startswith("TERRACREW_")}
         self._env = self._engine.environment(base, ApiAccess("http://127.0.0.1", "none"))
         if self._engine.state_file is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from terracrew import plugins
-from terracrew.executor.engines import registry
+from terracrew.executor.engines import contract
 from terracrew.executor.engines.contract import DownloadContext
 from terracrew.system import trees
 
@@ -52,7 +52,7 @@ class DownloadCache:
         while True:
             wanted = await self._queue.get()
             try:
-                if await registry.get(wanted.engine).download(wanted.item, self._context):
+                if await contract.engine_named(wanted.engine).download(wanted.item, self._context):
                     self._tried_at.pop(wanted, None)
                     await asyncio.to_thread(self._on_kept)
                     log.info("%s is kept for other jobs", wanted.item)
@@ -68,7 +68,7 @@ class DownloadCache:
         checked: set[type] = set()  # OpenTofu and Terraform have one cache
         for name in plugins.names(plugins.ENGINES):
             try:
-                engine = registry.get(name)
+                engine = contract.engine_named(name)
                 if type(engine) in checked:
                     continue
                 checked.add(type(engine))

@@ -18,7 +18,7 @@ from terracrew import plugins
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.errors import Invalid
 from terracrew.executor.control import StopMode
-from terracrew.executor.engines import error_summary, registry
+from terracrew.executor.engines import contract, error_summary
 from terracrew.executor.engines.contract import Engine, EngineContext, EngineSession, StateIdentity
 from terracrew.executor.state import leftover
 from terracrew.plan_diff.document import DiffDocument, DiffQuery
@@ -71,7 +71,7 @@ class EngineContract:
 
     @pytest.fixture
     def engine(self) -> Engine:
-        return registry.get(self.name)
+        return contract.engine_named(self.name)
 
     @pytest.fixture
     def folder(self, tmp_path: Path) -> Path:

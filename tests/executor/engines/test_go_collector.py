@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.attempt.engine_directory import EngineDirectory
-from terracrew.executor.engines import go_collector, registry
+from terracrew.executor.engines import contract, go_collector
 from terracrew.executor.engines.contract import ApiAccess, EngineContext
 from terracrew.toolchains.discovery import FoundEngine
 
@@ -43,9 +43,9 @@ def test_the_lock_file_says_how_many_providers_there_are(tmp_path: Path) -> None
     files = EngineDirectory(tmp_path / "engine")
     files.make()
     context = EngineContext(tmp_path, files, tmp_path / "cache", {}, memory_mb=1000)
-    session = registry.get("tofu").open(FoundEngine("tofu", "/usr/bin/tofu", "1.12.6"), context)
+    session = contract.engine_named("tofu").open(FoundEngine("tofu", "/usr/bin/tofu", "1.12.6"), context)
     assert session.environment({}, ApiAccess("http://server", "token"))["GOMEMLIMIT"] == "500MiB"
-    names = [f'provider "registry.opentofu.org/hashicorp/{name}" {{\n  version = "1.0.0"\n}}\n' for name in ("a", "b")]
+    names = [f'provider "contract.opentofu.org/hashicorp/{name}" {{\n  version = "1.0.0"\n}}\n' for name in ("a", "b")]
     (tmp_path / ".terraform.lock.hcl").write_text("".join(names))
     assert "GOGC" not in session.environment({}, ApiAccess("http://server", "token"))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from terracrew import plugins
-from terracrew.executor.engines import registry
+from terracrew.executor.engines import contract
 from terracrew.protocol import limits
 from terracrew.runner.connection import announced_engines
 from terracrew.toolchains.cache import directory
@@ -78,7 +78,7 @@ async def test_an_engine_is_announced_with_the_versions_that_its_adapter_finds(t
     paths = [program(tmp_path / "bin" / each, WORKS) for each in ("tofu", "terraform")]
     paths.append(program(tmp_path / "bin" / "pulumi", "#!/bin/sh\necho v9.8.7\n"))
     found = (await announced_engines.find(paths)).versions
-    assert found[name] == [each.version for each in registry.get(name).find_all(paths)] == ["9.8.7"]
+    assert found[name] == [each.version for each in contract.engine_named(name).find_all(paths)] == ["9.8.7"]
 
 
 async def test_all_versions_of_an_engine_are_announced_with_the_default_one_first(tmp_path: Path) -> None:

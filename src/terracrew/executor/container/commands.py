@@ -22,7 +22,7 @@ from terracrew.executor import main, startup
 from terracrew.executor.container import arrival, executor_process, reaper, shared_cache
 from terracrew.executor.container.paths import ROOT
 from terracrew.executor.container.reaper import ContainerReaper
-from terracrew.executor.engines import registry
+from terracrew.executor.engines import contract
 from terracrew.system import trees
 from terracrew.toolchains import discovery, remembered
 
@@ -111,7 +111,7 @@ def _print_engines(path: str) -> int:
     found: dict[str, list[str]] = {}
     for name in plugins.names(plugins.ENGINES):
         with contextlib.suppress(EngineMissing):
-            versions = [each.version for each in registry.get(name).find_all([]) if discovery.answers(each)]
+            versions = [each.version for each in contract.engine_named(name).find_all([]) if discovery.answers(each)]
             found |= {name: list(dict.fromkeys(versions))} if versions else {}
     text = msgspec.json.encode(found).decode()
     if path:

@@ -23,7 +23,7 @@ from terracrew.errors import Invalid, TerracrewError
 from terracrew.executor.container import paths, reaper, user
 from terracrew.executor.container.reaper import ContainerReaper
 from terracrew.executor.container.user import EXECUTOR_UID
-from terracrew.executor.engines import registry
+from terracrew.executor.engines import contract
 from terracrew.executor.engines.contract import DownloadContext
 from terracrew.protocol.start import ExecutorStart
 
@@ -94,7 +94,7 @@ async def download(cache: Path, start: ExecutorStart, missing: MissingDownloads)
             async with asyncio.timeout(_MAX_DOWNLOAD_SECONDS):
                 for item in missing.items:
                     try:
-                        if await registry.get(missing.engine).download(item, context):
+                        if await contract.engine_named(missing.engine).download(item, context):
                             _let_read(cache / PLUGINS)
                     except (TerracrewError, OSError) as error:
                         print(f"{item} is not kept for other jobs: {error}", file=sys.stderr)

@@ -10,19 +10,19 @@ an engine that does not have it. `terracrew.testing.engine_contract` tests both 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import cast
 
 import msgspec
 
+from terracrew import plugins
 from terracrew.attempt.engine_directory import EngineDirectory
+from terracrew.errors import Invalid
+from terracrew.plan_diff.document import PlanDescription
+from terracrew.plan_diff.values import Mask
 from terracrew.protocol import events
 from terracrew.protocol.events import OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
 from terracrew.toolchains.discovery import FoundEngine
-
-if TYPE_CHECKING:  # a runner reads the contract, and stays smaller without the comparison of plans
-    from terracrew.plan_diff.document import PlanDescription
-    from terracrew.plan_diff.values import Mask
 
 
 class EngineContext(msgspec.Struct, frozen=True):
@@ -193,11 +193,11 @@ class EngineSession(ABC):
         and not logged."""
         return None
 
-    def describe(self, printed: bytes) -> "PlanDescription":
+    def describe(self, printed: bytes) -> PlanDescription:
         """Read the description, from what the command printed (nothing without a command). Raises Invalid if that is not possible."""
         raise NotImplementedError
 
-    def plan_json(self, printed: bytes, mask: "Mask") -> bytes:
+    def plan_json(self, printed: bytes, mask: Mask) -> bytes:
         """Return the plan that was just made as one JSON document, without the values that are sensitive. `printed` is the same as
         for `describe`; `mask` replaces the secrets that the executor knows in a text. Raises Invalid if that is not possible. It is
         called in a thread."""
@@ -350,3 +350,15 @@ class Engine(ABC):
     def drop_damaged(self, context: DownloadContext) -> Sequence[str]:
         """Remove what a disk has damaged from the shared cache. Returns the items (`download`). It reads the whole cache."""
         return ()
+
+
+def engine_named(name: str) -> Engine:
+    """Return the engine of this name. Raises Invalid if no package provides one, or if it gives itself another name.
+
+    Modules, jobs and the records on disk all use the registered name, so an engine with two names would not be found again.
+    """
+    engine = cast("Engine", plugins.load(plugins.ENGINES, name))
+    own_name: object = getattr(engine, "name", None)
+    if own_name != name:
+        raise Invalid(f"the engine that is registered as {name!r} has the name {own_name!r}: both must be equal")
+    return engine

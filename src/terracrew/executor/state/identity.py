@@ -9,7 +9,7 @@ import traceback
 import msgspec
 
 from terracrew.errors import Invalid
-from terracrew.executor.engines import registry
+from terracrew.executor.engines import contract
 from terracrew.executor.engines.contract import StateIdentity
 from terracrew.protocol.events import NOT_IN_OWN_BACKEND
 
@@ -20,7 +20,7 @@ _logger = logging.getLogger("terracrew.executor")
 def read(engine: str, content: bytes) -> StateIdentity:
     """Return the identity of a state. Raises Invalid if the engine cannot read the content, whatever the reason."""
     try:
-        found = registry.get(engine).identify_state(content)
+        found = contract.engine_named(engine).identify_state(content)
         # It is encoded and checked here as on its way to the server, which would refuse it.
         return msgspec.json.decode(msgspec.json.encode(found), type=StateIdentity)
     except Invalid:
@@ -44,7 +44,7 @@ def read_leftover(engine: str, content: bytes, *, is_kept_here: bool) -> tuple[S
 def emptied(engine: str, content: bytes) -> bytes:
     """Return the state that replaces this one when the engine deletes its state. Raises Invalid if the engine fails."""
     try:
-        return registry.get(engine).emptied_state(content)
+        return contract.engine_named(engine).emptied_state(content)
     except Invalid:
         raise
     except Exception as error:  # the code of another package
@@ -54,7 +54,7 @@ def emptied(engine: str, content: bytes) -> bytes:
 
 def sensitive_outputs(engine: str, content: bytes) -> dict[str, object]:
     """Return the values of the sensitive outputs of a state. There are none if the engine cannot tell or fails."""
-    found = registry.get(engine)
+    found = contract.engine_named(engine)
     try:
         return dict(found.sensitive_outputs(content))
     except Exception:  # the code of another package
@@ -65,7 +65,7 @@ def sensitive_outputs(engine: str, content: bytes) -> dict[str, object]:
 def has_lost_changes(engine: str, printed: str) -> bool:
     """Return whether an engine that printed this may have changed something that the state it left does not record."""
     try:
-        return registry.get(engine).has_lost_changes(printed)
+        return contract.engine_named(engine).has_lost_changes(printed)
     except Exception:  # the code of another package
         _logger.error("the engine %r failed to read its output\n%s", engine, _traceback())
         return True

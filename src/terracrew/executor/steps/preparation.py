@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from terracrew.attempt import directories, encryption, files
 from terracrew.errors import Conflict, Invalid, TerracrewError
-from terracrew.executor.engines import engine_user, registry
+from terracrew.executor.engines import contract, engine_user
 from terracrew.executor.engines.contract import (
     ApiAccess,
     Engine,
@@ -37,7 +37,7 @@ async def fetch(context: StepContext) -> None:
     """Find the engine, and get the source (or a saved plan with its workspace) and the current state."""
     spec = context.spec
     context.files.make()
-    engine = registry.get(spec.engine)
+    engine = contract.engine_named(spec.engine)
     found = await engine_choice.choose(context, engine)
     if not context.isolation.has_view:
         engine_user.require_reachable(found.path)

@@ -12,7 +12,7 @@ import msgspec
 
 from terracrew import plugins
 from terracrew.errors import EngineMissing
-from terracrew.executor.engines import registry
+from terracrew.executor.engines import contract
 from terracrew.protocol import limits
 from terracrew.toolchains import discovery
 from terracrew.toolchains.discovery import FoundEngine
@@ -74,7 +74,7 @@ def _find_all(name: str, extra_paths: Sequence[str]) -> Sequence[FoundEngine]:
     """Find an engine as its adapter does. Those of Terracrew itself are not loaded for it: with what they import, they take 5 MB."""
     if name in plugins.BUILT_IN[plugins.ENGINES]:
         return discovery.find_versions(name, extra_paths)
-    return registry.get(name).find_all(extra_paths)
+    return contract.engine_named(name).find_all(extra_paths)
 
 
 def _is_usable(engine: FoundEngine) -> bool:

@@ -145,10 +145,10 @@ class HclSession(EngineSession):
     def description_arguments(self) -> list[str]:
         return [self._program, "show", "-json", str(self._files.plan)]
 
-    def describe(self, printed: bytes) -> "PlanDescription":
+    def describe(self, printed: bytes) -> PlanDescription:
         return described_plan.read(printed)
 
-    def plan_json(self, printed: bytes, mask: "Mask") -> bytes:
+    def plan_json(self, printed: bytes, mask: Mask) -> bytes:
         return plan_for_hooks.masked(printed, mask)
 
     def outputs(self, printed: bytes) -> OutputsRead:
