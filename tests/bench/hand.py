@@ -5,7 +5,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from terracrew.executor.engines import go_collector
+from terracrew.executor.engines import memory
 from terracrew.toolchains import discovery
 from tests.bench import by_hand
 from tests.bench.figures import median
@@ -104,7 +104,7 @@ def peak_mb(parent: Path, main: str, *, is_ours: bool = False) -> float:
     env = {name: value for name, value in os.environ.items() if not name.startswith(by_hand.TAKEN_AWAY)}
     folder = by_hand.folder(parent, main)
     by_hand.run(folder, env, "init")
-    added = go_collector.environment(env, None) if is_ours else {}
+    added = memory.collector_environment(env, None) if is_ours else {}
     found: list[float] = []
     for _ in range(3):
         process = subprocess.Popen(

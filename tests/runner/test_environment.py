@@ -2,7 +2,7 @@
 
 import pytest
 
-from terracrew.executor.engines import go_collector
+from terracrew.executor.engines import memory
 from terracrew.runner import environment
 
 CHOSEN = {"GOGC": "50", "GOMEMLIMIT": "1GiB"}
@@ -15,7 +15,7 @@ GIVEN = {"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "secret", "TERRACREW_MASTER_KE
 def test_what_the_owner_chose_for_the_collector_reaches_engines(name: str, is_built_in: bool) -> None:
     found = environment.for_engines(GIVEN | {name: CHOSEN[name]}, is_built_in=is_built_in)
     assert found[name] == CHOSEN[name]
-    assert go_collector.environment(found, 4000) == {}
+    assert memory.collector_environment(found, 4000) == {}
 
 
 def test_engines_beside_a_server_get_none_of_its_secrets() -> None:

@@ -28,7 +28,7 @@ from terracrew.executor import salvage, startup
 from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.engines import engine_user, process
 from terracrew.executor.engines.engine_user import EngineUser
-from terracrew.executor.engines.oom_kills import OomKills
+from terracrew.executor.engines.memory import OomKills
 from terracrew.executor.limits.usage import KernelLimits
 from terracrew.executor.output.engine_output import EngineOutput
 from terracrew.executor.startup import supervise

@@ -10,7 +10,7 @@ import pytest
 
 from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.hcl import failure
-from terracrew.executor.engines.oom_kills import OomKills
+from terracrew.executor.engines.memory import OomKills
 from terracrew.protocol.events import StepStatus, Stream
 from terracrew.protocol.spec import JobType
 from terracrew.testing.executor_processes import ExecutorProcesses, module

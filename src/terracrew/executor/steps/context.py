@@ -15,7 +15,7 @@ from terracrew.executor.delivery.begin import ApplyPermit
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.delivery.transfer import Transfer
 from terracrew.executor.engines.contract import Engine, EngineSession
-from terracrew.executor.engines.oom_kills import OomKills
+from terracrew.executor.engines.memory import OomKills
 from terracrew.executor.engines.process import StopDelays
 from terracrew.executor.isolation.rules import Isolation
 from terracrew.executor.limits import usage

@@ -10,7 +10,7 @@ import msgspec
 
 from terracrew.engine_rules import flags as engine_flags
 from terracrew.errors import Conflict, Invalid
-from terracrew.executor.engines import go_collector, plan_summary
+from terracrew.executor.engines import memory, plan_summary
 from terracrew.executor.engines.contract import (
     ApiAccess,
     EngineContext,
@@ -94,7 +94,7 @@ class HclSession(EngineSession):
         env = dict(base)
         env.pop("TF_DATA_DIR", None)  # two attempts would share it
         env |= {"TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1"}
-        env |= go_collector.environment(env, self._context.memory_mb, len(lockfile.read(self._context.folder)))
+        env |= memory.collector_environment(env, self._context.memory_mb, len(lockfile.read(self._context.folder)))
         self._plugins.private.mkdir(mode=0o700, exist_ok=True)  # an engine refuses to start without it
         env |= plugins.environment(self._plugins.private)
         self._choose_configuration(env)

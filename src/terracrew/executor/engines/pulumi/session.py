@@ -11,7 +11,7 @@ import msgspec
 
 from terracrew.attempt.engine_directory import read_produced
 from terracrew.errors import Conflict
-from terracrew.executor.engines import go_collector, plan_summary
+from terracrew.executor.engines import memory, plan_summary
 from terracrew.executor.engines.contract import ApiAccess, EngineContext, EngineSession, FailureDetails, StateAccess
 from terracrew.executor.engines.pulumi import (
     checkpoint,
@@ -101,7 +101,7 @@ class PulumiSession(EngineSession):
         self._may_download = environment.may_download(base)
         environment.provide_plugins(self._home, environment.operator_home(self._context.runner_environment))
         commands = environment.of_commands(base, str(self._home), os.path.dirname(self._program))
-        return commands | go_collector.environment(commands, self._context.memory_mb)
+        return commands | memory.collector_environment(commands, self._context.memory_mb)
 
     def state_environment(self, base: Mapping[str, str], access: StateAccess) -> dict[str, str]:
         self._has_own_passphrase = any(name in base for name in environment.PASSPHRASE_VARIABLES)
