@@ -12,7 +12,7 @@ from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
 from terracrew.errors import Invalid
-from terracrew.wording import approval_words, dispatcher_words, limit_words
+from terracrew.wording import approval_words, module_words
 
 _DESCRIBED = ("limits", "cloud", "dispatcher", "approval_rules")
 """The fields of a group that are shown in words."""
@@ -63,8 +63,8 @@ def show_group(target: Target, path: str) -> output.CommandResult:
         rest += [
             ("approval rule that applies", each) for each in approval_words.described(found.get("approval_rules") or [])
         ]
-        rest.append(("limits", ", ".join(limit_words.described(found.get("limits") or {}))))
-        rest.append(("dispatcher", ", ".join(dispatcher_words.described(found.get("dispatcher") or {}))))
+        rest.append(("limits", ", ".join(module_words.described_limits(found.get("limits") or {}))))
+        rest.append(("dispatcher", ", ".join(module_words.described_choice(found.get("dispatcher") or {}))))
         rest.append(("cloud logins", render.cloud_logins(found.get("cloud") or {})))
         found["path"] = found["path"] or "/ (the organization)"
         output.facts([*((name, found[name]) for name in known), *rest, ("created", output.age(found["created_at"]))])

@@ -24,7 +24,7 @@ from terracrew.server.dashboard.runners import cloud
 from terracrew.server.dashboard.tree import words as place_words
 from terracrew.server.dashboard.tree.words import cloud_names, dispatcher_phrases, limit_phrases, places
 from terracrew.server.http.authentication import Authentication
-from terracrew.wording import approval_words, dependency_words, plan_words
+from terracrew.wording import approval_words, module_words, plan_words
 from terracrew.wording.durations import duration
 
 HEADERS = {"Cache-Control": "no-store", "Vary": "HX-Request"}
@@ -186,7 +186,7 @@ _GLOBALS: dict[str, Any] = {
     "access_words": access_words,
     "release_words": release_words,
     "approval_words": approval_words,
-    "dependency_words": dependency_words,
+    "module_words": module_words,
     "plan_words": plan_words,
     "mutating": MUTATING,
     "ago": _ago,

@@ -15,7 +15,7 @@ from terracrew.protocol.spec import (
     Step,
 )
 from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, FleetStep
-from terracrew.wording import alert_words, limit_words, source_words
+from terracrew.wording import alert_words, module_words
 
 Tone = Literal["ok", "warn", "bad", "busy", "idle"]
 Shape = Literal["circle", "half", "cross", "arc", "clock", "tick", "slash", "moon", "mark"]
@@ -180,7 +180,7 @@ LIMITS = "Limits of jobs"
 DISPATCHER = "Dispatcher of jobs"
 CLOUD = "Cloud logins"
 """What jobs may use; of each limit, the smallest of the job, its module and the groups above applies."""
-FAILURE_KINDS = limit_words.FAILURE_KINDS
+FAILURE_KINDS = module_words.FAILURE_KINDS
 PLAN_FIRST = "It makes a plan and changes nothing. Its page shows the plan, and lets you apply exactly this plan."
 """What follows from planning first."""
 PLAN_ALL_FIRST = "It makes a plan of each module and changes nothing. Its page shows all plans, and lets you apply exactly these plans."
@@ -466,4 +466,4 @@ def iso(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-source = source_words.describe
+source = module_words.described_source

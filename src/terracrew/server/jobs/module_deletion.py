@@ -8,7 +8,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.modules import service as modules
-from terracrew.wording import dependency_words
+from terracrew.wording import module_words
 
 
 async def delete(tx: Tx, keys: Keyring, who: Principal, reference: str, *, force: bool) -> None:
@@ -17,7 +17,7 @@ async def delete(tx: Tx, keys: Keyring, who: Principal, reference: str, *, force
     users = await dependencies.users(tx, who, module.id)
     if users and not force:
         raise Conflict(
-            f"module `{module.path}` cannot be deleted: {dependency_words.used_by(users)}. Their jobs would fail: give them other "
+            f"module `{module.path}` cannot be deleted: {module_words.used_by(users)}. Their jobs would fail: give them other "
             "inputs first, or ask for force=true (--force on the command line)",
             used_by=users,
         )

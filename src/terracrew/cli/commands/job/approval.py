@@ -11,7 +11,7 @@ from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
 from terracrew.errors import Conflict
-from terracrew.wording import approval_words, dependency_words, plan_words
+from terracrew.wording import approval_words, module_words, plan_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -160,7 +160,7 @@ def show_plan(api: "Api", job: dict[str, Any]) -> None:
         ("why", job["kept_plan"].get("why")),
         ("plan", output.plan(summary)),
         *(("failed check", plan_words.check(each)) for each in summary.get("checks") or ()),
-        ("used by", dependency_words.used_by(job["used_by"]) if job.get("used_by") else ""),
+        ("used by", module_words.used_by(job["used_by"]) if job.get("used_by") else ""),
         *render.approvals(job),
         ("to decide" if job["type"] != "PLAN" else "kept", output.left(job["kept_plan"]["decide_by"])),
     ]

@@ -7,7 +7,7 @@ import click
 
 from terracrew.cli.commands.job import status_line
 from terracrew.cli.printing import output
-from terracrew.wording import approval_words, dependency_words, dispatcher_words, limit_words, plan_words
+from terracrew.wording import approval_words, module_words, plan_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -57,17 +57,17 @@ def job(api: "Api", found: dict[str, Any]) -> None:
             ("waits", found.get("reason") and status_line.why(found)),
             ("to do", status_line.suggested_command(found)),
             ("message", found.get("message")),
-            ("cause", limit_words.FAILURE_KINDS.get(found.get("failure_kind") or "", found.get("failure_kind"))),
+            ("cause", module_words.FAILURE_KINDS.get(found.get("failure_kind") or "", found.get("failure_kind"))),
             ("runner", found.get("runner_path")),
             *placement(found.get("placement") or {}),
             ("priority", found.get("priority")),
-            ("limits", ", ".join(limit_words.described(found.get("limits") or {}))),
-            ("dispatcher", ", ".join(dispatcher_words.described(found.get("dispatcher") or {}))),
+            ("limits", ", ".join(module_words.described_limits(found.get("limits") or {}))),
+            ("dispatcher", ", ".join(module_words.described_choice(found.get("dispatcher") or {}))),
             ("engine", f"{found['engine']} {found.get('engine_version') or ''}".strip()),
             *source(found),
             ("plan", output.plan(plan)),
             *(("failed check", plan_words.check(each)) for each in plan.get("checks") or ()),
-            ("used by", dependency_words.used_by(found["used_by"]) if found.get("used_by") else ""),
+            ("used by", module_words.used_by(found["used_by"]) if found.get("used_by") else ""),
             *_plan_of_another(found),
             *approvals(found),
             ("declined by", decided["decided_by"] if decided.get("decision") == "declined" else ""),

@@ -15,7 +15,7 @@ from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output, streams
 from terracrew.client.address import segment
 from terracrew.errors import Invalid
-from terracrew.wording import approval_words, dependency_words
+from terracrew.wording import approval_words, module_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -258,7 +258,7 @@ def confirm(api: "Api", module: str, yes: bool) -> None:
     if count is not None and count > MAX_RESOURCES_NAMED:
         click.echo(f"  … and {count - MAX_RESOURCES_NAMED} more", err=True)
     if known.get("used_by"):
-        output.note(f"{dependency_words.used_by(known['used_by'])}.")
+        output.note(f"{module_words.used_by(known['used_by'])}.")
     output.note(approval_words.before_change(rules, "DESTROY"))
     output.ask(f"Destroy everything that {module} manages? This cannot be undone.", "Not destroyed: no job was queued.")
 

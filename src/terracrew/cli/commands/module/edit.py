@@ -14,7 +14,7 @@ from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
 from terracrew.errors import Conflict, Invalid
-from terracrew.wording import backend_words, dependency_words
+from terracrew.wording import module_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -169,7 +169,7 @@ def delete(target: Target, path: str, force: bool, yes: bool) -> output.CommandR
     """Delete the module PATH. Its resources continue to exist: run a destroy job first."""
     if not yes:
         if force and (users := target.api().get(f"/modules/{segment(path)}").get("used_by")):
-            output.note(f"{dependency_words.used_by(users)}. Their jobs fail without it, except those that destroy.")
+            output.note(f"{module_words.used_by(users)}. Their jobs fail without it, except those that destroy.")
         output.ask(f"Delete {path}{' with its jobs, logs and states' if force else ''}?", "Not deleted.")
     target.api().delete(f"/modules/{segment(path)}{'?force=true' if force else ''}")
     return output.message({"deleted": path}, f"deleted module {path}")
@@ -182,7 +182,9 @@ def confirm(before: dict[str, Any], changes: dict[str, Any], file: BinaryIO | No
         raise Invalid("--state brings a state to Terracrew, so it needs --no-own-backend")
     if after is None or file is not None or is_confirmed:
         return
-    if words := backend_words.warning(before["path"], before["backend"], after, before.get("state_version") or 0):
+    if words := module_words.backend_warning(
+        before["path"], before["backend"], after, before.get("state_version") or 0
+    ):
         output.note(words)
         output.ask("Change the backend nevertheless?", "The module stays as it is.")
 

@@ -13,7 +13,7 @@ from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
 from terracrew.protocol.spec import Source
-from terracrew.wording import approval_words, dependency_words, dispatcher_words, limit_words, source_words
+from terracrew.wording import approval_words, module_words
 from terracrew.wording.durations import written
 
 
@@ -66,7 +66,7 @@ def show_module(target: Target, path: str) -> output.CommandResult:
             ("init", "runs in every job" if found.get("is_fresh") else ""),
             *render.placement(found.get("placement") or {}),
             ("priority of its jobs", found.get("priority")),
-            ("limits", ", ".join(limit_words.described(found.get("limits") or {}))),
+            ("limits", ", ".join(module_words.described_limits(found.get("limits") or {}))),
             ("oidc audiences", found.get("oidc_audiences")),
             ("dispatcher", _dispatcher(found)),
             ("cloud logins", render.cloud_logins(found.get("cloud") or {})),
@@ -77,7 +77,7 @@ def show_module(target: Target, path: str) -> output.CommandResult:
             *(("in doubt", each) for each in doubts),
             *(("in quarantine", each) for each in quarantined),
             ("approval", f"{approval_words.requirement(rules)}, within {written(found['approval_seconds'])}"),
-            ("used by", dependency_words.used_by(found["used_by"]) if found.get("used_by") else ""),
+            ("used by", module_words.used_by(found["used_by"]) if found.get("used_by") else ""),
             *(("approval rule", each) for each in approval_words.described(rules)),
             ("created", output.age(found["created_at"])),
         ],
@@ -85,7 +85,9 @@ def show_module(target: Target, path: str) -> output.CommandResult:
 
 
 def _dispatcher(found: dict[str, Any]) -> str:
-    return ", ".join(dispatcher_words.described(found.get("applying_dispatcher") or {}, found.get("dispatcher_from")))
+    return ", ".join(
+        module_words.described_choice(found.get("applying_dispatcher") or {}, found.get("dispatcher_from"))
+    )
 
 
 def _triggers(found: dict[str, Any]) -> str:
@@ -121,7 +123,7 @@ def _quarantined(state: dict[str, Any]) -> str:
 
 
 def _source(found: dict[str, Any]) -> str:
-    return source_words.describe(msgspec.convert(found["source"], Source))
+    return module_words.described_source(msgspec.convert(found["source"], Source))
 
 
 @click.group(cls=LazyGroup)

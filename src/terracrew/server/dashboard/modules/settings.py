@@ -28,7 +28,7 @@ from terracrew.server.tree.groups import reads
 from terracrew.server.tree.groups.inheritance import EffectiveRule, effective_rule
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.modules import policy, removal, service
-from terracrew.wording import approval_words, backend_words
+from terracrew.wording import approval_words, module_words
 
 HERE = "/dashboard/modules"
 _FOLDER = "modules/settings"
@@ -103,7 +103,7 @@ class ModuleSettingsPage(msgspec.Struct, frozen=True):
     def backend_warning(self) -> str:
         """Return what somebody must know who changes the backend; empty if nothing is lost."""
         module = self.module
-        return backend_words.warning(module.path, module.backend, self.other_backend, module.state_version)
+        return module_words.backend_warning(module.path, module.backend, self.other_backend, module.state_version)
 
 
 async def read(tx: Tx, who: Principal, reference: str) -> ModuleSettingsPage:

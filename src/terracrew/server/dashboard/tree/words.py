@@ -9,7 +9,7 @@ from terracrew.api.modules import Module
 from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.spec import JobLimits
-from terracrew.wording import dispatcher_words, limit_words
+from terracrew.wording import module_words
 
 REMOVES_INPUT = "If a group above has an input of this name, it applies from then on."
 ERASES_VALUE = "Its value is erased. A job that waits and would have used it fails before it starts."
@@ -46,12 +46,12 @@ REMOVES_STEP_SETTINGS = "The hooks and flags that are set here are removed. Thos
 
 def limit_phrases(limits: JobLimits) -> list[str]:
     """Return the limits of a place or a job in words."""
-    return limit_words.described(msgspec.to_builtins(limits))
+    return module_words.described_limits(msgspec.to_builtins(limits))
 
 
 def dispatcher_phrases(choice: DispatcherChoice) -> list[str]:
     """Return what a place or a job asks of a dispatcher in words."""
-    return dispatcher_words.described(msgspec.to_builtins(choice))
+    return module_words.described_choice(msgspec.to_builtins(choice))
 
 
 def places(lineage: Iterable[Module | Group]) -> list[Module | Group]:

@@ -11,7 +11,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb, Visible
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.inputs import dependency_reads
-from terracrew.wording.dependency_words import HIDDEN
+from terracrew.wording.module_words import HIDDEN
 
 Direction = Literal["needs", "used_by"]
 """`needs`: the modules whose outputs a module uses. `used_by`: the modules that use its outputs."""
