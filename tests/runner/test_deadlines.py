@@ -7,16 +7,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from terracrew.protocol.messages import Credits, Gone, HandBack, Heartbeat, Settled
-from terracrew.runner.notices import ec2_metadata
+from terracrew.runner import notices
+from tests.runner import metadata_server
 from tests.runner.conftest import TERM, Runners, granted
-from tests.runner.notices import metadata_server
-from tests.runner.notices.metadata_server import MetadataServer
+from tests.runner.metadata_server import MetadataServer
 
 
 @pytest.fixture
 def metadata(runners: Runners) -> Generator[MetadataServer]:
     with metadata_server.serving() as server:
-        runners.environment[ec2_metadata.ENDPOINT_VARIABLE] = server.url
+        runners.environment[notices.ENDPOINT_VARIABLE] = server.url
         yield server
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from terracrew.errors import CredentialEnded, Invalid, Removed, TerracrewError
 from terracrew.protocol.messages import TrialReport
-from terracrew.runner import engine_users, environment, isolation
+from terracrew.runner import engine_users, environment, isolation, notices
 from terracrew.runner.attempts.reports import Reports
 from terracrew.runner.attempts.slots import Slots
 from terracrew.runner.attempts.supervisor import AttemptSupervisor
@@ -23,7 +23,6 @@ from terracrew.runner.dispatch import dispatchers as registry
 from terracrew.runner.handover import Launched, SettingsSource
 from terracrew.runner.instance import LocalInstance
 from terracrew.runner.lifetime import Interruption, Lifetime
-from terracrew.runner.notices import watch as notices
 from terracrew.runner.one_job import OneJob
 from terracrew.runner.reload import ConfigUpdates
 

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from terracrew.protocol.messages import Gone, Heartbeat
+from terracrew.runner import notices
 from terracrew.runner.departure import Departure, Departures
-from terracrew.runner.notices import ec2_metadata
-from terracrew.runner.notices.ec2_metadata import Ec2Metadata
-from terracrew.runner.notices.watch import NoticeWatch
+from terracrew.runner.notices import Ec2Metadata, NoticeWatch
 from tests.machine import platforms
 from tests.runner.conftest import Runners
 
@@ -93,7 +92,7 @@ async def test_a_runner_on_an_instance_that_is_taken_back_interrupts_its_job(run
     async with mocked(
         tmp_path, "spot", "--time", at(60), "--mock-delay-sec", "3", "--rebalance-delay-sec", "3600"
     ) as address:
-        runners.environment[ec2_metadata.ENDPOINT_VARIABLE] = address
+        runners.environment[notices.ENDPOINT_VARIABLE] = address
         _, peer = await runners.connected()
         executor = await runners.grant(peer)
         while (await peer.receive(Heartbeat)).drain_reason != "spot notice":

@@ -2,8 +2,8 @@
 
 import pytest
 
-from terracrew.runner.notices import ec2_metadata
-from terracrew.runner.notices.ec2_metadata import AnnouncedEnd, MetadataAnswers
+from terracrew.runner import notices
+from terracrew.runner.notices import AnnouncedEnd, MetadataAnswers
 
 NOON = 1_731_931_200.0
 """2024-11-18 12:00:00 UTC."""
@@ -41,7 +41,7 @@ def scheduled(code: str, not_before: str = "18 Nov 2024 12:10:00 GMT", state: st
 )
 @pytest.mark.feature("O2.notices")
 def test_each_notice_has_its_words_and_its_time(answers: MetadataAnswers, expected: AnnouncedEnd | None) -> None:
-    assert ec2_metadata.announced(answers, NOON) == expected
+    assert notices.announced(answers, NOON) == expected
 
 
 def test_the_end_that_comes_first_counts_and_one_without_a_time_comes_last() -> None:
@@ -51,7 +51,7 @@ def test_the_end_that_comes_first_counts_and_one_without_a_time_comes_last() -> 
         scheduled=scheduled("instance-stop"),
         lifecycle="Terminated",
     )
-    assert ec2_metadata.announced(answers, NOON) == AnnouncedEnd("spot notice", NOON + 120, is_final=True)
+    assert notices.announced(answers, NOON) == AnnouncedEnd("spot notice", NOON + 120, is_final=True)
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_the_end_that_comes_first_counts_and_one_without_a_time_comes_last() -> 
 )
 def test_an_answer_that_cannot_be_read_is_an_error_and_no_notice(answers: MetadataAnswers) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - each decoder has its own words
-        ec2_metadata.announced(answers, NOON)
+        notices.announced(answers, NOON)

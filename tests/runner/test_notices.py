@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from terracrew.runner import notices
 from terracrew.runner.departure import Departures
-from terracrew.runner.notices import ec2_metadata, watch
-from terracrew.runner.notices.ec2_metadata import Ec2Metadata
-from terracrew.runner.notices.watch import NoticeWatch
-from tests.runner.notices import metadata_server
-from tests.runner.notices.metadata_server import MetadataServer
+from terracrew.runner.notices import Ec2Metadata, NoticeWatch
+from tests.runner import metadata_server
+from tests.runner.metadata_server import MetadataServer
 
 
 @pytest.fixture
@@ -30,22 +29,22 @@ def machine(directory: Path, **files: str) -> Path:
 
 
 def test_a_machine_that_is_not_on_ec2_is_not_asked(tmp_path: Path) -> None:
-    assert ec2_metadata.endpoint({}, is_wanted=False, system=machine(tmp_path, sys_vendor="QEMU\n")) is None
-    assert ec2_metadata.endpoint({}, is_wanted=False, system=tmp_path / "none") is None
+    assert notices.endpoint({}, is_wanted=False, system=machine(tmp_path, sys_vendor="QEMU\n")) is None
+    assert notices.endpoint({}, is_wanted=False, system=tmp_path / "none") is None
 
 
 @pytest.mark.parametrize("files", [{"sys_vendor": "Amazon EC2\n"}, {"uuid": "ec2e1916-9099-7caf-fd21-012345abcdef\n"}])
 def test_a_machine_on_ec2_is_known_by_its_firmware(tmp_path: Path, files: dict[str, str]) -> None:
     system = machine(tmp_path, **files)
-    assert ec2_metadata.endpoint({}, is_wanted=False, system=system) == ec2_metadata.ENDPOINT
+    assert notices.endpoint({}, is_wanted=False, system=system) == notices.ENDPOINT
     for variables in ({"AWS_EC2_METADATA_DISABLED": "true"}, {"AWS_EXECUTION_ENV": "AWS_ECS_FARGATE"}):
-        assert ec2_metadata.endpoint(variables, is_wanted=True, system=system) is None
+        assert notices.endpoint(variables, is_wanted=True, system=system) is None
 
 
 def test_with_none_nothing_is_asked(metadata: MetadataServer) -> None:
-    variables = {ec2_metadata.ENDPOINT_VARIABLE: metadata.url}
-    assert watch.find("none", variables, Departures()) is None
-    assert watch.find("auto", variables, Departures()) is not None
+    variables = {notices.ENDPOINT_VARIABLE: metadata.url}
+    assert notices.find("none", variables, Departures()) is None
+    assert notices.find("auto", variables, Departures()) is not None
 
 
 @pytest.mark.feature("O2.notices")
@@ -100,7 +99,7 @@ async def test_what_was_announced_stays_while_the_metadata_does_not_answer(metad
 
 async def test_metadata_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container on EC2 often cannot reach the metadata, because the answer may not be forwarded."""
-    monkeypatch.setattr(watch, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(notices, "POLL_SECONDS", 0.0)
     with metadata_server.serving() as server:
         address = server.url
     await NoticeWatch(Ec2Metadata(address), Departures(), gives_up=True).run()
