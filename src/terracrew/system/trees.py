@@ -7,7 +7,8 @@ than 4,096 bytes. Here the walk has two open directories at most, and goes back 
 import contextlib
 import logging
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -117,3 +118,39 @@ def remove_if_possible(tree: Path) -> None:
         pass
     except OSError as error:
         log.warning("the directory %s cannot be removed: %s", tree, error)
+
+
+MAX_DRAFT_SECONDS = 3600.0
+"""A draft in a cache that is older was left by a process that died while it wrote it."""
+
+
+def prune_cache(
+    folder: Path,
+    *,
+    max_bytes: int,
+    max_age_seconds: float,
+    kept: str = "",
+    size_of: Callable[[Path], int] = lambda path: path.lstat().st_size,
+    remove: Callable[[Path], bool] = lambda path: path.unlink() is None,
+) -> int:
+    """Remove what was not used for this time from a cache, then the least recently used entries until the rest fits. Returns how many.
+
+    The time of an entry is that of its last use. A name that begins with a dot is that of a draft. The entry named `kept` stays, and so
+    does one that `remove` returns False for. Other processes may use the same cache.
+    """
+    now, removed, total = time.time(), 0, 0
+    found: list[tuple[float, Path]] = []
+    for path in folder.iterdir() if folder.is_dir() else ():
+        with contextlib.suppress(OSError):  # another process has removed it
+            found.append((path.lstat().st_mtime, path))
+    for used_at, path in sorted(found, reverse=True):
+        with contextlib.suppress(OSError):
+            is_draft = path.name.startswith(".")
+            size = 0 if is_draft else size_of(path)
+            is_old = now - used_at > (MAX_DRAFT_SECONDS if is_draft else max_age_seconds)
+            is_over = is_old or (not is_draft and total + size > max_bytes)
+            if is_over and path.name != kept and remove(path):
+                removed += 1
+            else:
+                total += size
+    return removed

@@ -9,6 +9,7 @@ import pytest
 
 from terracrew.executor.sources import archive
 from terracrew.executor.sources.archive import ArchiveCache
+from terracrew.system import trees
 
 
 def put(cache: ArchiveCache, content: bytes) -> str:
@@ -45,7 +46,7 @@ def test_what_nobody_has_used_for_long_and_old_drafts_go(tmp_path: Path) -> None
     draft.write_bytes(b"x")
     fresh.write_bytes(b"x")
     age(tmp_path / old, archive.MAX_UNUSED_SECONDS + 1)
-    age(draft, archive.MAX_DRAFT_SECONDS + 1)
+    age(draft, trees.MAX_DRAFT_SECONDS + 1)
     new = put(cache, b"new")
     assert {each.name for each in tmp_path.iterdir()} == {new, fresh.name}
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from terracrew.executor.warm.cache import WarmCache
+from terracrew.executor.steps.warm_workspace import WarmCache
 from terracrew.protocol.spec import DefinedInput, ExtraFile, Hook, JobType, Step, StepHook
 from terracrew.protocol.start import IsolationSettings, WarmSettings
 from tests.executor.warm_runs import SMALL, WarmRunner

@@ -5,7 +5,6 @@ import contextlib
 import hashlib
 import io
 import os
-import time
 from functools import partial
 from pathlib import Path
 
@@ -14,11 +13,10 @@ from terracrew.executor.sources.contract import FetchContext
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import ArchiveSource
 from terracrew.source_rules import archive
+from terracrew.system import trees
 
 MAX_BYTES = 1 << 30
 MAX_UNUSED_SECONDS = 30 * 86400.0
-MAX_DRAFT_SECONDS = 3600.0
-"""A draft that is older was left by a process that died while it wrote it."""
 
 
 class ArchiveFetcher:
@@ -79,22 +77,4 @@ class ArchiveCache:
         self.prune(sha256)
 
     def prune(self, kept: str = "") -> int:
-        """Remove archives that have not been used for long, then the least recently used ones until the rest fits. Returns how many."""
-        now, removed, total = time.time(), 0, 0
-        found: list[tuple[float, int, Path]] = []
-        for file in self._folder.iterdir():
-            with contextlib.suppress(OSError):  # another attempt has removed it
-                stat = file.stat()
-                found.append((stat.st_mtime, stat.st_size, file))
-        for used_at, size, file in sorted(found, reverse=True):
-            if file.name.startswith("."):
-                is_over = now - used_at > MAX_DRAFT_SECONDS
-            else:
-                total += size
-                is_over = file.name != kept and (total > MAX_BYTES or now - used_at > MAX_UNUSED_SECONDS)
-                total -= size if is_over else 0
-            if is_over:
-                with contextlib.suppress(OSError):
-                    file.unlink()
-                    removed += 1
-        return removed
+        return trees.prune_cache(self._folder, max_bytes=MAX_BYTES, max_age_seconds=MAX_UNUSED_SECONDS, kept=kept)

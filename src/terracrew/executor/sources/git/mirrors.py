@@ -19,8 +19,6 @@ from terracrew.system import trees
 
 MAX_BYTES = 20 << 30
 MAX_UNUSED_SECONDS = 30 * 86400.0
-MAX_DRAFT_SECONDS = 3600.0
-"""A temporary directory that is older was left by a process that died."""
 _LOCK = ".lock"
 T = TypeVar("T")
 
@@ -128,28 +126,15 @@ class Mirrors:
             yield
 
     def prune(self, kept: Mirror) -> int:
-        """Remove mirrors that have not been used for long, then the least recently used ones until the rest fits. Returns how many.
-
-        A mirror that is in use stays.
-        """
-        now, total, removed = time.time(), 0, 0
-        found: list[tuple[float, Path]] = []
-        for folder in self.folder.iterdir():
-            with contextlib.suppress(OSError):  # another attempt has removed it
-                if folder.is_dir():
-                    found.append((folder.stat().st_mtime, folder))
-        for used_at, folder in sorted(found, reverse=True):
-            if folder.name.startswith("."):
-                if now - used_at > MAX_DRAFT_SECONDS:
-                    trees.remove(folder)
-                continue
-            size = _size(folder)
-            is_over = now - used_at > MAX_UNUSED_SECONDS or total + size > MAX_BYTES
-            if folder != kept.folder and is_over and _remove(folder):
-                removed += 1
-            else:
-                total += size
-        return removed
+        """Remove mirrors that are not needed any more. One that is in use stays. Returns how many were removed."""
+        return trees.prune_cache(
+            self.folder,
+            max_bytes=MAX_BYTES,
+            max_age_seconds=MAX_UNUSED_SECONDS,
+            kept=kept.folder.name,
+            size_of=_size,
+            remove=_remove,
+        )
 
 
 def _lock_of(folder: Path) -> Path:
@@ -165,6 +150,8 @@ def _size(folder: Path) -> int:
 
 
 def _remove(folder: Path) -> bool:
+    if not folder.is_dir():  # it is a lock
+        return False
     with try_to_change(_lock_of(folder)) as lock:
         if lock is None:
             return False

@@ -11,9 +11,10 @@ import msgspec
 import pytest
 
 from terracrew.executor.engines.contract import InitFile
-from terracrew.executor.warm import cache as caches
-from terracrew.executor.warm.cache import KeptInit, WarmCache
+from terracrew.executor.steps import warm_workspace as caches
+from terracrew.executor.steps.warm_workspace import KeptInit, WarmCache
 from terracrew.protocol.start import WarmSettings
+from terracrew.system import trees
 
 SECRET = b"s" * 32
 
@@ -133,7 +134,7 @@ def test_a_draft_of_a_process_that_died_is_removed_later(cache: WarmCache, setti
     old, new = Path(settings.directory) / ".old", Path(settings.directory) / ".new"
     for draft in (old, new):
         draft.write_bytes(b"half")
-    used(old, caches.MAX_DRAFT_SECONDS + 1)
+    used(old, trees.MAX_DRAFT_SECONDS + 1)
     cache.put("two", entry())
     assert not old.exists()
     assert new.exists()

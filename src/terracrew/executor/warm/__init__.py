@@ -1,1 +1,0 @@
-"""Keeps what `init` made for later jobs of the same module."""
