@@ -7,7 +7,7 @@ import pytest
 
 from terracrew.attempt.engine_directory import read_produced
 from terracrew.errors import TooLarge
-from terracrew.executor.engines.hcl import backend_blocks, declared_variables, dialect, kept_init, lockfile
+from terracrew.executor.engines.hcl import blocks, dialect, kept_init, lockfile
 from terracrew.executor.engines.hcl.dialect import TOFU
 from terracrew.executor.engines.pulumi import described_preview, event_facts, project
 
@@ -25,8 +25,8 @@ def sparse(path: Path) -> Path:
 
 
 READERS: list[tuple[str, Callable[[Path], object]]] = [
-    ("main.tf", lambda path: backend_blocks.foreign_backend(path.parent, PATTERNS)),
-    ("main.tf", lambda path: declared_variables.declared(path.parent, PATTERNS)),
+    ("main.tf", lambda path: blocks.foreign_backend(path.parent, PATTERNS)),
+    ("main.tf", lambda path: blocks.declared_variables(path.parent, PATTERNS)),
     ("events", event_facts.read),
     ("events", lambda path: described_preview.read(path, is_destroying=False)),
     ("Pulumi.yaml", project.read),

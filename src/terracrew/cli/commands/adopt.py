@@ -172,7 +172,7 @@ def engine_of(folder: Path) -> str:
 def without_backend(root: Path, folder: Path, engine: str) -> Generator[tuple[Path, list[str]]]:
     """Yield a copy of `root` in which the configuration in `folder`, which is in it, does not say where its state is, and the names
     of the files from which that was left out."""
-    from terracrew.executor.engines.hcl import backend_blocks
+    from terracrew.executor.engines.hcl import blocks
 
     patterns = configurations.PATTERNS[engine]
     if not any(configurations.is_match(each.name, patterns) for each in folder.iterdir()):
@@ -181,9 +181,9 @@ def without_backend(root: Path, folder: Path, engine: str) -> Generator[tuple[Pa
         copy = Path(made) / "source"
         shutil.copytree(root, copy, symlinks=True, ignore=_LEFT_OUT)
         changed: list[str] = []
-        for path in backend_blocks.configuration_files(copy / folder.relative_to(root), patterns):
+        for path in blocks.configuration_files(copy / folder.relative_to(root), patterns):
             text = path.read_bytes().decode(errors="surrogateescape")
-            left = backend_blocks.without_backend(text, is_json=path.suffix == ".json")
+            left = blocks.without_backend(text, is_json=path.suffix == ".json")
             if left != text and not path.is_symlink():
                 path.write_bytes(left.encode(errors="surrogateescape"))
                 changed.append(path.name)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.executor.engines.hcl.declared_variables import declared
+from terracrew.executor.engines.hcl.blocks import declared_variables
 from terracrew.source_rules import configurations
 
 
@@ -32,5 +32,5 @@ def test_every_way_to_declare_a_variable_is_found(tmp_path: Path) -> None:
     (tmp_path / "broken.tf.json").write_text('{"variable": ')
     (tmp_path / "notes.txt").write_text('variable "elsewhere" {}')
     (tmp_path / "folder.tf").mkdir()
-    found = declared(tmp_path, configurations.PATTERNS["tofu"])
+    found = declared_variables(tmp_path, configurations.PATTERNS["tofu"])
     assert found == {"plain", "unquoted", "with_default", "json", "other"}

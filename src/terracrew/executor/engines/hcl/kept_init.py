@@ -26,7 +26,7 @@ from terracrew.attempt.engine_directory import read_produced
 from terracrew.engine_rules import flags as engine_flags
 from terracrew.errors import Invalid, TooLarge
 from terracrew.executor.engines.contract import InitFile
-from terracrew.executor.engines.hcl import backend_blocks, kept_backend, lockfile, pinned_modules, plugins
+from terracrew.executor.engines.hcl import blocks, kept_backend, lockfile, pinned_modules, plugins
 from terracrew.executor.engines.hcl.dialect import MAX_CONFIGURATION_BYTES, Dialect
 
 FOLDER = ".terraform"
@@ -81,7 +81,7 @@ def check(folder: Path, patterns: Sequence[str], flags: Sequence[str], environme
         flag, _, value = (argument if argument.startswith("-") else f"{before}={argument}").partition("=")
         if engine_flags.name_of(flag) == "upgrade" or value.startswith("/") or ".." in PurePosixPath(value).parts:
             raise Invalid(f"init has the flag {flag}")
-    if _has_encryption(folder, patterns):
+    if blocks.has_encryption(folder, patterns):
         raise Invalid("the configuration has an encryption block, which can run programs in init")
 
 
@@ -256,39 +256,3 @@ def _read(directory: int, name: str) -> InitFile:
         if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
             raise Invalid(f"{name!r} in {FOLDER} is not a regular file of at most {MAX_BYTES >> 20} MB")
         return InitFile(name, file.read(MAX_BYTES + 1), bool(found.st_mode & 0o100))
-
-
-def _has_encryption(folder: Path, patterns: Sequence[str]) -> bool:
-    return any(
-        "encryption" in text
-        and "terraform" in text
-        and (_is_encrypted_json if path.suffix == ".json" else _is_encrypted)(text)
-        for path in backend_blocks.configuration_files(folder, patterns)
-        if (text := backend_blocks.text_of(path))
-    )
-
-
-def _is_encrypted(text: str) -> bool:
-    """Return whether a `terraform` block of this configuration has an `encryption` block."""
-    depth = 0
-    is_terraform = False
-    before = ""
-    for _, value, _ in backend_blocks.tokens(text):
-        if value == "{":
-            is_terraform = before == "terraform" if depth == 0 else is_terraform
-            depth += 1
-            if depth == 2 and is_terraform and before == "encryption":
-                return True
-        depth -= value == "}"
-        before = value
-    return False
-
-
-def _is_encrypted_json(text: str) -> bool:
-    try:
-        content = msgspec.json.decode(text)
-    except ValueError:
-        return False  # the engine reports what is wrong
-    return any(
-        True for each in backend_blocks.blocks(content, "terraform") for _ in backend_blocks.blocks(each, "encryption")
-    )

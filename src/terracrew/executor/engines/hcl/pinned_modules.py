@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from terracrew.errors import Invalid
-from terracrew.executor.engines.hcl import backend_blocks
+from terracrew.executor.engines.hcl import blocks
 
 _INSTALLED = ".terraform/modules"
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -97,8 +97,8 @@ def _is_commit(source: str) -> bool:
 def _versions(folder: Path, patterns: Sequence[str]) -> Mapping[str, list[str]]:
     """Return the versions that the calls in one module accept, by the name of the call. Several files may change one call."""
     found: dict[str, list[str]] = {}
-    for path in backend_blocks.configuration_files(folder, patterns):
-        text = backend_blocks.text_of(path)
+    for path in blocks.configuration_files(folder, patterns):
+        text = blocks.text_of(path)
         for name, version in (_in_json if path.suffix == ".json" else _in_native)(text):
             found.setdefault(name, []).append(version)
     return found
@@ -108,7 +108,7 @@ def _in_native(text: str) -> Iterator[tuple[str, str]]:
     depth = 0
     call = ""
     before: list[str] = []  # the words, labels and equals signs since the last bracket
-    for kind, value, _ in backend_blocks.tokens(text):
+    for kind, value, _ in blocks.tokens(text):
         if value == "{":
             if depth == 0:
                 call = before[-1].strip('"') if before[-2:-1] == ["module"] else ""
@@ -128,8 +128,8 @@ def _in_json(text: str) -> Iterator[tuple[str, str]]:
         content = msgspec.json.decode(text)
     except ValueError:
         return
-    for calls in backend_blocks.blocks(content, "module"):
+    for calls in blocks.json_blocks(content, "module"):
         for name in calls:
-            for body in backend_blocks.blocks(calls, name):
+            for body in blocks.json_blocks(calls, name):
                 if isinstance(version := body.get("version"), str):
                     yield name, version

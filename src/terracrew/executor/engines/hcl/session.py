@@ -20,8 +20,7 @@ from terracrew.executor.engines.contract import (
     StateAccess,
 )
 from terracrew.executor.engines.hcl import (
-    backend_blocks,
-    declared_variables,
+    blocks,
     described_plan,
     failure,
     kept_init,
@@ -78,7 +77,7 @@ class HclSession(EngineSession):
             if os.path.lexists(folder / name):
                 raise Conflict(f"the source has a file {name}, a name that Terracrew needs: rename it")
         if has_our_backend:
-            if found := backend_blocks.foreign_backend(folder, self._patterns):
+            if found := blocks.foreign_backend(folder, self._patterns):
                 raise Invalid(
                     f"{found.file}:{found.line} has a {found.block} block, but Terracrew holds this module's state: "
                     "remove the block, or set the module's backend to `own`"
@@ -88,7 +87,7 @@ class HclSession(EngineSession):
             _write(folder / INPUTS_FILE, msgspec.json.encode(inputs))
 
     def declared_inputs(self) -> set[str]:
-        return declared_variables.declared(self._context.folder, self._patterns)
+        return blocks.declared_variables(self._context.folder, self._patterns)
 
     def environment(self, base: Mapping[str, str], api: ApiAccess) -> dict[str, str]:  # noqa: ARG002  (`base` has its token)
         env = dict(base)

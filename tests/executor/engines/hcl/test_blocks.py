@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.executor.engines.hcl import backend_blocks
+from terracrew.executor.engines.hcl import blocks
 from terracrew.source_rules.configurations import PATTERNS
 
 PLAIN = "main.tf"
@@ -30,7 +30,7 @@ PLAIN = "main.tf"
 )
 def test_a_backend_or_cloud_block_is_found_with_its_line(tmp_path: Path, text: str, line: int, block: str) -> None:
     (tmp_path / PLAIN).write_text(text)
-    assert backend_blocks.foreign_backend(tmp_path, PATTERNS["tofu"]) == (PLAIN, line, block)
+    assert blocks.foreign_backend(tmp_path, PATTERNS["tofu"]) == (PLAIN, line, block)
 
 
 @pytest.mark.feature("J15.own")
@@ -52,7 +52,7 @@ def test_a_backend_or_cloud_block_is_found_with_its_line(tmp_path: Path, text: s
 )
 def test_what_only_looks_like_one_is_passed_over(tmp_path: Path, text: str) -> None:
     (tmp_path / PLAIN).write_text(text)
-    assert backend_blocks.foreign_backend(tmp_path, PATTERNS["tofu"]) is None
+    assert blocks.foreign_backend(tmp_path, PATTERNS["tofu"]) is None
 
 
 @pytest.mark.feature("J15.own")
@@ -66,7 +66,7 @@ def test_what_only_looks_like_one_is_passed_over(tmp_path: Path, text: str) -> N
 )
 def test_a_block_in_json_is_found(tmp_path: Path, text: str, block: str) -> None:
     (tmp_path / "main.tf.json").write_text(text)
-    found = backend_blocks.foreign_backend(tmp_path, PATTERNS["tofu"])
+    found = blocks.foreign_backend(tmp_path, PATTERNS["tofu"])
     assert found
     assert found.block == block
 
@@ -76,7 +76,7 @@ def test_only_the_root_modules_own_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "modules" / PLAIN).write_text("terraform {\n  cloud {}\n}\n")
     (tmp_path / "notes.txt").write_text("terraform {\n  cloud {}\n}\n")
     (tmp_path / "broken.tf.json").write_text('{"terraform": "backend"')
-    assert backend_blocks.foreign_backend(tmp_path, PATTERNS["tofu"]) is None
+    assert blocks.foreign_backend(tmp_path, PATTERNS["tofu"]) is None
 
 
 @pytest.mark.feature("J15.imported")
@@ -102,4 +102,4 @@ def test_only_the_root_modules_own_files_are_read(tmp_path: Path) -> None:
 )
 def test_the_block_is_left_out_and_nothing_else_changes(before: str, after: str | None) -> None:
     is_json = before.startswith("{")
-    assert backend_blocks.without_backend(before, is_json=is_json) == (before if after is None else after)
+    assert blocks.without_backend(before, is_json=is_json) == (before if after is None else after)

@@ -1,4 +1,4 @@
-"""Finds a backend or a cloud block in a module's own files, before the engine would act on it."""
+"""Finds blocks in a module's own files, before the engine would act on them: its backend, its variables, its encryption."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -29,13 +29,26 @@ class BackendBlock(NamedTuple):
     """`backend "s3"` or `cloud`."""
 
 
+class NativeBlock(NamedTuple):
+    head: list[tuple[str, int]]
+    """The words and quoted labels before its bracket with their positions. Those of an attribute before the block may be among them."""
+    outer: str | None
+    """The last word of the block that it is in; None for a block of the first level."""
+    end: int | None = None
+    """None for a block that does not end."""
+
+    @property
+    def words(self) -> list[str]:
+        return [word for word, _ in self.head]
+
+
 def foreign_backend(folder: Path, patterns: Sequence[str]) -> BackendBlock | None:
     """Return the first block in the root module that says where the state is stored. The patterns tell which files the engine reads."""
     for path in configuration_files(folder, patterns):
         text = text_of(path)
         # Very few files contain one of these words, and searching for them is a thousand times faster than parsing.
         if "backend" in text or "cloud" in text:
-            search = _in_json if path.suffix == ".json" else _in_native
+            search = _backend_in_json if path.suffix == ".json" else _backend_in_native
             if found := search(text):
                 line, block = found
                 return BackendBlock(path.name, line, block)
@@ -46,9 +59,42 @@ def without_backend(text: str, *, is_json: bool) -> str:
     """Return a configuration file without the blocks that say where the state is stored."""
     if is_json:
         return _json_without(text)
-    while (found := _extent(text)) is not None:
-        text = text[: found[0]] + text[found[1] :]
-    return text
+    kept, position = list[str](), 0
+    for block in native_blocks(text):
+        if block.end is not None and (found := _backend_of(block)):
+            kept.append(text[position : found[0]])
+            position = block.end
+    return "".join([*kept, text[position:]])
+
+
+def declared_variables(folder: Path, patterns: Sequence[str]) -> set[str]:
+    """Return the names of the variables of the root module, so that it is not given inputs of its groups that it does not know."""
+    found: set[str] = set()
+    for path in configuration_files(folder, patterns):
+        if "variable" not in (text := text_of(path)):
+            continue
+        if path.suffix == ".json":
+            found.update(name for block in json_blocks(_decoded(text), "variable") for name in block)
+        else:
+            heads = (block.words for block in native_blocks(text) if block.outer is None)
+            found.update(words[-1].strip('"') for words in heads if words[-2:-1] == ["variable"])
+    return found
+
+
+def has_encryption(folder: Path, patterns: Sequence[str]) -> bool:
+    """Return whether a `terraform` block of the root module has an `encryption` block."""
+    for path in configuration_files(folder, patterns):
+        if "encryption" not in (text := text_of(path)):
+            continue
+        if path.suffix == ".json":
+            found = (json_blocks(each, "encryption") for each in json_blocks(_decoded(text), "terraform"))
+            is_found = any(True for blocks in found for _ in blocks)
+        else:
+            blocks = native_blocks(text)
+            is_found = any(block.outer == "terraform" and block.words[-1:] == ["encryption"] for block in blocks)
+        if is_found:
+            return True
+    return False
 
 
 def configuration_files(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
@@ -63,62 +109,63 @@ def text_of(path: Path) -> str:
     return read_produced(path, _MAX_FILE_BYTES, follows_link=True).decode(errors="replace")
 
 
-def _in_native(text: str) -> tuple[int, str] | None:
-    depth = 0
-    in_terraform = False
-    head: list[str] = []  # the words and labels of what may become a block
-    for kind, value, position in tokens(text):
-        if kind in ("word", "label"):
-            head.append(value)
-        elif value == "{":
-            depth += 1
-            if depth == 1:
-                in_terraform = head[-1:] == ["terraform"]
-            elif depth == 2 and in_terraform:
-                line = text.count("\n", 0, position) + 1
-                if head[-2:-1] == ["backend"]:
-                    return line, f"backend {head[-1]}"
-                if head[-1:] == ["cloud"]:
-                    return line, "cloud"
-            head = []
-        else:
-            depth -= value == "}"
-            head = []
-    return None
-
-
-def _extent(text: str) -> tuple[int, int] | None:
-    """Return where the first such block begins and ends; None if there is none, or if it does not end."""
-    depth, in_terraform, begin = 0, False, None
-    head: list[tuple[str, int]] = []
+def native_blocks(text: str) -> Iterator[NativeBlock]:
+    """Yield the blocks of the first two levels in the order in which they end, and last those that do not end."""
+    opened: list[NativeBlock] = []
+    deeper = 0
+    head: list[tuple[str, int]] = []  # the words and labels of what may become a block
     for kind, value, position in tokens(text):
         if kind in ("word", "label"):
             head.append((value, position))
             continue
-        names = [name for name, _ in head]
-        if value == "{":
-            depth += 1
-            if depth == 1:
-                in_terraform = names[-1:] == ["terraform"]
-            elif depth == 2 and in_terraform and begin is None:
-                begin = head[-2][1] if names[-2:-1] == ["backend"] else head[-1][1] if names[-1:] == ["cloud"] else None
-        elif value == "}":
-            depth -= 1
-            if begin is not None and depth == 1:
-                return begin, position + 1
+        if value == "{" and len(opened) < 2:
+            opened.append(NativeBlock(head, "".join(opened[0].words[-1:]) if opened else None))
+        elif value == "}" and not deeper and opened:
+            yield opened.pop()._replace(end=position + 1)
+        else:
+            deeper += (value == "{") - (value == "}" and deeper > 0)
         head = []
+    yield from opened
+
+
+def _backend_of(block: NativeBlock) -> tuple[int, str] | None:
+    """Return where a block that says where the state is stored begins, and what it says: `backend "s3"` or `cloud`."""
+    if block.outer != "terraform":
+        return None
+    if block.words[-2:-1] == ["backend"]:
+        return block.head[-2][1], f"backend {block.words[-1]}"
+    return (block.head[-1][1], "cloud") if block.words[-1:] == ["cloud"] else None
+
+
+def _backend_in_native(text: str) -> tuple[int, str] | None:
+    found = next(filter(None, map(_backend_of, native_blocks(text))), None)
+    return found and (text.count("\n", 0, found[0]) + 1, found[1])
+
+
+def _backend_in_json(text: str) -> tuple[int, str] | None:
+    for terraform in json_blocks(_decoded(text), "terraform"):
+        for backend in json_blocks(terraform, "backend"):
+            for name in backend:
+                return 1, f'backend "{name}"'
+        for _ in json_blocks(terraform, "cloud"):
+            return 1, "cloud"
     return None
 
 
 def _json_without(text: str) -> str:
-    try:
-        content = msgspec.json.decode(text)
-    except ValueError:
-        return text  # the engine reports what is wrong, and where
-    for terraform in blocks(content, "terraform"):
+    content = _decoded(text)
+    for terraform in json_blocks(content, "terraform"):
         for name in ("backend", "cloud"):
             terraform.pop(name, None)
-    return msgspec.json.encode(content).decode()
+    return text if content is None else msgspec.json.encode(content).decode()
+
+
+def _decoded(text: str) -> Any:
+    """Return what a file in JSON has; None if it is not valid: the engine reports what is wrong, and where."""
+    try:
+        return msgspec.json.decode(text)
+    except ValueError:
+        return None
 
 
 def tokens(text: str) -> Iterator[tuple[str, str, int]]:
@@ -166,21 +213,7 @@ def _end_of_template(text: str, position: int) -> int:
     return len(text) if depth else position
 
 
-def _in_json(text: str) -> tuple[int, str] | None:
-    try:
-        content = msgspec.json.decode(text)
-    except ValueError:
-        return None  # the engine reports what is wrong, and where
-    for terraform in blocks(content, "terraform"):
-        for backend in blocks(terraform, "backend"):
-            for name in backend:
-                return 1, f'backend "{name}"'
-        for _ in blocks(terraform, "cloud"):
-            return 1, "cloud"
-    return None
-
-
-def blocks(value: object, name: str) -> Iterator[dict[str, Any]]:
+def json_blocks(value: object, name: str) -> Iterator[dict[str, Any]]:
     """Yield the blocks of this name. In JSON a block may be an object or a list of objects, at every level."""
     for body in _objects(value):
         yield from _objects(body.get(name))
