@@ -27,7 +27,6 @@ from terracrew.server.cloud_hosted.model import CloudCalls
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.context import Server
-from terracrew.server.dashboard import api_reference
 from terracrew.server.dashboard import routes as pages
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import from_unrouted
@@ -75,7 +74,7 @@ MAX_BODY_BYTES = 1024 * 1024
 
 ROUTERS: list[ControllerRouterHandler] = [
     *api.ROUTERS,
-    Router("/", route_handlers=[*api_reference.handlers, *pages.routers], request_class=DashboardCall),
+    Router("/", route_handlers=pages.routers, request_class=DashboardCall),
     Router(
         "/",
         route_handlers=[transfer.router, transfer.fetch_start, transfer.get_release_file],

@@ -14,7 +14,7 @@ from tests.server.dashboard.visitor import logged_in
 
 HERE = "/dashboard/cloud-identities"
 ROLE = "arn:aws:iam::123456789012:role/crew"
-FORM = {"cloud": "aws", "name": "new", "group": "", "role_arn": ROLE, "region": "eu-central-1", "way": "web_identity"}
+FORM = {"kind": "aws", "name": "new", "group": "", "role_arn": ROLE, "region": "eu-central-1", "way": "web_identity"}
 pytestmark = pytest.mark.feature("U6.clouds")
 
 
@@ -93,7 +93,7 @@ async def test_an_identity_is_created_with_fields_and_a_mistake_stands_beside_it
     taken = await someone.submit(f"{HERE}/create", **FORM)
     assert "in that group already" in taken.text
     key = "-----BEGIN PRIVATE KEY-----\nhush\n-----END PRIVATE KEY-----"
-    cluster = {"cloud": "kubernetes", "name": "k", "way": "web_identity", "api_url": "https://203.0.113.7"}
+    cluster = {"kind": "kubernetes", "name": "k", "way": "web_identity", "api_url": "https://203.0.113.7"}
     refused = await someone.submit(f"{HERE}/create", **cluster | {"ca_certificate": key})
     assert 'id="ca-certificate-wrong"' in refused.text
     assert await identity_id(application, "k") == "None"

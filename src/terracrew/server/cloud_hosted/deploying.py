@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
 
 from terracrew import __version__
+from terracrew.api import fields
 from terracrew.api.runners import NewRunner, Runner, RunnerChange
 from terracrew.clouds.model import AwsAccount, DeploymentSettings
 from terracrew.errors import Conflict, Invalid, NotFound
@@ -82,7 +82,7 @@ async def deploy_again(
     runner, before = await _held(tx, who, reference)
     if before.status == "removing":
         raise Conflict(f"`{runner.path}` is being removed: cancel that job first")
-    given = {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
+    given = fields.given(wanted)
     spec = {NEW_TOKEN: "true"} if given.pop("new_token") else {}
     spec[FORMER] = msgspec.json.encode(before.settings).decode()
     settings = _changed(before.settings, given)
@@ -247,11 +247,13 @@ def _check(settings: DeploymentSettings, identity: IdentityRecord, account: str 
     if not settings.image and not default_image:
         raise Invalid(
             "settings.image: name the image of the runner, where its cloud can pull it (`make images` builds one), or set "
-            "cloud_runner_image in the server's settings"
+            "cloud_runner_image in the server's settings",
+            field="settings.image",
         )
     if settings.min_instances > settings.max_instances:
         raise Invalid(
-            f"min_instances: {settings.min_instances} is more than max_instances, which is {settings.max_instances}"
+            f"min_instances: {settings.min_instances} is more than max_instances, which is {settings.max_instances}",
+            field="min_instances",
         )
     if settings.credential == "federated" and account is None:
         raise Invalid(

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from terracrew import ids
+from terracrew.api import fields
 from terracrew.api.pages import Page
 from terracrew.clouds.model import CloudSettings, KubernetesCluster
 from terracrew.errors import Conflict, NotFound
@@ -88,7 +89,7 @@ async def change(db: Database, who: Principal, reference: str, wanted: IdentityC
         found = await find(tx, who, reference, Verb.ACCESS_WRITE)
         await store.hold(tx, found.id)
         before = await store.get(tx, found.id)  # again, because another request may have changed it before the lock
-        asked = msgspec.structs.replace(_as_new(before), **_given(wanted))
+        asked = msgspec.structs.replace(as_new(before), **fields.given(wanted))
         settings = rules.checked(asked)
         audience = rules.checked_audience(before.kind, asked.audience)
         await _require_own_cluster(tx, who, settings)
@@ -207,7 +208,7 @@ def _named(runners: Sequence[RunnerOfIdentity]) -> str:
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-def _as_new(record: IdentityRecord) -> NewIdentity:
+def as_new(record: IdentityRecord) -> NewIdentity:
     """Return the identity as somebody would ask for it, so that a change is checked like a new one."""
     settings: dict[str, Any] = msgspec.structs.asdict(record.settings)
     settings.pop("external_id", None)
@@ -221,12 +222,8 @@ def _as_new(record: IdentityRecord) -> NewIdentity:
     )
 
 
-def _given(wanted: IdentityChange) -> dict[str, Any]:
-    return {field: value for field in wanted.__struct_fields__ if (value := getattr(wanted, field)) is not UNSET}
-
-
 def _changed(before: IdentityRecord, after: IdentityRecord) -> list[str]:
-    was, now = msgspec.structs.asdict(_as_new(before)), msgspec.structs.asdict(_as_new(after))
+    was, now = msgspec.structs.asdict(as_new(before)), msgspec.structs.asdict(as_new(after))
     return [field for field, value in now.items() if was[field] != value]
 
 

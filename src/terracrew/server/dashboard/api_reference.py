@@ -112,6 +112,3 @@ def _made(app: Any) -> bytes:
 
 def _encoded(request: DashboardCall) -> bytes:
     return _made(request.app)
-
-
-handlers = [document, page]

@@ -1,25 +1,30 @@
 """What the pages need of a running server."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 from terracrew.server.cloud_hosted.model import CloudCalls
 from terracrew.server.cloud_hosted.starting import WakingAhead
 from terracrew.server.connections.registry import Registry
-from terracrew.server.db.seam import Database
+from terracrew.server.db.seam import Database, Tx
 from terracrew.server.fleet_jobs.handlers import FleetHandlers
 from terracrew.server.http import request
 from terracrew.server.identity.context import Identity
 from terracrew.server.jobs.apply_plan import Apply
 from terracrew.server.jobs.create import Create
 from terracrew.server.objects import Objects
+from terracrew.server.principals.model import Principal
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.diff_process import DiffProcess
 from terracrew.server.supervise import Tasks
 from terracrew.server.uploads.service import Staging
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -53,3 +58,22 @@ class DashboardCall(request.Call):
     @property
     def context(self) -> DashboardContext:
         return self.app.state.dashboard
+
+    @property
+    def watch(self) -> Watch:
+        """What is known of the jobs that wait, as far as the user may see it."""
+        return self.context.watch.for_reader(self.user)
+
+    async def read(
+        self, work: Callable[Concatenate[Tx, Principal, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a unit of work for the user that only reads. It gets a transaction, the user and these arguments."""
+        who = self.user
+        return await self.context.db.read_in_background(lambda tx: work(tx, who, *args, **kwargs))
+
+    async def write(
+        self, work: Callable[Concatenate[Tx, Principal, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a unit of work for the user. All of it is committed when this returns."""
+        who = self.user
+        return await self.context.db.write(lambda tx: work(tx, who, *args, **kwargs))

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
@@ -12,7 +12,7 @@ from litestar.response import Redirect
 
 from terracrew.api import fields
 from terracrew.api.fields import StructField
-from terracrew.errors import Invalid, NotFound, TerracrewError
+from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError, TooLarge
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.http import choices
@@ -280,6 +280,10 @@ def place_error(shown: Iterable[FormField], error: TerracrewError) -> dict[str, 
     names = {name for each in shown for name in (each.name, *(part.name for part in each.parts))}
     if isinstance(error, Invalid) and error.field in names:
         return {error.field or "": error.reason}
+    if (
+        isinstance(error, NotFound) and "runner" in names
+    ):  # of all fields, only this one names something that may not be found
+        return {"runner": error.message}
     return {"": error.message}
 
 
@@ -307,6 +311,13 @@ class SettingsPage(Protocol):
     """A page of settings in sections."""
 
     @property
+    def folder(self) -> str:
+        """Return the folder of its templates."""
+        ...
+
+    @property
+    def address(self) -> str: ...
+    @property
     def settings(self) -> msgspec.Struct: ...
     @property
     def shown(self) -> dict[str, str]:
@@ -332,48 +343,49 @@ def make_sections(
     return made
 
 
-def find_section(page: SettingsPage, name: str) -> FormSection:
-    if name not in page.sections:
-        raise NotFound(f"these settings have no section `{name[:50]}`")
-    return page.sections[name]
-
-
 async def show_sections(
     request: DashboardCall,
-    folder: str,
     page: SettingsPage,
-    here: str,
     changed: tuple[str, Mapping[str, str], dict[str, str]] | None = None,
-    fragment: str = "section.html",
+    fragment: str = "section",
 ) -> Response[Any]:
     """Show all sections, or to htmx only the one that was changed.
 
-    `here` is the address of the page. `changed` is the name of the section, what was typed into its form, and what is wrong.
+    `changed` is the name of the section, what was typed into its form, and what is wrong.
     """
     name, typed, wrong = changed or ("", {}, {})
     sections = page.sections
     forms = {each: to_form(section.fields, page.settings, **page.shown) for each, section in sections.items()}
     forms[name] = forms.get(name, {}) | dict(typed)
-    return await render.page(
-        request,
-        f"{folder}/page.html",
-        fragment,
-        here=here,
-        sections=sections,
-        page=page,
-        forms=forms,
-        wrongs={name: wrong},
-        name=name,
-    )
+    shown: dict[str, Any] = {"sections": sections, "page": page, "forms": forms, "wrongs": {name: wrong}, "name": name}
+    return await render.page(request, f"{page.folder}/settings", fragment, here=page.address, **shown)
 
 
-async def show_saved(request: DashboardCall, folder: str, page: SettingsPage, here: str, name: str) -> Response[Any]:
-    """Show a section as it is stored now. A browser without scripts is sent to the page with all of them."""
+async def change_section(
+    request: DashboardCall,
+    name: str,
+    kind: type[C],
+    read: Callable[[], Awaitable[SettingsPage]],
+    save: Callable[[C], Awaitable[object]],
+) -> Response[Any]:
+    """Save what was typed into the form of a section, and show the section: as it is stored now, or with what is wrong.
+
+    `kind` is the change that `save` gets. A browser without scripts is sent to the page with all sections.
+    """
+    before, typed = await read(), await forms.read_texts(request)
+    if name not in before.sections:
+        raise NotFound(f"these settings have no section `{name[:50]}`")
+    shown = before.sections[name].fields
+    try:
+        await save(from_form(shown, typed, kind, before.settings, **before.shown))
+    except (Invalid, NotFound, Conflict, TooLarge) as error:
+        return await show_sections(request, before, (name, typed, place_error(shown, error)))
     if not render.is_fragment(request):
-        return Redirect(f"{here}#section-{name}", status_code=303)
-    shown = await show_sections(request, folder, page, here, (name, {}, {}))
-    shown.headers["HX-Trigger"] = json.dumps({"said": f"Saved: {page.sections[name].title}"})
-    return shown
+        return Redirect(f"{before.address}#section-{name}", status_code=303)
+    after = await read()
+    answer = await show_sections(request, after, (name, {}, {}))
+    answer.headers["HX-Trigger"] = json.dumps({"said": f"Saved: {after.sections[name].title}"})
+    return answer
 
 
 def _plain(text: str) -> str:

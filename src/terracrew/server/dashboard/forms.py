@@ -16,9 +16,12 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads, service
+from terracrew.server.tree.groups import reads as group_reads
 
 MAX_NAME_CHARACTERS = 100
 MAX_DAYS = 3650
+MAX_GROUPS = 300
+"""How many groups a field offers. Others can be typed."""
 MAX_RUNNERS = 300
 """How many runners a field offers. Others can be typed."""
 MAX_INSTANCES = 300
@@ -30,6 +33,24 @@ _WHOLE_NUMBER = re.compile(r"Expected `int[^`]*`, got `\w+`\Z")
 _NUMBER = re.compile(r"Expected `float[^`]*`, got `\w+`\Z")
 
 
+class SwitchForm(msgspec.Struct, frozen=True):
+    """A button that turns something on or off."""
+
+    on: bool
+
+
+class ForceForm(msgspec.Struct, frozen=True):
+    """A button that ends something, although it may still be needed if the box beside it is checked."""
+
+    force: bool = False
+
+
+class NameForm(msgspec.Struct, frozen=True):
+    """A form that renames something."""
+
+    name: str = ""
+
+
 async def read_texts(request: DashboardCall) -> dict[str, str]:
     """Return what was typed, by the names of the fields."""
     given = {name: value for name, value in (await request.form()).multi_items() if isinstance(value, str)}
@@ -38,10 +59,15 @@ async def read_texts(request: DashboardCall) -> dict[str, str]:
     return given
 
 
-async def read(request: DashboardCall, kind: type[F]) -> F:
-    """Return the fields of the form as this struct. Other fields, such as the token against forgery, are ignored."""
+async def read(request: DashboardCall, kind: type[F], *, strip: bool = False) -> F:
+    """Return the fields of the form as this struct. Other fields, such as the token against forgery, are ignored.
+
+    With `strip`, spaces around what was typed are left out.
+    """
+    found = (await read_texts(request)).items()
+    typed = {name: text.strip() if strip else text for name, text in found if name in kind.__struct_fields__}
     try:
-        return msgspec.convert(await read_texts(request), kind, strict=False)
+        return msgspec.convert(typed, kind, strict=False)
     except msgspec.ValidationError as error:
         raise Invalid(f"the form is not valid: {error}") from None
 
@@ -93,6 +119,12 @@ def days(typed: str) -> int | None:
     if not (typed.isascii() and typed.isdigit() and len(typed) <= 4 and 1 <= int(typed) <= MAX_DAYS):
         raise Invalid(f"the number of days is 1 to {MAX_DAYS:,}, or nothing")
     return int(typed)
+
+
+async def offer_groups(tx: Tx, who: Principal, verb: Verb) -> list[str]:
+    """Return the paths of the first groups in which the reader may do something."""
+    allowed = await authorize.visible(tx, who, verb)
+    return await group_reads.paths(tx, who.organization_id or "", allowed, MAX_GROUPS)
 
 
 class RunnerChoices(msgspec.Struct, frozen=True):

@@ -1,36 +1,37 @@
-"""The overview, which people see first after they have logged in: what needs them, the first steps, and the active jobs."""
+"""The overview, which people see first: what needs them, the first steps, and the active jobs; and the page that releases a hold."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from litestar import Response, Router, get
+from litestar import Response, get, post
 
-from terracrew.api.job_views import Reason
+from terracrew.api.job_views import HoldView, Reason
 from terracrew.api.jobs import Job, JobStatus
 from terracrew.api.runners import RunnerStatus
-from terracrew.server.dashboard import render, words
+from terracrew.server.dashboard import forms, render, words
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobRow
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.fragments import patterns
 from terracrew.server.jobs import reads, service
+from terracrew.server.jobs.set_back import release as holds_service
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads as runner_reads
 from terracrew.server.runners import service as runners
-from terracrew.server.runs import attention
+from terracrew.server.runs import attention, holds
 from terracrew.server.runs.attention import MAX_LISTED, Attention, TroubledModule
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.tree.modules import reads as module_reads
 from terracrew.wording import plan_words
 
 HERE = "/dashboard"
+HOLD = "/dashboard/hold"
 MAX_ACTIVE_JOBS = 10
 MAX_FIRST_JOBS = 3
 """The steps are shown until more jobs than this have succeeded, so that people see the last one turn to done."""
@@ -297,9 +298,33 @@ def _open(title: str, note: str, address: str, action: str, *, may: bool) -> Fir
 
 @get("/")
 async def overview(request: DashboardCall) -> Response[Any]:
-    who, watch = request.user, request.context.watch.for_reader(request.user)
-    found = await request.context.db.read_in_background(lambda tx: read(tx, who, watch))
-    return await render.page(request, "overview/page.html", "overview/overview.html", page=found)
+    found = await request.read(read, request.watch)
+    return await render.page(request, "overview/overview", page=found)
 
 
-pages = Router(HERE, route_handlers=[overview], exception_handlers=HANDLERS, include_in_schema=False)
+class HoldReleaseForm(msgspec.Struct, frozen=True):
+    module: str = ""
+    """The id of a module; empty for everything."""
+    is_untouched: str = ""
+
+
+async def _read_hold(tx: Tx, who: Principal) -> HoldView:
+    await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
+    return await holds.view(tx)
+
+
+@get("/hold")
+async def hold_page(request: DashboardCall) -> Response[Any]:
+    found = await request.read(_read_hold)
+    return await render.page(request, "jobs/hold/hold", at="hold", page=found)
+
+
+@post("/hold/release", status_code=200)
+async def release_hold(request: DashboardCall) -> Response[Any]:
+    form = await forms.read(request, HoldReleaseForm)
+    db, is_untouched = request.context.db, bool(form.is_untouched)
+    if form.module:
+        await holds_service.release_module(db, request.user, form.module, is_untouched=is_untouched)
+        return render.done(request, "Released: its next plan waits for an approval.", HOLD)
+    await holds_service.release(db, request.user, is_untouched=is_untouched)
+    return render.done(request, "The server hands out changes again.", HOLD)

@@ -40,22 +40,30 @@ def is_fragment(request: DashboardCall) -> bool:
     return request.headers.get("HX-Request") == "true" and "HX-History-Restore-Request" not in request.headers
 
 
-async def page(request: DashboardCall, template: str, fragment: str = "", **context: Any) -> Response[bytes]:
-    """Return the whole page or, if htmx asks, only its fragment."""
-    name = fragment if fragment and is_fragment(request) else template
+async def page(
+    request: DashboardCall, name: str, fragment: str = "", /, *, status: int = 200, **context: Any
+) -> Response[bytes]:
+    """Return the page `{name}_page.html` or, if htmx asks, only its fragment: `{name}.html`, unless another one is named."""
+    if is_fragment(request):
+        return await template(request, f"{fragment or name}.html", status, is_fragment=True, **context)
+    return await template(request, f"{name}_page.html", status, **context)
+
+
+async def template(request: DashboardCall, name: str, /, status: int = 200, **context: Any) -> Response[bytes]:
+    """Return a template with what all pages share, whatever asks for it."""
     shared: dict[str, Any] = {
         "user": request.user,
         "csrf": csrf(request),
-        "nav": await request.context.db.read_in_background(lambda tx: nav.counts(tx, request.user)),
+        "nav": await request.read(nav.counts),
         "store_problem": request.context.objects.health.problem,
-        "is_fragment": name == fragment,
+        "is_fragment": False,
         "live": "/api/v1/events",
     }
     # To render a long list takes tens of milliseconds, which would block the event loop.
-    return await asyncio.to_thread(answer, name, **shared | context)
+    return await asyncio.to_thread(answer, name, status, **shared | context)
 
 
-def answer(template: str, status: int = 200, **context: Any) -> Response[bytes]:
+def answer(template: str, status: int = 200, /, **context: Any) -> Response[bytes]:
     now = datetime.now(UTC)
     html = environment().get_template(template).render(now=now, **context)
     return Response(html.encode(), status_code=status, media_type="text/html", headers=HEADERS)

@@ -1,60 +1,60 @@
-"""Every page and static file, for the application to mount."""
+"""Every page and static file, for the application to mount: all handlers that the modules of the pages have."""
+
+from types import ModuleType
+from typing import Any
 
 from litestar import Router, get
+from litestar.handlers import HTTPRouteHandler
 from litestar.response import Redirect
 from litestar.types import ControllerRouterHandler
 
-from terracrew.server.dashboard import assets
-from terracrew.server.dashboard.access.account import pages as account
-from terracrew.server.dashboard.access.audit import pages as audit
-from terracrew.server.dashboard.access.login import HOME
-from terracrew.server.dashboard.access.login import pages as identity
-from terracrew.server.dashboard.access.organizations import pages as organizations
-from terracrew.server.dashboard.access.roles import pages as access
-from terracrew.server.dashboard.access.service_accounts import pages as service_accounts
-from terracrew.server.dashboard.access.users import pages as users
-from terracrew.server.dashboard.cloud_identities.handlers import pages as cloud_identities
+from terracrew.server.dashboard import api_reference, assets, overview
+from terracrew.server.dashboard.access import account, audit, login, organizations, roles, service_accounts, users
+from terracrew.server.dashboard.cloud_identities import handlers as cloud_identities
 from terracrew.server.dashboard.errors import HANDLERS
-from terracrew.server.dashboard.groups.handlers import pages as groups
-from terracrew.server.dashboard.groups.runs import pages as group_runs
-from terracrew.server.dashboard.jobs.handlers import hold_pages as hold
-from terracrew.server.dashboard.jobs.handlers import pages as jobs
-from terracrew.server.dashboard.modules.page import pages as modules
-from terracrew.server.dashboard.modules.states import pages as states
-from terracrew.server.dashboard.overview import pages as overview
-from terracrew.server.dashboard.releases.handlers import pages as releases
-from terracrew.server.dashboard.runners.fleet_jobs import pages as fleet_jobs
-from terracrew.server.dashboard.runners.handlers import pages as runners
-from terracrew.server.dashboard.tree.inputs import pages as inputs
-from terracrew.server.dashboard.tree.steps import pages as steps
+from terracrew.server.dashboard.groups import handlers as groups
+from terracrew.server.dashboard.groups import runs as group_runs
+from terracrew.server.dashboard.jobs import handlers as jobs
+from terracrew.server.dashboard.modules import creation, page, settings, source, states
+from terracrew.server.dashboard.releases import handlers as releases
+from terracrew.server.dashboard.runners import actions, deploy, deployment, edit, fleet_jobs, rows, start
+from terracrew.server.dashboard.runners import page as runner
+from terracrew.server.dashboard.tree import inputs, steps
+
+MAX_CREDENTIALS_BYTES = 16_384
+"""The size of a form with a password, which somebody who is not logged in may send."""
 
 
 @get("/")
 async def home() -> Redirect:
-    return Redirect(HOME, status_code=303)
+    return Redirect(login.HOME, status_code=303)
+
+
+def _router(path: str, *modules: ModuleType, **options: Any) -> Router:
+    """Return all handlers that these modules have, below a path."""
+    found = [each for module in modules for each in vars(module).values() if isinstance(each, HTTPRouteHandler)]
+    return Router(path, route_handlers=found, exception_handlers=HANDLERS, include_in_schema=False, **options)
 
 
 routers: list[ControllerRouterHandler] = [
-    identity,
-    account,
-    overview,
-    runners,
-    releases,
-    cloud_identities,
-    jobs,
-    fleet_jobs,
-    modules,
-    inputs,
-    steps,
-    groups,
-    group_runs,
-    access,
-    users,
-    service_accounts,
-    audit,
-    organizations,
-    states,
-    hold,
+    _router("/", account, login, request_max_body_size=MAX_CREDENTIALS_BYTES),
+    _router("/", roles, states),
+    _router(overview.HERE, overview),
+    _router(runner.HERE, rows, runner, edit, deploy, actions, deployment, start),
+    _router(releases.HERE, releases),
+    _router(cloud_identities.HERE, cloud_identities),
+    _router(jobs.HERE, jobs),
+    _router(fleet_jobs.HERE, fleet_jobs),
+    _router(page.HERE, page, creation, settings, source),
+    _router(inputs.HERE, inputs),
+    _router(steps.HERE, steps),
+    _router(groups.HERE, groups, group_runs),
+    _router(users.HERE, users),
+    _router(service_accounts.HERE, service_accounts),
+    _router(audit.HERE, audit),
+    _router(organizations.HERE, organizations),
+    api_reference.document,
+    api_reference.page,
     assets.serve,
     Router("/", route_handlers=[home], exception_handlers=HANDLERS, include_in_schema=False),
 ]

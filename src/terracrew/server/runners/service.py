@@ -77,8 +77,8 @@ async def _require(tx: Tx, who: Principal, verb: Verb, runner: Runner, unseen: N
         raise
 
 
-async def show(tx: Tx, who: Principal, reference: str) -> RunnerView:
-    return await view_reads.view(tx, await find(tx, who, reference, Verb.RUNNER_READ))
+async def show(tx: Tx, who: Principal, reference: str, verb: Verb = Verb.RUNNER_READ) -> RunnerView:
+    return await view_reads.view(tx, await find(tx, who, reference, verb))
 
 
 async def listing(

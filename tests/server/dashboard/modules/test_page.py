@@ -96,8 +96,8 @@ async def test_an_owner_changes_where_a_module_runs_and_others_do_not(applicatio
     someone = await logged_in(application)
     assert f'href="{here}/settings"' in await someone.see(here)
     assert '<option value="edge"></option>' in await someone.see(f"{here}/settings"), "the runners are offered"
-    fields = {"runner": "edge", "instance": "one", "tags": "gpu, zone:eu gpu", "priority": "7"}
-    answer = await someone.submit(f"{here}/settings/runners", **fields)
+    fields = {"runner": "edge", "runner_instance_name": "one", "tags": "gpu, zone:eu gpu", "priority": "7"}
+    answer = await someone.submit(f"{here}/settings/placement", **fields)
     assert answer.status_code == 303, answer.text
     found = (await admin.get(f"/api/v1/modules/{module['id']}")).json()
     assert (found["placement"]["runner_path"], found["runner_instance_name"]) == ("edge", "one")
@@ -109,11 +109,11 @@ async def test_an_owner_changes_where_a_module_runs_and_others_do_not(applicatio
         ({"runner": "none"}, "there is no runner <code>none</code>"),
         ({"priority": "101"}, "write a number of at most 100"),
     ):
-        refused = await someone.submit(f"{here}/settings/runners", **fields | wrong)
+        refused = await someone.submit(f"{here}/settings/placement", **fields | wrong)
         assert f'id="{next(iter(wrong))}-wrong" role="alert">{words}' in refused.text.lower(), "beside its field"
         assert f'value="{next(iter(wrong.values()))}"' in refused.text, "what was typed is still there"
     assert (await admin.delete("/api/v1/runners/edge", params={"force": True})).is_success
-    assert (await someone.submit(f"{here}/settings/runners", **fields | {"priority": ""})).status_code == 303
+    assert (await someone.submit(f"{here}/settings/placement", **fields | {"priority": ""})).status_code == 303
     found = (await admin.get(f"/api/v1/modules/{module['id']}")).json()
     assert (found["placement"]["runner_path"], found["priority"]) == ("edge", 0), "it stays pinned to a removed runner"
     await application.person("otto", "operator")

@@ -2,6 +2,11 @@
 
 import pytest
 
+from terracrew.api.fields import describe
+from terracrew.api.groups import GroupSettings
+from terracrew.api.modules import ModuleRequest
+from terracrew.server.dashboard.groups import handlers as groups
+from terracrew.server.dashboard.modules import settings
 from tests.server.application import Application
 from tests.server.dashboard.visitor import Visitor, logged_in
 
@@ -196,3 +201,9 @@ async def test_the_team_of_a_module_is_created_found_shown_and_changed(applicati
     assert "Dock crew" in await someone.see(here)
     assert module["id"] not in await someone.see("/dashboard/modules?q=harbor")
     assert (await application.admin.get("/api/v1/modules/net")).json()["team"] == "Dock crew"
+
+
+def test_every_field_that_a_command_changes_is_on_a_page() -> None:
+    for kind, titles in ((ModuleRequest, settings.TITLES), (GroupSettings, groups.TITLES)):
+        missing = {name for name, about in describe(kind).items() if about.words.section not in titles}
+        assert missing <= {"source", "backend", "inputs", "environment"}, "these have pages or sections of their own"

@@ -90,7 +90,7 @@ async def test_the_forms_of_a_module_set_what_happens_when_an_output_changes(app
     assert (await admin.get("/api/v1/modules/app")).json()["triggers"] == "auto"
     module = answer.headers["Location"]
     assert "apply it by itself, after everything else that it needs" in await someone.see(module)
-    assert 'value="auto" checked' in await someone.see(f"{module}/settings")
+    assert '<option value="auto" selected' in await someone.see(f"{module}/settings")
     assert (await someone.submit(f"{module}/settings/triggers", triggers="manual")).status_code == 303
     assert (await admin.get("/api/v1/modules/app")).json()["triggers"] == "manual"
     assert "This is not valid" in (await someone.submit(f"{module}/settings/triggers", triggers="sometimes")).text

@@ -184,7 +184,9 @@ async def test_a_declared_runner_offers_no_removal_and_only_settings_of_its_proc
     assert f"{page}/reregister" not in shown
     for each in (page, f"{page}/edit", "/dashboard/runners"):
         assert f"It is declared as shared_runners.from-file in {FILE}" in await someone.see(each)
-    assert (await someone.submit(f"{page}/edit", heartbeat_seconds="5", max_jobs="7")).status_code == 303
+    assert (
+        await someone.submit(f"{page}/edit", **{"configuration.heartbeat_seconds": "5"}, max_jobs="7")
+    ).status_code == 303
     found = (await application.admin.get("/api/v1/runners/from-file")).json()
     assert (found["max_jobs"], found["configuration"]["heartbeat_seconds"]) == (5, 5)
     assert (await someone.submit(f"{page}/remove", force="true")).status_code == 409

@@ -8,7 +8,7 @@ import pytest
 from terracrew.clouds.model import DeploymentSettings
 from terracrew.server.cloud_identities import service as identities
 from terracrew.server.cloud_identities.model import NewIdentity
-from terracrew.server.dashboard.runners import deployment_form
+from terracrew.server.dashboard.runners import deploy
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
 from terracrew.server.deployments.model import CloudDeployment
@@ -208,11 +208,11 @@ async def test_a_deployment_that_failed_says_why_and_can_be_repeated(
 
 def test_a_form_shows_the_settings_that_it_was_made_from() -> None:
     settings = DeploymentSettings(cpu_units=3072, memory_mb=7168, idle_seconds=90, subnets=["a", "b"], is_spot=True)
-    form = deployment_form.of_settings(settings)
-    assert deployment_form.settings(form) == settings
-    assert ("3072/7168", "3 vCPU / 7 GB") in deployment_form.sizes(form.size)
+    form = deploy.to_form(settings)
+    assert deploy.from_form(form) == settings
+    assert ("3072/7168", "3 vCPU / 7 GB") in deploy.sizes(form["size"])
 
 
 def test_a_cluster_has_no_price() -> None:
-    assert deployment_form.costs("kubernetes", "", DeploymentSettings()).awake_an_hour is None
+    assert deploy.costs_of("kubernetes", "", DeploymentSettings()).awake_an_hour is None
     assert CloudDeployment(runner_id="r", identity_id="i", settings=DeploymentSettings()).refusal_words == ""

@@ -3,16 +3,13 @@
 from typing import Any
 
 import msgspec
-from litestar import Response, Router, get, post
+from litestar import Response, get, post
 from litestar.params import FromPath
 
 from terracrew import ids
-from terracrew.api.access import ApiToken, OpenSession
 from terracrew.errors import Conflict, Forbidden, Invalid, RateLimited, Unavailable
-from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard import forms, render, words
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.errors import HANDLERS
-from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import logins, oversight, passwords
 from terracrew.server.identity.people import service as people
 from terracrew.server.principals import authorize
@@ -49,32 +46,26 @@ async def change_password(request: DashboardCall) -> Response[Any]:
         made = await logins.set_password(request.context.identity, request.user, form.password, form.current)
     except (Invalid, Forbidden, RateLimited, Unavailable) as error:
         return await _account_answer(request, wrong=error.message)
-    ended = f"Ended: {_count(made.sessions_ended, 'other session')}, {_count(made.tokens_revoked, 'API token')}."
+    ended = f"Ended: {words.counted(made.sessions_ended, 'other session')}, {words.counted(made.tokens_revoked, 'API token')}."
     return await _account_answer(request, said=f"Your password is changed. {ended}")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 @post("/dashboard/account/sessions/{session_id:str}/end", status_code=303, in_any_organization=True)
 async def end_session(request: DashboardCall, session_id: FromPath[str]) -> Response[Any]:
-    who, it = request.user, ids.parse("ses", session_id)
-    await request.context.db.write(lambda tx: oversight.end_session(tx, who, oversight.ME, it))
+    await request.write(oversight.end_session, oversight.ME, ids.parse("ses", session_id))
     return render.go(request, HERE)
 
 
 @post("/dashboard/account/tokens/{token_id:str}/revoke", status_code=303, in_any_organization=True)
 async def revoke_token(request: DashboardCall, token_id: FromPath[str]) -> Response[Any]:
-    who, it = request.user, ids.parse("tok", token_id)
-    await request.context.db.write(lambda tx: oversight.revoke_token(tx, who, oversight.ME, it))
+    await request.write(oversight.revoke_token, oversight.ME, ids.parse("tok", token_id))
     return render.go(request, HERE)
 
 
 @get("/dashboard/account/tokens/create")
 async def new_token_page(request: DashboardCall) -> Response[Any]:
     authorize.require_person(request.user)
-    return await render.page(request, "access/account/token_page.html", made=None, token_wrong="", token_name="")
+    return await render.page(request, "access/account/token", made=None, token_wrong="", token_name="")
 
 
 @post("/dashboard/account/tokens/create", status_code=200, in_any_organization=True)
@@ -87,39 +78,21 @@ async def create_token(request: DashboardCall) -> Response[Any]:
         made, secret = await people.create_token(request.context.db, request.user, name, days)
     except (Invalid, Conflict, Forbidden) as error:
         shown: dict[str, Any] = {"made": None, "token_wrong": error.message, "token_name": form.name}
-        return await render.page(request, "access/account/token_page.html", "access/account/new_token.html", **shown)
+        return await render.page(request, "access/account/token", **shown)
     shown = {"made": made, "secret": secret.text}
-    return await render.page(request, "access/account/token_page.html", "access/account/token_created.html", **shown)
+    return await render.page(request, "access/account/token", "access/account/token_created", **shown)
 
 
 async def _account_answer(request: DashboardCall, wrong: str = "", said: str = "") -> Response[Any]:
-    who = request.user
-    authorize.require_person(who)
-
-    async def read(tx: Tx) -> tuple[list[OpenSession], list[ApiToken]]:
-        open_sessions = await oversight.list_sessions(tx, who, oversight.ME, None, MAX_LISTED)
-        return open_sessions.items, (await oversight.list_tokens(tx, who, oversight.ME, None, MAX_LISTED)).items
-
-    open_sessions, tokens = await request.context.db.read_in_background(read)
-    answer = await render.page(
+    authorize.require_person(request.user)
+    return await render.page(
         request,
-        "access/account/page.html",
-        "access/account/access.html",
-        sessions=open_sessions,
-        tokens=tokens,
+        "access/account/account",
+        status=400 if wrong else 200,
+        sessions=(await request.read(oversight.list_sessions, oversight.ME, None, MAX_LISTED)).items,
+        tokens=(await request.read(oversight.list_tokens, oversight.ME, None, MAX_LISTED)).items,
         wrong=wrong,
         said=said,
         shortest=passwords.MIN_CHARACTERS,
-        here=who.credential_id,
+        here=request.user.credential_id,
     )
-    answer.status_code = 400 if wrong else 200
-    return answer
-
-
-pages = Router(
-    "/",
-    route_handlers=[account_page, change_password, end_session, revoke_token, new_token_page, create_token],
-    exception_handlers=HANDLERS,
-    include_in_schema=False,
-    request_max_body_size=16_384,
-)

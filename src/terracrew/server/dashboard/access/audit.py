@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import msgspec
-from litestar import Response, Router, get
+from litestar import Response, get
 from litestar.params import FromQuery
 
 from terracrew.api.audit import AuditQuery, Entry
@@ -12,7 +12,6 @@ from terracrew.errors import Invalid
 from terracrew.server.audit.listing import listing
 from terracrew.server.dashboard import render, words
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import Principal
 from terracrew.wording import audit_words
@@ -144,10 +143,5 @@ async def audit_page(
 ) -> Response[Any]:
     typed = (each.strip() for each in (actor, action, path, target, text, since, until))
     filters = AuditFilters(*typed)
-    found = await request.context.db.read_in_background(lambda tx: read_page(tx, request.user, filters, after))
-    return await render.page(
-        request, "access/audit/audit_page.html", "access/audit/audit.html", page=found, after=after
-    )
-
-
-pages = Router(HERE, route_handlers=[audit_page], exception_handlers=HANDLERS, include_in_schema=False)
+    found = await request.read(read_page, filters, after)
+    return await render.page(request, "access/audit/audit", page=found, after=after)

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 import msgspec
-from litestar import Response, Router, get, post
+from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery
 from litestar.response import Redirect
 
@@ -13,7 +13,6 @@ from terracrew.client.address import is_loopback
 from terracrew.errors import Invalid, RateLimited, Unauthenticated, Unavailable
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.http.client import address_of, is_on_this_machine
 from terracrew.server.identity.people import devices, logins, passwords, service, sessions
 from terracrew.server.identity.people.model import Session
@@ -147,12 +146,3 @@ def _local(to: str) -> str:
     """Return `to` if it is a page of the dashboard. It comes from the address, and a login must not lead to another site."""
     is_ours = to.startswith("/dashboard/") and "\\" not in to and "//" not in to.partition("?")[0]
     return to if is_ours else HOME
-
-
-pages = Router(
-    "/",
-    route_handlers=[login_page, login, link_page, use_link, logout],
-    exception_handlers=HANDLERS,
-    include_in_schema=False,
-    request_max_body_size=16_384,
-)

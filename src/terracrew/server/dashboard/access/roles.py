@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
-from litestar import Response, Router, get, post
+from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery
 from litestar.response import Redirect
 
@@ -16,7 +16,6 @@ from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.access import place, words
 from terracrew.server.dashboard.access.place import AccessPlace, Effect, PlaceKind
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.identity.access import explain, roles, users
@@ -138,7 +137,7 @@ async def _names(tx: Tx, who: Principal, listed: list[RoleListed]) -> list[str]:
 @get("/dashboard/access")
 async def organization_access(request: DashboardCall) -> Response[Any]:
     """Lead to the access page of the organization, which is the root of the tree."""
-    root = await request.context.db.read(lambda tx: groups.show(tx, request.user, ""))
+    root = await request.read(groups.show, "")
     return Redirect(f"/dashboard/groups/{root.id}/access", status_code=303)
 
 
@@ -152,19 +151,9 @@ async def access_page(
 ) -> Response[Any]:
     """Show who has which role at a group or module. With `who`, also answer whether they may do something `on` a place."""
     question = AccessQuestion(who.strip(), verb, on.strip().strip("/"))
-    found = await request.context.db.read_in_background(
-        lambda tx: read_page(tx, request.user, *_place(request), after, question)
-    )
-    shown: dict[str, Any] = {"page": found, "at_place": found.place, "after": after, "form": NEW_GRANT}
-    return await render.page(
-        request,
-        "access/roles/access_page.html",
-        "access/roles/access.html",
-        **shown,
-        verbs=VERBS,
-        wrong="",
-        effect=None,
-    )
+    found = await request.read(read_page, *_place(request), after, question)
+    shown: dict[str, Any] = {"at_place": found.place, "after": after, "form": NEW_GRANT, "wrong": "", "effect": None}
+    return await render.page(request, "access/roles/access", page=found, verbs=VERBS, **shown)
 
 
 @get(["/dashboard/groups/{group:str}/access/grant", "/dashboard/modules/{module:str}/access/grant"])
@@ -186,30 +175,23 @@ async def effect_part(
 ) -> Response[Any]:
     """Say what a role would allow somebody to do, while the form is filled in."""
     form = GrantForm(principal.strip(), role.value, days)
-    at, found, wrong = await request.context.db.read(lambda tx: _effect(tx, request.user, *_place(request), form))
-    return await render.page(
-        request,
-        "access/roles/effect.html",
-        "access/roles/effect.html",
-        at_place=at,
-        effect=found,
-        form=form,
-        wrong=wrong,
-    )
+    at, found, wrong = await request.read(_effect, *_place(request), form)
+    shown: dict[str, Any] = {"at_place": at, "effect": found, "form": form, "wrong": wrong}
+    return await render.template(request, "access/roles/effect.html", **shown)
 
 
 @post(["/dashboard/groups/{group:str}/access/grant", "/dashboard/modules/{module:str}/access/grant"])
 async def grant(request: DashboardCall) -> Response[Any]:
-    form, who = await forms.read(request, GrantForm), request.user
-    try:
+    form = await forms.read(request, GrantForm)
+
+    async def work(tx: Tx, who: Principal) -> str:
         role, days = _role(form), forms.days(form.days)
+        at = await place.read(tx, who, *_place(request), Verb.ACCESS_WRITE)
+        await roles.bind_role(tx, who, form.principal.strip(), role, at.path, at.kind, days)
+        return f"{at.base}/access"
 
-        async def work(tx: Tx) -> str:
-            at = await place.read(tx, who, *_place(request), Verb.ACCESS_WRITE)
-            await roles.bind_role(tx, who, form.principal.strip(), role, at.path, at.kind, days)
-            return f"{at.base}/access"
-
-        to = await request.context.db.write(work)
+    try:
+        to = await request.write(work)
     except (Invalid, Conflict, NotFound) as error:
         return await _grant_answer(request, form, error.message)
     return render.go(request, to)
@@ -222,37 +204,21 @@ async def grant(request: DashboardCall) -> Response[Any]:
     ]
 )
 async def revoke(request: DashboardCall, role_id: FromPath[str]) -> Response[Any]:
-    who, it = request.user, ids.parse("rol", role_id)
-
-    async def work(tx: Tx) -> str:
+    async def work(tx: Tx, who: Principal) -> str:
         at = await place.read(tx, who, *_place(request), Verb.ACCESS_WRITE)
-        await roles.unbind_role(tx, who, it, at.place)
+        await roles.unbind_role(tx, who, ids.parse("rol", role_id), at.place)
         return f"{at.base}/access"
 
-    to = await request.context.db.write(work)
-    return render.done(request, "The role is revoked", to)
+    return render.done(request, "The role is revoked", await request.write(work))
 
 
 async def _grant_answer(request: DashboardCall, form: GrantForm, wrong: str = "") -> Response[Any]:
-    who = request.user
-
-    async def read(tx: Tx) -> tuple[AccessPlace, Effect | None, list[str]]:
+    async def read(tx: Tx, who: Principal) -> dict[str, Any]:
         at, found, _ = await _effect(tx, who, *_place(request), form)
-        return at, found, await _names(tx, who, [])
+        return {"at_place": at, "effect": found, "names": await _names(tx, who, [])}
 
-    at, found, names = await request.context.db.read(read)
-    answer = await render.page(
-        request,
-        "access/roles/grant_page.html",
-        "access/roles/grant.html",
-        at_place=at,
-        effect=found,
-        form=form,
-        names=names,
-        wrong=wrong,
-    )
-    answer.status_code = 200
-    return answer
+    shown = await request.read(read)
+    return await render.page(request, "access/roles/grant", form=form, wrong=wrong, **shown)
 
 
 async def _effect(
@@ -278,11 +244,3 @@ def _place(request: DashboardCall) -> tuple[PlaceKind, str]:
     """Return what the address names: a group or a module, by its id or path."""
     kind: PlaceKind = "group" if "group" in request.path_params else "module"
     return kind, tree_path(request.path_params[kind])
-
-
-pages = Router(
-    "/",
-    route_handlers=[organization_access, access_page, grant_page, effect_part, grant, revoke],
-    exception_handlers=HANDLERS,
-    include_in_schema=False,
-)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from litestar import Response, Router, get, post
+from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery
 
 from terracrew import ids
@@ -12,7 +12,6 @@ from terracrew.api.runners import Runner
 from terracrew.errors import Conflict, Forbidden, Invalid
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import roles, service
 from terracrew.server.identity.federation import service as trust
@@ -20,14 +19,11 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads
-from terracrew.server.tree.groups import reads as group_reads
 
 HERE = "/dashboard/service-accounts"
 PAGE_ROWS = 50
 MAX_LISTED = 100
 """How many roles, and how many runners, the page of an account shows."""
-MAX_GROUPS = 300
-"""How many groups the form that creates an account offers."""
 
 
 class AccountsPage(msgspec.Struct, frozen=True):
@@ -52,14 +48,6 @@ class NewAccountForm(msgspec.Struct, frozen=True):
     group: str = ""
 
 
-class RenameAccountForm(msgspec.Struct, frozen=True):
-    name: str = ""
-
-
-class AccountSwitchForm(msgspec.Struct, frozen=True):
-    on: bool
-
-
 class SecretForm(msgspec.Struct, frozen=True):
     days: str = ""
 
@@ -75,7 +63,7 @@ class TrustForm(msgspec.Struct, frozen=True):
 
 async def read_page(tx: Tx, who: Principal, group: str, after: str | None) -> AccountsPage:
     found = await service.accounts(tx, who, group, after, PAGE_ROWS)
-    return AccountsPage(group, found.items, found.next, await _groups(tx, who))
+    return AccountsPage(group, found.items, found.next, await forms.offer_groups(tx, who, Verb.ACCESS_WRITE))
 
 
 async def read_one(tx: Tx, who: Principal, account_id: str) -> AccountPage:
@@ -94,20 +82,13 @@ async def read_one(tx: Tx, who: Principal, account_id: str) -> AccountPage:
     )
 
 
-async def _groups(tx: Tx, who: Principal) -> list[str]:
-    allowed = await authorize.visible(tx, who, Verb.ACCESS_WRITE)
-    return await group_reads.paths(tx, who.organization_id or "", allowed, MAX_GROUPS)
-
-
 @get("/")
 async def list_page(
     request: DashboardCall, group: FromQuery[str] = "", after: FromQuery[str | None] = None
 ) -> Response[Any]:
-    found = await request.context.db.read_in_background(lambda tx: read_page(tx, request.user, group, after))
+    found = await request.read(read_page, group, after)
     shown: dict[str, Any] = {"page": found, "after": after, "wrong": "", "form": NewAccountForm("", group)}
-    return await render.page(
-        request, "access/service_accounts/list_page.html", "access/service_accounts/list.html", **shown
-    )
+    return await render.page(request, "access/service_accounts/list", **shown)
 
 
 @get("/create")
@@ -126,22 +107,18 @@ async def create(request: DashboardCall) -> Response[Any]:
 
 
 async def _create_answer(request: DashboardCall, form: NewAccountForm, wrong: str) -> Response[Any]:
-    groups = await request.context.db.read_in_background(lambda tx: _groups(tx, request.user))
+    groups = await request.read(forms.offer_groups, Verb.ACCESS_WRITE)
     if not groups:
         raise Forbidden("you may not create a service account: ask an owner of a group for a role")
     shown: dict[str, Any] = {"groups": groups, "form": form, "wrong": wrong}
-    return await render.page(
-        request, "access/service_accounts/create_page.html", "access/service_accounts/create.html", **shown
-    )
+    return await render.page(request, "access/service_accounts/create", **shown)
 
 
 @get("/{account_id:str}")
 async def account_page(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
     it = ids.parse("sac", account_id)
-    found = await request.context.db.read_in_background(lambda tx: read_one(tx, request.user, it))
-    return await render.page(
-        request, "access/service_accounts/account_page.html", "access/service_accounts/account.html", page=found
-    )
+    found = await request.read(read_one, it)
+    return await render.page(request, "access/service_accounts/account", page=found)
 
 
 @get("/{account_id:str}/secret")
@@ -159,23 +136,21 @@ async def create_secret(request: DashboardCall, account_id: FromPath[str]) -> Re
         return await _secret_answer(request, account_id, error.message)
     shown: dict[str, Any] = {"account": found, "secret": secret.text, "wrong": ""}
     return await render.page(
-        request, "access/service_accounts/secret_page.html", "access/service_accounts/secret_created.html", **shown
+        request, "access/service_accounts/secret", "access/service_accounts/secret_created", **shown
     )
 
 
 async def _secret_answer(request: DashboardCall, account_id: str, wrong: str) -> Response[Any]:
     it = ids.parse("sac", account_id)
-    found = await request.context.db.read(lambda tx: service.show(tx, request.user, it, Verb.ACCESS_WRITE))
+    found = await request.read(service.show, it, Verb.ACCESS_WRITE)
     shown: dict[str, Any] = {"account": found, "secret": "", "wrong": wrong}
-    return await render.page(
-        request, "access/service_accounts/secret_page.html", "access/service_accounts/secret.html", **shown
-    )
+    return await render.page(request, "access/service_accounts/secret", **shown)
 
 
 @post("/{account_id:str}/secrets/{secret_id:str}/revoke")
 async def revoke_secret(request: DashboardCall, account_id: FromPath[str], secret_id: FromPath[str]) -> Response[Any]:
-    who, it, secret = request.user, ids.parse("sac", account_id), ids.parse("sec", secret_id)
-    await request.context.db.write(lambda tx: service.revoke_secret(tx, who, it, secret))
+    it, secret = ids.parse("sac", account_id), ids.parse("sec", secret_id)
+    await request.write(service.revoke_secret, it, secret)
     return render.done(request, "The secret is revoked", f"{HERE}/{account_id}")
 
 
@@ -186,7 +161,7 @@ async def rename_page(request: DashboardCall, account_id: FromPath[str]) -> Resp
 
 @post("/{account_id:str}/rename", status_code=200)
 async def rename(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
-    form, it = await forms.read(request, RenameAccountForm), ids.parse("sac", account_id)
+    form, it = await forms.read(request, forms.NameForm), ids.parse("sac", account_id)
     try:
         change = AccountChange(name=form.name.strip())
         await service.change_account(request.context.db, request.user, it, change)
@@ -196,20 +171,18 @@ async def rename(request: DashboardCall, account_id: FromPath[str]) -> Response[
 
 
 async def _rename_answer(
-    request: DashboardCall, account_id: str, form: RenameAccountForm | None, wrong: str
+    request: DashboardCall, account_id: str, form: forms.NameForm | None, wrong: str
 ) -> Response[Any]:
     it = ids.parse("sac", account_id)
-    found = await request.context.db.read(lambda tx: service.show(tx, request.user, it, Verb.ACCESS_WRITE))
+    found = await request.read(service.show, it, Verb.ACCESS_WRITE)
     shown: dict[str, Any] = {"account": found, "new_name": form.name if form else found.name, "rename_wrong": wrong}
-    return await render.page(
-        request, "access/service_accounts/rename_page.html", "access/service_accounts/rename.html", **shown
-    )
+    return await render.page(request, "access/service_accounts/rename", **shown)
 
 
 @post("/{account_id:str}/disable")
 async def disable(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
     """Disable the account, or enable it again."""
-    form, it = await forms.read(request, AccountSwitchForm), ids.parse("sac", account_id)
+    form, it = await forms.read(request, forms.SwitchForm), ids.parse("sac", account_id)
     change = AccountChange(is_disabled=form.on)
     after = await service.change_account(request.context.db, request.user, it, change)
     said = f"{after.name} is disabled, and what uses it is refused" if form.on else f"{after.name} is enabled"
@@ -218,8 +191,8 @@ async def disable(request: DashboardCall, account_id: FromPath[str]) -> Response
 
 @post("/{account_id:str}/delete")
 async def delete(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
-    who, it = request.user, ids.parse("sac", account_id)
-    await request.context.db.write(lambda tx: service.delete_account(tx, who, it))
+    it = ids.parse("sac", account_id)
+    await request.write(service.delete_account, it)
     return render.go(request, HERE)
 
 
@@ -243,19 +216,17 @@ async def add_trust(request: DashboardCall, account_id: FromPath[str]) -> Respon
 
 @post("/{account_id:str}/trust/{policy_id:str}/remove")
 async def remove_trust(request: DashboardCall, account_id: FromPath[str], policy_id: FromPath[str]) -> Response[Any]:
-    who, it, policy = request.user, ids.parse("sac", account_id), ids.parse("trp", policy_id)
-    await request.context.db.write(lambda tx: trust.remove(tx, who, it, policy))
+    it, policy = ids.parse("sac", account_id), ids.parse("trp", policy_id)
+    await request.write(trust.remove, it, policy)
     return render.done(request, "The issuer is no longer trusted by this policy", f"{HERE}/{it}")
 
 
 async def _trust_answer(request: DashboardCall, account_id: str, form: TrustForm, wrong: str) -> Response[Any]:
     it = ids.parse("sac", account_id)
-    found = await request.context.db.read(lambda tx: service.show(tx, request.user, it, Verb.ACCESS_WRITE))
+    found = await request.read(service.show, it, Verb.ACCESS_WRITE)
     own = request.context.identity.federation.trust.url
     shown: dict[str, Any] = {"account": found, "trust_form": form, "trust_wrong": wrong, "own_audience": own}
-    return await render.page(
-        request, "access/service_accounts/trust_page.html", "access/service_accounts/trust.html", **shown
-    )
+    return await render.page(request, "access/service_accounts/trust", **shown)
 
 
 def _claims(text: str) -> dict[str, str]:
@@ -270,26 +241,3 @@ def _claims(text: str) -> dict[str, str]:
             )
         found[name] = value
     return found
-
-
-pages = Router(
-    HERE,
-    route_handlers=[
-        list_page,
-        create_page,
-        create,
-        account_page,
-        secret_page,
-        create_secret,
-        revoke_secret,
-        rename_page,
-        rename,
-        disable,
-        delete,
-        trust_page,
-        add_trust,
-        remove_trust,
-    ],
-    exception_handlers=HANDLERS,
-    include_in_schema=False,
-)

@@ -1,13 +1,13 @@
 """The handlers of the pages of cloud identities."""
 
 import asyncio
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
-from litestar import Response, Router, get, post
+from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery
 
-from terracrew.clouds.model import CloudKind, Way
+from terracrew.api import fields
 from terracrew.errors import Conflict, Forbidden, Invalid
 from terracrew.server.cloud_hosted import identity_views, reporting
 from terracrew.server.cloud_hosted.reporting import IdentityReport
@@ -16,68 +16,19 @@ from terracrew.server.cloud_identities.model import IdentityChange, IdentityReco
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.cloud_identities import page
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.http.request import tree_path
 from terracrew.server.principals.authorize import Verb
 
 HERE = "/dashboard/cloud-identities"
 LOOK_SECONDS = 12.0
 """How long an answer waits for the cloud. After that the look continues, and the page shows what it finds."""
-_OF_KINDS: dict[CloudKind, tuple[str, ...]] = {
-    "aws": ("role_arn", "region"),
-    "kubernetes": ("api_url", "ca_certificate", "namespace"),
-}
-"""The fields that only identities of a cloud have."""
-
-
-class IdentityForm(msgspec.Struct, frozen=True, kw_only=True):
-    cloud: Literal["aws", "kubernetes"] = "aws"
-    name: str = ""
-    group: str = ""
-    description: str = ""
-    way: Way = "web_identity"
-    role_arn: str = ""
-    region: str = ""
-    api_url: str = ""
-    ca_certificate: str = ""
-    namespace: str = ""
-    audience: str = ""
-
-
-def as_new(form: IdentityForm) -> NewIdentity:
-    return NewIdentity(kind=form.cloud, group=form.group, **_typed(form, form.cloud))
-
-
-def as_change(form: IdentityForm, kind: CloudKind) -> IdentityChange:
-    """Return everything that the form has; the service finds out what has changed."""
-    return IdentityChange(**_typed(form, kind))
-
-
-def of_record(record: IdentityRecord) -> IdentityForm:
-    settings: dict[str, Any] = msgspec.structs.asdict(record.settings)
-    settings.pop("external_id", None)
-    return IdentityForm(
-        cloud=record.kind,
-        name=record.name,
-        group=record.group,
-        description=record.description,
-        audience=record.audience,
-        **settings,
-    )
-
-
-def _typed(form: IdentityForm, kind: CloudKind) -> dict[str, Any]:
-    fields = ("name", "description", "audience", *_OF_KINDS[kind])
-    return {"way": form.way} | {field: getattr(form, field).strip() for field in fields}
 
 
 @get("/")
 async def list_page(request: DashboardCall, after: FromQuery[str | None] = None) -> Response[Any]:
     issuer = request.context.identity.issuer.url
-    found = await request.context.db.read_in_background(lambda tx: page.read_list(tx, request.user, issuer, after))
-    return await render.page(
-        request, "cloud_identities/list_page.html", "cloud_identities/list.html", page=found, after=after, **_words()
-    )
+    found = await request.read(page.read_list, issuer, after)
+    return await render.page(request, "cloud_identities/list", page=found, after=after, **_words())
 
 
 @get("/create")
@@ -85,21 +36,21 @@ async def create_page(
     request: DashboardCall, cloud: FromQuery[str] = "aws", group: FromQuery[str] = ""
 ) -> Response[Any]:
     chosen = "kubernetes" if cloud == "kubernetes" else "aws"
-    return await _create_answer(request, IdentityForm(cloud=chosen, group=group), {})
+    return await _create_answer(request, NewIdentity(name="", kind=chosen, group=group), {})
 
 
 @post("/create", status_code=200)
 async def create(request: DashboardCall) -> Response[Any]:
-    form = await forms.read(request, IdentityForm)
+    form = await forms.read(request, NewIdentity, strip=True)
     try:
-        made = await service.create(request.context.db, request.user, as_new(form))
+        made = await service.create(request.context.db, request.user, form)
     except (Invalid, Conflict) as error:
         return await _create_answer(request, form, _wrong(error))
     return render.go(request, f"{HERE}/{made.id}")
 
 
-async def _create_answer(request: DashboardCall, form: IdentityForm, wrong: dict[str, str]) -> Response[Any]:
-    groups = await request.context.db.read_in_background(lambda tx: page.read_groups(tx, request.user))
+async def _create_answer(request: DashboardCall, form: NewIdentity, wrong: dict[str, str]) -> Response[Any]:
+    groups = await request.read(forms.offer_groups, Verb.ACCESS_WRITE)
     if not groups:
         raise Forbidden("you may not create a cloud identity: ask an owner of a group for a role")
     return await _form_answer(request, form, wrong, groups, None)
@@ -109,15 +60,12 @@ async def _create_answer(request: DashboardCall, form: IdentityForm, wrong: dict
 async def identity_page(
     request: DashboardCall, identity: FromPath[str], show: FromQuery[str] = "json"
 ) -> Response[Any]:
-    who, issuer = request.user, request.context.identity.issuer
-    found = await request.context.db.read_in_background(
-        lambda tx: page.read_one(tx, who, tree_path(identity), issuer.url, show)
-    )
+    issuer = request.context.identity.issuer
+    found = await request.read(page.read_one, tree_path(identity), issuer.url, show)
     problem = issuer.problem(request.context.identity.tokens.signing) if found.identity.way == "web_identity" else ""
     return await render.page(
         request,
-        "cloud_identities/identity_page.html",
-        "cloud_identities/identity.html",
+        "cloud_identities/identity",
         page=found,
         issuer_problem=problem,
         **_words(),
@@ -127,23 +75,23 @@ async def identity_page(
 @get("/{identity:str}/edit")
 async def edit_page(request: DashboardCall, identity: FromPath[str]) -> Response[Any]:
     found = await _changeable(request, identity)
-    return await _form_answer(request, of_record(found), {}, [], found)
+    return await _form_answer(request, service.as_new(found), {}, [], found)
 
 
 @post("/{identity:str}/edit", status_code=200)
 async def edit(request: DashboardCall, identity: FromPath[str]) -> Response[Any]:
-    found, form = await _changeable(request, identity), await forms.read(request, IdentityForm)
+    found, change = await _changeable(request, identity), await forms.read(request, IdentityChange, strip=True)
     try:
-        await service.change(request.context.db, request.user, found.id, as_change(form, found.kind))
+        await service.change(request.context.db, request.user, found.id, change)
     except (Invalid, Conflict) as error:
+        form = msgspec.structs.replace(service.as_new(found), **fields.given(change))
         return await _form_answer(request, form, _wrong(error), [], found)
     return render.go(request, f"{HERE}/{found.id}")
 
 
 @post("/{identity:str}/test")
 async def test(request: DashboardCall, identity: FromPath[str]) -> Response[Any]:
-    who = request.user
-    job = await request.context.db.write(lambda tx: identity_views.test(tx, who, tree_path(identity)))
+    job = await request.write(identity_views.test, tree_path(identity))
     return render.done(request, f"Job #{job.number:,} tests {job.target_name}", f"{HERE}/{job.identity_id}")
 
 
@@ -171,23 +119,19 @@ async def _finish(looking: "asyncio.Task[IdentityReport]") -> None:
 
 @post("/{identity:str}/delete")
 async def delete(request: DashboardCall, identity: FromPath[str]) -> Response[Any]:
-    who = request.user
-    await request.context.db.write(lambda tx: service.delete(tx, who, tree_path(identity)))
+    await request.write(service.delete, tree_path(identity))
     return render.go(request, HERE)
 
 
 async def _changeable(request: DashboardCall, identity: str) -> IdentityRecord:
-    who = request.user
-    return await request.context.db.read(lambda tx: service.find(tx, who, tree_path(identity), Verb.ACCESS_WRITE))
+    return await request.read(service.find, tree_path(identity), Verb.ACCESS_WRITE)
 
 
 async def _form_answer(
-    request: DashboardCall, form: IdentityForm, wrong: dict[str, str], groups: list[str], record: IdentityRecord | None
+    request: DashboardCall, form: NewIdentity, wrong: dict[str, str], groups: list[str], record: IdentityRecord | None
 ) -> Response[Any]:
     shown: dict[str, Any] = {"form": form, "wrong": wrong, "groups": groups, "record": record}
-    return await render.page(
-        request, "cloud_identities/form_page.html", "cloud_identities/form.html", **shown, **_words()
-    )
+    return await render.page(request, "cloud_identities/form", **shown, **_words())
 
 
 def _wrong(error: Invalid | Conflict) -> dict[str, str]:
@@ -199,21 +143,3 @@ def _wrong(error: Invalid | Conflict) -> dict[str, str]:
 
 def _words() -> dict[str, Any]:
     return {"kinds": page.KINDS, "ways": page.WAYS}
-
-
-pages = Router(
-    HERE,
-    route_handlers=[
-        list_page,
-        create_page,
-        create,
-        identity_page,
-        edit_page,
-        edit,
-        test,
-        look,
-        delete,
-    ],
-    exception_handlers=HANDLERS,
-    include_in_schema=False,
-)

@@ -11,6 +11,7 @@ from terracrew.server.cloud_hosted import identity_views, reporting
 from terracrew.server.cloud_hosted.identity_views import IdentityView, PolicyDocument
 from terracrew.server.cloud_hosted.reporting import IdentityReport, ReportedResource
 from terracrew.server.cloud_identities import service
+from terracrew.server.dashboard import forms
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import reads as fleet_reads
@@ -20,11 +21,8 @@ from terracrew.server.fleet_jobs.reads import FleetJobFilter
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.tree.groups import reads as group_reads
 
 PAGE_ROWS = 50
-MAX_GROUPS = 300
-"""How many groups the form that creates an identity offers."""
 KINDS: dict[CloudKind, str] = {"aws": "AWS", "kubernetes": "Kubernetes"}
 WAYS: dict[Way, str] = {"web_identity": "Web identity", "workload": "The server's own workload"}
 _ACTION = re.compile(r"\b[a-z][a-z0-9-]*:[A-Z][A-Za-z]+\b")
@@ -107,13 +105,7 @@ class IdentityPage(msgspec.Struct, frozen=True, kw_only=True):
 async def read_list(tx: Tx, who: Principal, issuer: str, after: str | None) -> IdentitiesPage:
     found = await identity_views.listing(tx, who, issuer, None, after, PAGE_ROWS)
     rows = [IdentityRow(each, badge_of_test(each.last_test)) for each in found.items]
-    return IdentitiesPage(rows, found.next, await read_groups(tx, who))
-
-
-async def read_groups(tx: Tx, who: Principal) -> list[str]:
-    """Return the paths of the groups in which the reader may create an identity."""
-    allowed = await authorize.visible(tx, who, Verb.ACCESS_WRITE)
-    return await group_reads.paths(tx, who.organization_id or "", allowed, MAX_GROUPS)
+    return IdentitiesPage(rows, found.next, await forms.offer_groups(tx, who, Verb.ACCESS_WRITE))
 
 
 async def read_one(tx: Tx, who: Principal, reference: str, issuer: str, shown_format: str) -> IdentityPage:

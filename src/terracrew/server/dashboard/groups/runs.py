@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
-from litestar import Response, Router, get, post
+from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery
 
 from terracrew.api.group_runs import GroupRun, GroupRunView, NewGroupRun, RunModuleView
@@ -12,7 +12,6 @@ from terracrew.api.jobs import JobStatus
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.dashboard import forms, render, words
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.groups import page
 from terracrew.server.dashboard.groups.page import HERE, GroupHead
 from terracrew.server.dashboard.words import Badge
@@ -143,17 +142,15 @@ async def read(tx: Tx, who: Principal, reference: str, run_id: str, watch: Watch
 
 @get("/{group:str}/runs/{run:str}")
 async def run_page(request: DashboardCall, group: FromPath[str], run: FromPath[str]) -> Response[Any]:
-    who, watch = request.user, request.context.watch.for_reader(request.user)
-    found = await request.context.db.read(lambda tx: read(tx, who, requests.tree_path(group), run, watch))
-    return await render.page(request, "groups/whole_run_page.html", "groups/whole_run.html", page=found)
+    found = await request.read(read, requests.tree_path(group), run, request.watch)
+    return await render.page(request, "groups/whole_run", page=found)
 
 
 @post("/{group:str}/apply")
 async def apply_all(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
     """Start an apply or a plan of all modules in a group and below it."""
-    who, reference = request.user, requests.tree_path(group)
     form = await forms.read(request, RunAllForm)
-    made = await request.context.db.write(lambda tx: service.begin(tx, who, reference, NewGroupRun(form.type)))
+    made = await request.write(service.begin, requests.tree_path(group), NewGroupRun(form.type))
     return render.go(request, _address(made))
 
 
@@ -175,9 +172,9 @@ async def destroy_page(request: DashboardCall, group: FromPath[str], resume: Fro
 @post("/{group:str}/destroy", status_code=200)
 async def destroy_all(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
     """Destroy all modules in a group and below it, if what was typed is the name of the group that the page showed."""
-    form, who, reference = await forms.read(request, DestroyForm), request.user, requests.tree_path(group)
+    form = await forms.read(request, DestroyForm)
 
-    async def work(tx: Tx) -> GroupRun:
+    async def work(tx: Tx, who: Principal, reference: str) -> GroupRun:
         head = await page.read_head(tx, who, reference)
         await authorize.require(tx, who, Verb.JOB_RUN, groups.place(head.group), groups.unseen(reference))
         # A path names another group after the reader has changed to another organization; the id does not.
@@ -191,7 +188,7 @@ async def destroy_all(request: DashboardCall, group: FromPath[str]) -> Response[
         return await service.resume(tx, who, head.group.id, form.resume)
 
     try:
-        made = await request.context.db.write(work)
+        made = await request.write(work, requests.tree_path(group))
     except Invalid as error:
         return await _destroy_answer(request, group, form.resume, error.message)
     return render.go(request, _address(made))
@@ -199,17 +196,15 @@ async def destroy_all(request: DashboardCall, group: FromPath[str]) -> Response[
 
 @post("/{group:str}/runs/{run:str}/stop")
 async def stop(request: DashboardCall, group: FromPath[str], run: FromPath[str]) -> Response[Any]:
-    who, reference = request.user, requests.tree_path(group)
-    made = await request.context.db.write(lambda tx: service.stop(tx, who, reference, run))
+    made = await request.write(service.stop, requests.tree_path(group), run)
     return render.done(request, "The run is stopped", _address(made))
 
 
 @post("/{group:str}/runs/{run:str}/resume")
 async def resume(request: DashboardCall, group: FromPath[str], run: FromPath[str]) -> Response[Any]:
     """Resume an apply. To resume a destroy, the page with the question has to be answered again."""
-    who, reference = request.user, requests.tree_path(group)
 
-    async def work(tx: Tx) -> GroupRun:
+    async def work(tx: Tx, who: Principal, reference: str) -> GroupRun:
         found = await service.find(tx, who, reference, run)
         place = authorize.group(found.organization_id, found.path)
         await authorize.require(tx, who, Verb.JOB_RUN, place, groups.unseen(reference))
@@ -217,13 +212,12 @@ async def resume(request: DashboardCall, group: FromPath[str], run: FromPath[str
             raise Conflict("this run destroys: resume it on the page that asks for the name of the group")
         return await service.resume(tx, who, reference, run)
 
-    return render.go(request, _address(await request.context.db.write(work)))
+    return render.go(request, _address(await request.write(work, requests.tree_path(group))))
 
 
 async def _destroy_answer(request: DashboardCall, group: str, resume: str, wrong: str = "") -> Response[Any]:
-    who, reference = request.user, requests.tree_path(group)
 
-    async def find(tx: Tx) -> GroupDestroyPage:
+    async def find(tx: Tx, who: Principal, reference: str) -> GroupDestroyPage:
         found, modules = await service.preview(tx, who, reference, "DESTROY")
         head = await page.read_head(tx, who, found.id)
         run = await _resumable(tx, who, head, resume) if resume else None
@@ -233,8 +227,8 @@ async def _destroy_answer(request: DashboardCall, group: str, resume: str, wrong
             left = [each for each in left if each.module_id not in done]
         return GroupDestroyPage(head, left, len(modules) - len(left), run)
 
-    shown = await request.context.db.read_in_background(find)
-    return await render.page(request, "groups/destroy_page.html", "groups/destroy.html", page=shown, wrong=wrong)
+    shown = await request.read(find, requests.tree_path(group))
+    return await render.page(request, "groups/destroy", page=shown, wrong=wrong)
 
 
 async def _resumable(tx: Tx, who: Principal, head: GroupHead, run_id: str) -> GroupRun:
@@ -246,11 +240,3 @@ async def _resumable(tx: Tx, who: Principal, head: GroupHead, run_id: str) -> Gr
 
 def _address(run: GroupRun) -> str:
     return f"{HERE}/{run.group_id}/runs/{run.id}"
-
-
-pages = Router(
-    HERE,
-    route_handlers=[run_page, apply_all, apply_planned, destroy_page, destroy_all, stop, resume],
-    exception_handlers=HANDLERS,
-    include_in_schema=False,
-)

@@ -4,11 +4,10 @@ import re
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Response, Router, get, post
+from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect
 
-from terracrew.api.job_views import HoldView
 from terracrew.api.jobs import ApplyPlan, JobChange, JobStatus, NewJob
 from terracrew.api.lost_resources import ImportLost
 from terracrew.api.modules import Priority
@@ -17,24 +16,17 @@ from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import JobType
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.jobs import diff, page, rows
-from terracrew.server.dashboard.jobs.rows import JobFilters, JobsPage
-from terracrew.server.db.seam import Tx
+from terracrew.server.dashboard.jobs.rows import JobFilters
 from terracrew.server.jobs import approvals, create, priorities, service
 from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.lost_resources import listing as lost_resources
 from terracrew.server.jobs.lost_resources.imports import Imports
-from terracrew.server.jobs.set_back import release as holds_service
-from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.principals.model import Principal
-from terracrew.server.runs import holds
 from terracrew.server.runs import log as run_log
 from terracrew.wording import approval_words
 
 HERE = "/dashboard/jobs"
-HOLD = "/dashboard/hold"
 Start = Annotated[int, QueryParameter(ge=0, le=10_000)]
 MAX_DOUBTS_CHARACTERS = 64_000
 """The length of 1,000 doubts, as many as an approval by the API may name."""
@@ -109,16 +101,9 @@ async def list_page(
         return Redirect(f"{HERE}/{number}", status_code=303)
     kind = status if status == "open" or status in JobStatus.__members__ else ""
     filters = JobFilters(kind, module, job_type, who.strip(), runner.strip(), since, until)
-    user, watch = request.user, request.context.watch.for_reader(request.user)
-
-    async def read(tx: Tx) -> tuple[JobsPage, list[str]]:
-        page = await rows.read_page(tx, user, filters, before, watch)
-        return page, await forms.offer_runner_paths(tx, user)
-
-    found, runners = await request.context.db.read_in_background(read)
-    return await render.page(
-        request, "jobs/list_page.html", "jobs/list.html", page=found, before=before, runners=runners
-    )
+    found = await request.read(rows.read_page, filters, before, request.watch)
+    runners = await request.read(forms.offer_runner_paths)
+    return await render.page(request, "jobs/list", page=found, before=before, runners=runners)
 
 
 @get("/{job:str}")
@@ -133,8 +118,7 @@ async def job_page(
 ) -> Response[Any]:
     """Show a job. Of a long log, the page loads the last lines; with `log=all`, it loads all of them."""
     who, context = request.user, request.context
-    watch = context.watch.for_reader(who)
-    found = await context.db.read_in_background(lambda tx: page.read(tx, who, job, attempt, context.keys, watch))
+    found = await request.read(page.read, job, attempt, context.keys, request.watch)
     if found.view.id != job:
         return Redirect(f"{HERE}/{found.view.id}", status_code=303)
     context.waking_ahead.open(who, found.view.id, found.view.attempt, found.view.status)
@@ -152,9 +136,7 @@ async def job_page(
         if render.is_fragment(request)
         else await diff.read(context, request.user, found.view, diff.query(action, q, start))
     )
-    return await render.page(
-        request, "jobs/job_page.html", "jobs/job.html", page=found, attempt=attempt, live=live, panel=panel
-    )
+    return await render.page(request, "jobs/job", page=found, attempt=attempt, live=live, panel=panel)
 
 
 @get("/{job:str}/diff")
@@ -168,13 +150,13 @@ async def job_diff(
 ) -> Response[Any]:
     """Return the plan panel alone, or 204 if the reader has it already."""
     context = request.context
-    found = await context.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
+    found = await request.read(service.find, job, Verb.JOB_READ)
     if not render.is_fragment(request):
         return Redirect(render.query(f"{HERE}/{found.id}", action=action, q=q, start=start), status_code=303)
     panel = await diff.read(context, request.user, found, diff.query(action, q, start), known)
     if panel is None:
         return Response(b"", status_code=204)
-    return await render.page(request, "jobs/plan.html", "jobs/plan.html", panel=panel)
+    return await render.template(request, "jobs/plan.html", panel=panel)
 
 
 @post("/{job:str}/priority")
@@ -227,7 +209,7 @@ async def decline(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
 async def gone(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
     """Give up a lost attempt. The number must be typed, so that nobody gives up the wrong attempt in a hurry."""
     form, context = await forms.read(request, GoneForm), request.context
-    known = await context.db.read(lambda tx: service.find(tx, request.user, job, Verb.JOB_READ))
+    known = await request.read(service.find, job, Verb.JOB_READ)
     if form.confirm.strip().removeprefix("#") != str(known.number):
         raise Invalid(f"to confirm it, type the number of this job: {known.number}")
     after = await lost_attempts.give_up(context.db, context.registry, request.user, job, form.attempt)
@@ -244,7 +226,7 @@ async def rerun(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
 async def import_lost(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
     """Let an apply that waits plan again with imports, or queue one. It waits for an approval: a person has to look at its plan."""
     context, who = request.context, request.user
-    lost = await context.db.read(lambda tx: service.find(tx, who, job, Verb.JOB_READ))
+    lost = await request.read(service.find, job, Verb.JOB_READ)
     if lost.status is JobStatus.AWAITING_APPROVAL and lost.type is JobType.APPLY and lost.plan_attempt is not None:
         imports, asked_for = Imports(context.db, context.objects, context.keys), ImportLost(lost.id)
         await approvals.replan_with_imports(context.db, imports, who, job, lost.plan_attempt, asked_for)
@@ -252,55 +234,3 @@ async def import_lost(request: DashboardCall, job: FromPath[str]) -> Response[An
     asked = NewJob(JobType.APPLY, needs_approval=True, import_lost=ImportLost(lost.id))
     made = await context.create_job(create.JobRequest(who, lost.module_id, asked))
     return render.go(request, f"{HERE}/{made.job.id}")
-
-
-class HoldReleaseForm(msgspec.Struct, frozen=True):
-    module: str = ""
-    """The id of a module; empty for everything."""
-    is_untouched: str = ""
-
-
-async def _read_hold(tx: Tx, who: Principal) -> HoldView:
-    await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
-    return await holds.view(tx)
-
-
-@get("/")
-async def hold_page(request: DashboardCall) -> Response[bytes]:
-    found = await request.context.db.read_in_background(lambda tx: _read_hold(tx, request.user))
-    return await render.page(request, "jobs/hold/hold_page.html", "jobs/hold/hold.html", at="hold", page=found)
-
-
-@post("/release", status_code=200)
-async def release_hold(request: DashboardCall) -> Response[Any]:
-    form = await forms.read(request, HoldReleaseForm)
-    db, is_untouched = request.context.db, bool(form.is_untouched)
-    if form.module:
-        await holds_service.release_module(db, request.user, form.module, is_untouched=is_untouched)
-        return render.done(request, "Released: its next plan waits for an approval.", HOLD)
-    await holds_service.release(db, request.user, is_untouched=is_untouched)
-    return render.done(request, "The server hands out changes again.", HOLD)
-
-
-pages = Router(
-    HERE,
-    route_handlers=[
-        list_page,
-        job_page,
-        job_diff,
-        change_priority,
-        cancel,
-        rerun,
-        approve,
-        apply,
-        decline,
-        replan,
-        gone,
-        import_lost,
-    ],
-    exception_handlers=HANDLERS,
-    include_in_schema=False,
-)
-hold_pages = Router(
-    HOLD, route_handlers=[hold_page, release_hold], exception_handlers=HANDLERS, include_in_schema=False
-)

@@ -15,7 +15,7 @@ from terracrew.errors import Undecryptable
 from terracrew.protocol.events import Output
 from terracrew.protocol.spec import JobType
 from terracrew.server.dashboard import words
-from terracrew.server.dashboard.context import DashboardContext
+from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.modules import warnings
 from terracrew.server.dashboard.modules.warnings import Drift
 from terracrew.server.dashboard.words import Badge
@@ -89,13 +89,12 @@ class DependencyRow(msgspec.Struct, frozen=True):
 
 class ModuleContents(msgspec.Struct, frozen=True):
     module: Module
-    key: str
-    """Changes whenever this part of the page has to be read again."""
     search: str
     needs: list[DependencyRow]
     used_by: list[DependencyRow]
     has_more_dependents: bool
     outputs: list[ModuleOutputRow]
+    """The first ones."""
     output_count: int
     outputs_problem: str
     may_read_state: bool
@@ -103,8 +102,10 @@ class ModuleContents(msgspec.Struct, frozen=True):
     may_bring_state: bool
     """Whether the reader may import a state or restore a version: Terracrew keeps the state, and it is one of OpenTofu or Terraform."""
     versions: list[StateVersionRow]
-    resources: ResourcePage | None
-    drift: Drift | None
+    key: str = ""
+    """Changes whenever this part of the page has to be read again."""
+    resources: ResourcePage | None = None
+    drift: Drift | None = None
 
     @property
     def resource_groups(self) -> list[tuple[str, list[ResourceRow]]]:
@@ -113,56 +114,35 @@ class ModuleContents(msgspec.Struct, frozen=True):
         return [(module, list(of)) for module, of in groupby(rows, key=lambda row: row.module)]
 
 
-class _Found(msgspec.Struct, frozen=True):
-    needs: list[DependencyRow]
-    used_by: list[DependencyRow]
-    has_more_dependents: bool
-    outputs: list[ModuleOutputRow]
-    outputs_problem: str
-    may_read_state: bool
-    may_change: bool
-    may_bring_state: bool
-    versions: list[StateVersionRow]
+class _Stored(msgspec.Struct, frozen=True):
+    """What the parts of the page are read from that are not in the database."""
+
+    state: KeptState | None
     resource_count: int | None
-    state: KeptState | None = None
-    planned: str = ""
-    """The hash of the newest diff of a plan that was not applied."""
-    plan: tuple[Job, StoredDiff] | None = None
+    plan: tuple[Job, StoredDiff] | None
 
 
 async def read(
-    context: DashboardContext, who: Principal, module: Module, search: str = "", start: int = 0, known: str = ""
+    request: DashboardCall, module: Module, search: str = "", start: int = 0, known: str = ""
 ) -> ModuleContents | None:
     """Return this part of the page, or None if the reader has it already."""
-    found = await context.db.read_in_background(lambda tx: _read(tx, who, module, context.keys))
-    key = hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(found, state=None, plan=None))).hexdigest()[:16]
+    context, who = request.context, request.user
+    found, stored = await request.read(_read, module, search, context.keys)
+    planned = None if stored.plan is None else (stored.plan[0].id, stored.plan[1].sha256)
+    shown = msgspec.json.encode((found, stored.resource_count, planned))
+    key = hashlib.sha256(shown).hexdigest()[:16]
     if known == key:
         return None
     listed = None
-    if found.may_read_state and found.state is not None:
+    if stored.state is not None:
         listed = await resources.page(
-            context.objects, context.keys, found.state, found.resource_count, search, start, RESOURCE_ROWS
+            context.objects, context.keys, stored.state, stored.resource_count, search, start, RESOURCE_ROWS
         )
-    return ModuleContents(
-        module=module,
-        key=key,
-        search=search,
-        needs=found.needs,
-        used_by=found.used_by,
-        has_more_dependents=found.has_more_dependents,
-        outputs=found.outputs[:MAX_OUTPUTS],
-        output_count=len(found.outputs),
-        outputs_problem=found.outputs_problem,
-        may_read_state=found.may_read_state,
-        may_change=found.may_change,
-        may_bring_state=found.may_bring_state,
-        versions=found.versions,
-        resources=listed,
-        drift=await warnings.read_drift(context, who, found.plan),
-    )
+    drift = await warnings.read_drift(context, who, stored.plan)
+    return msgspec.structs.replace(found, key=key, resources=listed, drift=drift)
 
 
-async def _read(tx: Tx, who: Principal, module: Module, keys: Keyring) -> _Found:
+async def _read(tx: Tx, who: Principal, module: Module, search: str, keys: Keyring) -> tuple[ModuleContents, _Stored]:
     place = authorize.module(module.organization_id, module.path)
     may_read_state = (await authorize.visible(tx, who, Verb.STATE_READ)).covers(place)
     scope = (tx, who, module.id, place)
@@ -171,23 +151,23 @@ async def _read(tx: Tx, who: Principal, module: Module, keys: Keyring) -> _Found
     outputs, problem = await _read_outputs(tx, keys, module.id, used_by.items)
     versions = await reads.written_versions(tx, module.id, MAX_VERSIONS) if may_read_state else []
     state = await states.kept(tx, module.id) if may_read_state else None
-    plan = await warnings.find_drift(tx, module.id)
-    return _Found(
+    contents = ModuleContents(
+        module=module,
+        search=search,
         needs=await _rows(tx, needs.items),
         used_by=await _rows(tx, used_by.items),
         has_more_dependents=used_by.next is not None,
-        outputs=outputs,
+        outputs=outputs[:MAX_OUTPUTS],
+        output_count=len(outputs),
         outputs_problem=problem,
         may_read_state=may_read_state,
         may_change=(await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place),
         may_bring_state=importing.is_possible(module)
         and (await authorize.visible(tx, who, Verb.STATE_WRITE)).covers(place),
         versions=[row_to(StateVersionRow, row) for row in versions],
-        resource_count=None if state is None else await states.resource_count(tx, state.state.id),
-        state=state,
-        planned="" if plan is None else f"{plan[0].id} {plan[1].sha256}",
-        plan=plan,
     )
+    count = None if state is None else await states.resource_count(tx, state.state.id)
+    return contents, _Stored(state, count, await warnings.find_drift(tx, module.id))
 
 
 async def _rows(tx: Tx, found: Sequence[Dependency]) -> list[DependencyRow]:

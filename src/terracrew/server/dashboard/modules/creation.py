@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from litestar import Response, get, post
 from litestar.params import FromQuery
@@ -16,24 +16,18 @@ from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.field_forms import FormErrors
 from terracrew.server.dashboard.forms import RunnerChoices
 from terracrew.server.dashboard.modules import source
-from terracrew.server.dashboard.modules.source import SourceField, SourceFields
+from terracrew.server.dashboard.modules.source import SourceFields
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service as runners
-from terracrew.server.tree.groups import reads as group_reads
 from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.groups import tree_path
 from terracrew.server.tree.modules import archives, service
 
 HERE = "/dashboard/modules"
-MAX_GROUPS = 300
-"""How many groups the form offers. Others can be typed."""
-Field = SourceField | Literal["name", "group", "description", "engine", "runner", "instance", "tags"]
-_FIELDS: dict[str, Field] = {"engine": "engine", "runner": "runner"}
-"""The fields of the form that the service checks, by those of the API."""
-_TYPED: dict[str, Field] = {"description": "description", "tags": "tags", "runner_instance_name": "instance"}
+_TYPED = {"description": "description", "tags": "tags", "runner_instance_name": "instance"}
 """The fields of the form whose types say what is valid, by those of the API."""
 
 
@@ -63,9 +57,9 @@ async def create_page(request: DashboardCall, group: FromQuery[str] = "") -> Res
 
 @post("/create", status_code=200)
 async def create(request: DashboardCall) -> Response[Any]:
-    form, who, context = await forms.read(request, NewModuleForm), request.user, request.context
+    form, context = await forms.read(request, NewModuleForm), request.context
 
-    async def work(tx: Tx) -> Module:
+    async def work(tx: Tx, who: Principal) -> Module:
         await _require(tx, who)
         if wrong := await _wrong_fields(tx, who, form, context.local_roots):
             raise FormErrors(wrong)
@@ -75,24 +69,21 @@ async def create(request: DashboardCall) -> Response[Any]:
             raise FormErrors(_placed(form, error)) from None
 
     try:
-        made = await context.db.write(work)
+        made = await request.write(work)
     except FormErrors as error:
         return await _answer(request, form, error.messages)
     return render.go(request, f"{HERE}/{made.id}")
 
 
 async def _answer(request: DashboardCall, form: NewModuleForm, wrong: Mapping[str, str]) -> Response[Any]:
-    who = request.user
-
-    async def read(tx: Tx) -> tuple[list[str], list[str], RunnerChoices]:
+    async def read(tx: Tx, who: Principal) -> tuple[list[str], list[str], RunnerChoices]:
         engines = await service.known_engines(tx, who.organization_id or "")
         return await _require(tx, who), engines, await forms.offer_runners(tx, who)
 
-    offered, engines, runner_choices = await request.context.db.read_in_background(read)
+    offered, engines, runner_choices = await request.read(read)
     return await render.page(
         request,
-        "modules/creation/page.html",
-        "modules/creation/form.html",
+        "modules/creation/form",
         groups=offered,
         form=form,
         wrong=wrong,
@@ -105,16 +96,16 @@ async def _answer(request: DashboardCall, form: NewModuleForm, wrong: Mapping[st
 
 async def _require(tx: Tx, who: Principal) -> list[str]:
     """Return the first groups in which the caller may create a module. Refuse a caller who may create one nowhere."""
-    allowed = await authorize.visible(tx, who, Verb.TREE_WRITE)
-    found = await group_reads.paths(tx, who.organization_id or "", allowed, MAX_GROUPS)
+    found = await forms.offer_groups(tx, who, Verb.TREE_WRITE)
     if not found:
         raise Forbidden("you may not create a module: ask an owner of a group for a role")
     return found
 
 
-async def _wrong_fields(tx: Tx, who: Principal, form: NewModuleForm, roots: Sequence[Path]) -> dict[Field, str]:
+async def _wrong_fields(tx: Tx, who: Principal, form: NewModuleForm, roots: Sequence[Path]) -> dict[str, str]:
     """Return what is wrong with each field, so that a person can correct all of them at once."""
-    wrong: dict[Field, str] = {}
+    wrong: dict[str, str] = {}
+    organization_id, engine = who.organization_id or "", form.engine.strip()
     try:
         tree_path.name(form.name.strip())
     except Invalid as error:
@@ -125,20 +116,18 @@ async def _wrong_fields(tx: Tx, who: Principal, form: NewModuleForm, roots: Sequ
     except (Invalid, NotFound, Forbidden) as error:
         wrong["group"] = error.message
     try:
-        await service.check_engine(tx, who.organization_id or "", form.engine.strip())
+        await service.check_engine(tx, organization_id, engine)
     except Invalid as error:
-        wrong |= _placed(form, error)
+        wrong, engine = wrong | _placed(form, error), "tofu"
     try:
-        engine = "tofu" if "engine" in wrong else form.engine.strip()
-        await service.checked_source(tx, who, who.organization_id or "", source.from_form(form), roots, engine)
+        await service.checked_source(tx, who, organization_id, source.from_form(form), roots, engine)
     except (Invalid, NotFound, TooLarge) as error:
-        field, message = source.place(form, error)
-        wrong[field] = message
-    if form.runner.strip():
-        try:
+        wrong |= source.place(form, error)
+    try:
+        if form.runner.strip():
             await runners.find(tx, who, form.runner.strip(), Verb.RUNNER_READ)
-        except (Invalid, NotFound, Forbidden) as error:
-            wrong["runner"] = error.message
+    except (Invalid, NotFound, Forbidden) as error:
+        wrong["runner"] = error.message
     try:
         _settings(form)
     except FormErrors as error:
@@ -146,14 +135,13 @@ async def _wrong_fields(tx: Tx, who: Principal, form: NewModuleForm, roots: Sequ
     return wrong
 
 
-def _placed(form: NewModuleForm, error: TerracrewError) -> dict[Field, str]:
+def _placed(form: NewModuleForm, error: TerracrewError) -> dict[str, str]:
     """Return a message of the service beside the field that it names; without one, it is about the name."""
     field = (error.field or "") if isinstance(error, Invalid) else ""
     if field.partition(".")[0] == "source":
-        place, message = source.place(form, error)
-        return {place: message}
-    if isinstance(error, Invalid) and field in _FIELDS:
-        return {_FIELDS[field]: error.reason}
+        return source.place(form, error)
+    if isinstance(error, Invalid) and field in ("engine", "runner"):
+        return {field: error.reason}
     return {"name": error.message}
 
 
@@ -174,6 +162,3 @@ def _wanted(form: NewModuleForm) -> NewModule:
         triggers="auto" if form.is_triggered else "manual",
         **_settings(form),
     )
-
-
-handlers = [create_page, create]

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Annotated, Any, Literal
 
 import msgspec
-from litestar import Response, Router, get, post
+from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect
 
@@ -20,11 +20,10 @@ from terracrew.errors import Invalid
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.dashboard import forms, nav, render, words
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobFilters, JobRow
 from terracrew.server.dashboard.modules import contents as module_contents
-from terracrew.server.dashboard.modules import creation, settings, source, states, warnings
+from terracrew.server.dashboard.modules import states, warnings
 from terracrew.server.dashboard.modules.states import QuarantineRow
 from terracrew.server.dashboard.modules.warnings import BlockedTrigger
 from terracrew.server.dashboard.tree import inputs, steps
@@ -238,22 +237,20 @@ async def list_page(
     attention: FromQuery[bool] = False,
 ) -> Response[Any]:
     filters = ModuleFilter(status if status in words.MODULE_FILTERS else "", engine, runner.strip(), attention)
-    found = await request.context.db.read_in_background(lambda tx: read_page(tx, request.user, q, after, filters))
-    return await render.page(request, "modules/list_page.html", "modules/list.html", page=found)
+    found = await request.read(read_page, q, after, filters)
+    return await render.page(request, "modules/list", page=found)
 
 
 @get("/{module:str}")
 async def module_page(
     request: DashboardCall, module: FromPath[str], q: FromQuery[str] = "", start: Start = 0
 ) -> Response[Any]:
-    context, who = request.context, request.user
-    watch, keys = context.watch.for_reader(who), context.keys
-    found = await context.db.read_in_background(lambda tx: read_one(tx, who, tree_path(module), watch, keys))
+    found = await request.read(read_one, tree_path(module), request.watch, request.context.keys)
     # The contents refresh themselves, because the state is not read again with every event.
     contents = None
     if not render.is_fragment(request):
-        contents = await module_contents.read(context, who, found.module, q[:MAX_SEARCH_CHARACTERS], start)
-    return await render.page(request, "modules/module_page.html", "modules/module.html", page=found, contents=contents)
+        contents = await module_contents.read(request, found.module, q[:MAX_SEARCH_CHARACTERS], start)
+    return await render.page(request, "modules/module", page=found, contents=contents)
 
 
 @get("/{module:str}/contents")
@@ -265,14 +262,13 @@ async def contents_part(
     known: FromQuery[str] = "",
 ) -> Response[Any]:
     """Return the lower part of a module's page alone, or 204 if the reader has it already."""
-    context, who = request.context, request.user
-    found = await context.db.read(lambda tx: service.find(tx, who, tree_path(module), Verb.TREE_READ))
+    found = await request.read(service.find, tree_path(module), Verb.TREE_READ)
     if not render.is_fragment(request):
         return Redirect(render.query(f"{HERE}/{found.id}", q=q, start=start), status_code=303)
-    contents = await module_contents.read(context, who, found, q[:MAX_SEARCH_CHARACTERS], start, known)
+    contents = await module_contents.read(request, found, q[:MAX_SEARCH_CHARACTERS], start, known)
     if contents is None:
         return Response(b"", status_code=204)
-    return await render.page(request, "modules/contents.html", "modules/contents.html", contents=contents)
+    return await render.template(request, "modules/contents.html", contents=contents)
 
 
 @post("/{module:str}/run")
@@ -285,8 +281,7 @@ async def run(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
 @post("/{module:str}/references/{reference:str}/end")
 async def end_reference(request: DashboardCall, module: FromPath[str], reference: FromPath[str]) -> Response[Any]:
     """End the use of an output of this module by another one."""
-    who, path = request.user, tree_path(module)
-    await request.context.db.write(lambda tx: output_references.end(tx, who, path, reference))
+    await request.write(output_references.end, tree_path(module), reference)
     return render.done(request, "The other module does not get this output any more", f"{HERE}/{module}#dependencies")
 
 
@@ -295,9 +290,8 @@ async def destroy_page(
     request: DashboardCall, module: FromPath[str], again: FromQuery[str | None] = None
 ) -> Response[Any]:
     """Show what a destroy would destroy. Only the page's buttons queue the DESTROY, or a plan of it."""
-    context, who = request.context, request.user
 
-    async def read(tx: Tx) -> tuple[Module, Job | None, str, list[str]]:
+    async def read(tx: Tx, who: Principal) -> tuple[Module, Job | None, str, list[str]]:
         found = await service.find(tx, who, module, Verb.JOB_RUN)
         earlier = None if again is None else await jobs.find(tx, who, again, Verb.JOB_READ)
         if earlier is not None and (earlier.module_id, earlier.type) != (found.id, JobType.DESTROY):
@@ -309,27 +303,8 @@ async def destroy_page(
         consequence = approval_words.before_change(rules, JobType.DESTROY, is_asked=is_asked)
         return found, earlier, consequence, await dependencies.users(tx, who, found.id)
 
-    found, earlier, consequence, users = await context.db.read(read)
+    context, (found, earlier, consequence, users) = request.context, await request.read(read)
     is_kept_here = found.backend == "terracrew"
     managed = await resources.current(context.db, context.objects, context.keys, found.id, is_kept_here=is_kept_here)
     shown = DestroyPage(found, managed, earlier, consequence, users)
-    return await render.page(request, "modules/destroy_page.html", "modules/destroy.html", page=shown)
-
-
-pages = Router(
-    HERE,
-    route_handlers=[
-        list_page,
-        module_page,
-        contents_part,
-        run,
-        end_reference,
-        destroy_page,
-        states.import_page,
-        *creation.handlers,
-        *settings.handlers,
-        *source.handlers,
-    ],
-    exception_handlers=HANDLERS,
-    include_in_schema=False,
-)
+    return await render.page(request, "modules/destroy", page=shown)

@@ -1,5 +1,6 @@
-"""The settings of a module: what its sections show and change, the change of its path and backend, and its deletion."""
+"""The settings of a module: its sections with what the groups above say, the change of its path and backend, and its deletion."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -9,12 +10,12 @@ from litestar.params import FromPath
 from terracrew.api.groups import Group, RuleName
 from terracrew.api.job_views import Placement
 from terracrew.api.modules import Module, ModuleChange, ModuleRequest
-from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TerracrewError, TooLarge
+from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TerracrewError
 from terracrew.server.dashboard import field_forms, forms, render, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.field_forms import FieldContext, FormSection
 from terracrew.server.dashboard.forms import RunnerChoices
-from terracrew.server.dashboard.tree import settings as tree_settings
+from terracrew.server.dashboard.tree.words import cloud_names, dispatcher_phrases, limit_phrases
 from terracrew.server.db.seam import Tx
 from terracrew.server.group_runs import service as group_runs
 from terracrew.server.jobs import module_deletion
@@ -31,7 +32,6 @@ from terracrew.server.tree.modules import policy, removal, service
 from terracrew.wording import approval_words, module_words
 
 HERE = "/dashboard/modules"
-_FOLDER = "modules/settings"
 _RULES: tuple[RuleName, ...] = ("interrupted", "max_destroy", "max_destroy_percent", "min_approvals")
 """The approval rules that a module can have itself."""
 TITLES = {
@@ -45,10 +45,48 @@ TITLES = {
     "cloud": "Cloud logins",
 }
 """The sections by the names that the fields of a module have for them, in the order of the page."""
+DISPATCHERS = ("local", "docker", "kubernetes", "ecs")
+_ANSWERS = [("yes", "Yes"), ("no", "No")]
+_INTERRUPTED = [("ask", "Ask a person before anything is changed again"), ("retry", "Retry without asking")]
 _PLACEMENT = (
     "Without any of these, Terracrew chooses among the runners that are assigned to the module or to a group that it is in, the "
     "nearest first."
 )
+
+
+def place_name(group: Group) -> str:
+    return group.path or "the organization"
+
+
+def describe_rules(above: Mapping[str, EffectiveRule]) -> dict[str, FieldContext]:
+    """Return what to say about each approval rule: what applies without one here, and what has no effect."""
+    return {name: _describe_rule(name, it) for name, it in above.items()} | {
+        "dispatcher.name": FieldContext(offers=DISPATCHERS)
+    }
+
+
+def _describe_rule(name: str, it: EffectiveRule) -> FieldContext:
+    value, origin = words.group_setting(name, it.value), "" if it.origin is None else place_name(it.origin)
+    if name not in ("interrupted", "self_approval", "service_account_approval"):
+        return FieldContext(f"If empty: {value}{f', from {origin}' if origin else ''}.")
+    options = [("", f"Not set: {value}"), *(_INTERRUPTED if name == "interrupted" else _ANSWERS)]
+    is_strict = it.value == "ask" or it.value is False
+    weaker = "Retry" if name == "interrupted" else "Yes"
+    note = f"{weaker} has no effect here, because {origin} says {value}." if origin and is_strict else ""
+    return FieldContext(note, options=options)
+
+
+def describe_above(above: Sequence[Group]) -> dict[str, list[str]]:
+    """Return what the groups above a place say, the nearest first, by the section of the settings."""
+    phrases = {
+        "limits": [(each, limit_phrases(each.limits)) for each in above],
+        "dispatcher": [(each, dispatcher_phrases(each.dispatcher)) for each in above],
+        "cloud": [(each, cloud_names(each.cloud)) for each in above],
+    }
+    return {
+        section: [f"In {place_name(each)}: {', '.join(said)}" for each, said in found if said]
+        for section, found in phrases.items()
+    }
 
 
 class ModuleSettingsPage(msgspec.Struct, frozen=True):
@@ -74,6 +112,14 @@ class ModuleSettingsPage(msgspec.Struct, frozen=True):
     may_bring_state: bool
 
     @property
+    def folder(self) -> str:
+        return "modules/settings"
+
+    @property
+    def address(self) -> str:
+        return f"{HERE}/{self.module.id}/settings"
+
+    @property
     def settings(self) -> Module:
         return self.module
 
@@ -84,14 +130,14 @@ class ModuleSettingsPage(msgspec.Struct, frozen=True):
     @property
     def sections(self) -> dict[str, FormSection]:
         triggers = FieldContext(options=[("manual", "Do nothing"), ("auto", "Apply it by itself")])
-        context = tree_settings.describe_rules(self.above) | {
+        context = describe_rules(self.above) | {
             "engine": FieldContext(options=[(each, words.engine(each)) for each in self.engines]),
             "runner": FieldContext(offers=self.runners.paths),
             "runner_instance_name": FieldContext(offers=self.runners.instances),
             "triggers": triggers,
         }
         now = "; ".join([approval_words.requirement(self.rules), *approval_words.described(self.rules)])
-        notes = tree_settings.describe_above(self.groups[::-1])
+        notes = describe_above(self.groups[::-1])
         notes |= {"approval": [f"Approvals now: {now}."], "placement": [_PLACEMENT]}
         return field_forms.make_sections(ModuleRequest, TITLES, context, notes)
 
@@ -140,37 +186,27 @@ class PathForm(msgspec.Struct, frozen=True):
     to: str = ""
 
 
-class DeletionForm(msgspec.Struct, frozen=True):
-    force: bool = False
-    """Whether its jobs and states are deleted, too, and it is deleted although others use its outputs."""
-
-
 @get("/{module:str}/settings")
 async def settings_page(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
-    found = await _read(request, module)
-    return await field_forms.show_sections(request, _FOLDER, found, _address(found))
+    return await field_forms.show_sections(request, await request.read(read, module))
 
 
 @post("/{module:str}/settings/{section:str}", status_code=200)
 async def change_section(request: DashboardCall, module: FromPath[str], section: FromPath[str]) -> Response[Any]:
-    before, typed = await _read(request, module), await forms.read_texts(request)
-    shown = field_forms.find_section(before, section).fields
-    try:
-        change = field_forms.from_form(shown, typed, ModuleChange, before.module, **before.shown)
-        await _save(request, before, change)
-    except (Invalid, NotFound, Conflict, TooLarge) as error:
-        # Of all fields, only the runner names something that may not be found.
-        wrong = {"runner": error.message} if isinstance(error, NotFound) else field_forms.place_error(shown, error)
-        return await field_forms.show_sections(request, _FOLDER, before, _address(before), (section, typed, wrong))
-    after = await _read(request, module)
-    return await field_forms.show_saved(request, _FOLDER, after, _address(after), section)
+    return await field_forms.change_section(
+        request,
+        section,
+        ModuleChange,
+        lambda: request.read(read, module),
+        lambda change: _save(request, module, change),
+    )
 
 
 @post("/{module:str}/backend", status_code=200)
 async def change_backend(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
-    before, form = await _read(request, module), await forms.read(request, BackendForm)
+    before, form = await request.read(read, module), await forms.read(request, BackendForm)
     try:
-        await _save(request, before, ModuleChange(backend=form.backend))
+        await _save(request, module, ModuleChange(backend=form.backend))
     except (Invalid, Conflict) as error:
         return await _refused(request, before, "backend", error)
     return render.go(request, f"{HERE}/{before.module.id}")
@@ -178,23 +214,21 @@ async def change_backend(request: DashboardCall, module: FromPath[str]) -> Respo
 
 @post("/{module:str}/move", status_code=200)
 async def move(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
-    before, form = await _read(request, module), await forms.read(request, PathForm)
-    context, who, module_id = request.context, request.user, before.module.id
+    before, form = await request.read(read, module), await forms.read(request, PathForm)
     try:
-        await context.db.write(lambda tx: group_runs.move_module(tx, who, module_id, form.to))
+        await request.write(group_runs.move_module, before.module.id, form.to)
     except (Invalid, NotFound, Conflict, Forbidden) as error:
         changed = "path", {"to": form.to}, {"to": error.message.removeprefix("path: ")}
-        template = f"{_FOLDER}/path.html"
-        return await field_forms.show_sections(request, _FOLDER, before, _address(before), changed, template)
-    return render.go(request, _address(before))
+        return await field_forms.show_sections(request, before, changed, f"{before.folder}/path")
+    return render.go(request, before.address)
 
 
 @post("/{module:str}/delete", status_code=200)
 async def delete(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
-    before, form = await _read(request, module), await forms.read(request, DeletionForm)
-    context, who, module_id = request.context, request.user, before.module.id
+    before, form = await request.read(read, module), await forms.read(request, forms.ForceForm)
+    db, keys, who, module_id = request.context.db, request.context.keys, request.user, before.module.id
     try:
-        await context.db.write(lambda tx: module_deletion.delete(tx, context.keys, who, module_id, force=form.force))
+        await db.write(lambda tx: module_deletion.delete(tx, keys, who, module_id, force=form.force))
     except Conflict as error:
         return await _refused(request, before, "delete", error)
     return render.go(request, render.group_url(before.groups[-1].path))
@@ -204,21 +238,9 @@ async def _refused(
     request: DashboardCall, before: ModuleSettingsPage, name: str, error: TerracrewError
 ) -> Response[Any]:
     """Show one of the two sections that have a button instead of fields, with what stands in the way."""
-    changed, template = (name, dict[str, str](), {"": error.message}), f"{_FOLDER}/{name}.html"
-    return await field_forms.show_sections(request, _FOLDER, before, _address(before), changed, template)
+    changed = name, dict[str, str](), {"": error.message}
+    return await field_forms.show_sections(request, before, changed, f"{before.folder}/{name}")
 
 
-def _address(found: ModuleSettingsPage) -> str:
-    return f"{HERE}/{found.module.id}/settings"
-
-
-async def _read(request: DashboardCall, module: str) -> ModuleSettingsPage:
-    return await request.context.db.read_in_background(lambda tx: read(tx, request.user, module))
-
-
-async def _save(request: DashboardCall, before: ModuleSettingsPage, change: ModuleChange) -> None:
-    context, who, module_id = request.context, request.user, before.module.id
-    await context.db.write(lambda tx: service.change(tx, who, module_id, change, context.local_roots, context.keys))
-
-
-handlers = [settings_page, change_section, change_backend, move, delete]
+async def _save(request: DashboardCall, module: str, change: ModuleChange) -> None:
+    await request.write(service.change, module, change, request.context.local_roots, request.context.keys)

@@ -1,7 +1,7 @@
 """The source of a module: the fields with which a form describes one, and the page that changes it."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from litestar import Response, get, post
@@ -15,23 +15,12 @@ from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import reads
 from terracrew.server.tree.modules import archives, service
 from terracrew.source_rules.git import REVISION_FIELDS
 
 HERE = "/dashboard/modules"
-SourceField = Literal["source", "url", "revision", "credential", "hosts", "address", "version", "subdirectory"]
-_PLACES: dict[str, SourceField] = {
-    "source.url": "url",
-    "source.branch": "revision",
-    "source.tag": "revision",
-    "source.commit": "revision",
-    "source.credential": "credential",
-    "source.known_hosts": "hosts",
-    "source.address": "address",
-    "source.subdirectory": "subdirectory",
-}
-"""The field of the form beside which a message about this field of the API stands."""
 
 
 class SourceFields(msgspec.Struct, frozen=True):
@@ -89,12 +78,13 @@ def from_form(form: SourceFields) -> Source:
     return make(form)
 
 
-def place(form: SourceFields, error: TerracrewError) -> tuple[SourceField, str]:
-    """Return the field beside which an error is shown, and its message without the name of that field."""
+def place(form: SourceFields, error: TerracrewError) -> dict[str, str]:
+    """Return the message of an error, without the name of its field, by the field of the form that it is about."""
     name, message = (error.field or "", error.reason) if isinstance(error, Invalid) else ("", error.message)
-    if name == "source.version":
-        return ("revision" if form.source == "git" else "version"), message
-    return _PLACES.get(name, "source"), message
+    name = name.removeprefix("source.")
+    if name in REVISION_FIELDS and (name != "version" or form.source == "git"):
+        name = "revision"
+    return {name if name in SourceFields.__struct_fields__ else "source": message}
 
 
 def _archive(form: SourceFields) -> Source:
@@ -151,15 +141,10 @@ _KINDS: dict[str, Callable[[SourceFields], Source]] = {
 }
 
 
-class SourcePage(msgspec.Struct, frozen=True):
-    module: Module
-    groups: list[Group]
-    """The groups that it is in, the organization first."""
-
-
-async def _read(tx: Tx, request: DashboardCall, module: str) -> SourcePage:
-    found = await service.find(tx, request.user, module, Verb.TREE_WRITE)
-    return SourcePage(found, (await reads.lineage(tx, found.group_id))[::-1])
+async def _read(tx: Tx, who: Principal, module: str) -> tuple[Module, list[Group]]:
+    """Return a module and the groups that it is in, the organization first."""
+    found = await service.find(tx, who, module, Verb.TREE_WRITE)
+    return found, (await reads.lineage(tx, found.group_id))[::-1]
 
 
 @get("/{module:str}/source")
@@ -169,34 +154,27 @@ async def source_page(request: DashboardCall, module: FromPath[str]) -> Response
 
 @post("/{module:str}/source", status_code=200)
 async def change_source(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
-    form, who, context = await forms.read(request, SourceFields), request.user, request.context
-    page = await context.db.read(lambda tx: _read(tx, request, module))  # a missing module is not an error of the form
+    form, context = await forms.read(request, SourceFields), request.context
+    found, _ = await request.read(_read, module)  # a missing module is not an error of the form
     try:
-        change, roots = ModuleChange(source=from_form(form)), context.local_roots
-        await context.db.write(lambda tx: service.change(tx, who, page.module.id, change, roots, context.keys))
+        change = ModuleChange(source=from_form(form))
+        await request.write(service.change, found.id, change, context.local_roots, context.keys)
     except (Invalid, NotFound, TooLarge) as error:
-        field, message = place(form, error)
-        return await _answer(request, module, form, {field: message})
-    return render.go(request, f"{HERE}/{page.module.id}")
+        return await _answer(request, module, form, place(form, error))
+    return render.go(request, f"{HERE}/{found.id}")
 
 
 async def _answer(
-    request: DashboardCall,
-    module: str,
-    form: SourceFields | None = None,
-    wrong: dict[SourceField, str] | None = None,
+    request: DashboardCall, module: str, form: SourceFields | None = None, wrong: dict[str, str] | None = None
 ) -> Response[Any]:
-    page = await request.context.db.read(lambda tx: _read(tx, request, module))
+    found, groups = await request.read(_read, module)
     return await render.page(
         request,
-        "modules/source/page.html",
-        "modules/source/form.html",
-        page=page,
-        form=form or to_form(page.module.source),
+        "modules/source/form",
+        module=found,
+        groups=groups,
+        form=form or to_form(found.source),
         wrong=wrong or {},
         roots=[str(root) for root in request.context.local_roots],
         max_archive_bytes=archives.MAX_ARCHIVE_BYTES,
     )
-
-
-handlers = [source_page, change_source]

@@ -4,15 +4,12 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Response, Router, get, post
+from litestar import Response, get, post
 from litestar.params import FromPath, QueryParameter
 
-from terracrew.api.groups import Group
-from terracrew.api.modules import Module
 from terracrew.plan_diff.document import DiffQuery
 from terracrew.server.dashboard import render
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.principals import authorize
@@ -71,22 +68,22 @@ async def rows(tx: Tx, who: Principal, module_id: str, place: authorize.Place) -
     return [row_to(QuarantineRow, {**row, "may_decide": may_decide}) for row in found]
 
 
-@post("/{version:str}/adopt")
+@post("/dashboard/states/{version:str}/adopt")
 async def adopt(request: DashboardCall, version: FromPath[str]) -> Response[Any]:
-    after = await request.context.db.write(lambda tx: quarantine.adopt(tx, request.user, version))
+    after = await request.write(quarantine.adopt, version)
     said = f"The state with serial {after.serial} is the current one, as version {after.version}"
     return render.done(request, said, f"/dashboard/modules/{after.module_id}")
 
 
-@post("/{version:str}/discard")
+@post("/dashboard/states/{version:str}/discard")
 async def discard(request: DashboardCall, version: FromPath[str]) -> Response[Any]:
-    after = await request.context.db.write(lambda tx: quarantine.discard(tx, request.user, version))
+    after = await request.write(quarantine.discard, version)
     return render.done(
         request, f"The state with serial {after.serial} is discarded", f"/dashboard/modules/{after.module_id}"
     )
 
 
-@post("/{version:str}/restore")
+@post("/dashboard/states/{version:str}/restore")
 async def restore(request: DashboardCall, version: FromPath[str]) -> Response[Any]:
     after = await importing.restore(request.context.staging, request.user, version)
     said = (
@@ -95,7 +92,7 @@ async def restore(request: DashboardCall, version: FromPath[str]) -> Response[An
     return render.done(request, said, f"/dashboard/modules/{after.module_id}")
 
 
-@get("/{version:str}/diff")
+@get("/dashboard/states/{version:str}/diff")
 async def diff_page(
     request: DashboardCall,
     version: FromPath[str],
@@ -109,33 +106,16 @@ async def diff_page(
     compared = await comparison.read(
         context.db, context.objects, context.keys, context.diffs, who, version, other, query
     )
-    module = await context.db.read(lambda tx: modules.find(tx, who, compared.after.module_id, Verb.STATE_READ))
-    return await render.page(
-        request,
-        "modules/states/diff_page.html",
-        "modules/states/diff_page.html",
-        module=module,
-        compared=compared,
-        other=other,
-        search=q,
-        start=start,
-    )
+    module = await request.read(modules.find, compared.after.module_id, Verb.STATE_READ)
+    shown: dict[str, Any] = {"module": module, "compared": compared, "other": other, "search": q, "start": start}
+    return await render.template(request, "modules/states/diff_page.html", **shown)
 
 
-@get("/{module:str}/import-state")
+@get("/dashboard/modules/{module:str}/import-state")
 async def import_page(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
-    async def read(tx: Tx) -> tuple[Module, list[Group]]:
-        found = await importing.find(tx, request.user, module)
-        return found, (await level_reads.lineage(tx, found.group_id))[::-1]
+    async def read(tx: Tx, who: Principal) -> dict[str, Any]:
+        found = await importing.find(tx, who, module)
+        return {"module": found, "groups": (await level_reads.lineage(tx, found.group_id))[::-1]}
 
-    found, groups = await request.context.db.read(read)
-    name = "modules/states/import_page.html"
-    return await render.page(request, name, name, module=found, groups=groups, max_bytes=importing.MAX_IMPORTED_BYTES)
-
-
-pages = Router(
-    "/dashboard/states",
-    route_handlers=[adopt, discard, restore, diff_page],
-    exception_handlers=HANDLERS,
-    include_in_schema=False,
-)
+    most, shown = importing.MAX_IMPORTED_BYTES, await request.read(read)
+    return await render.template(request, "modules/states/import_page.html", max_bytes=most, **shown)

@@ -3,20 +3,17 @@
 from typing import Any
 
 import msgspec
-from litestar import Response, Router, get, post
+from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery
 
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.releases import listing
 from terracrew.server.dashboard.releases.rollout import UpdatePanel
-from terracrew.server.db.seam import Tx
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import SERVER, Verb
 from terracrew.server.releases import service
-from terracrew.server.releases.model import Release
 from terracrew.server.rollouts import service as rollouts
 from terracrew.server.rollouts.model import NewRollout
 
@@ -36,20 +33,17 @@ class UpdateAllForm(msgspec.Struct, frozen=True):
 
 @get("/")
 async def list_page(request: DashboardCall, page: FromQuery[int] = 1) -> Response[Any]:
-    who = request.user
-    found = await request.context.db.read_in_background(lambda tx: listing.read(tx, who, page))
-    return await render.page(request, "releases/list_page.html", "releases/list.html", page=found)
+    found = await request.read(listing.read, page)
+    return await render.page(request, "releases/list", page=found)
 
 
 @get("/notes")
 async def notes_page(
     request: DashboardCall, since: FromQuery[str] = "", until: FromQuery[str] = "", runner: FromQuery[str] = ""
 ) -> Response[Any]:
-    who, rules = request.user, request.context.rollout_rules
-    found = await request.context.db.read_in_background(
-        lambda tx: listing.read_notes(tx, who, rules, since, until, runner)
-    )
-    return await render.page(request, "releases/notes_page.html", "releases/notes.html", page=found)
+    rules = request.context.rollout_rules
+    found = await request.read(listing.read_notes, rules, since, until, runner)
+    return await render.page(request, "releases/notes", page=found)
 
 
 @get("/{release:str}/withdraw")
@@ -60,27 +54,18 @@ async def withdraw_page(request: DashboardCall, release: FromPath[str]) -> Respo
 
 @post("/{release:str}/withdraw", status_code=200)
 async def withdraw(request: DashboardCall, release: FromPath[str]) -> Response[Any]:
-    form, who = await forms.read(request, WithdrawForm), request.user
+    form = await forms.read(request, WithdrawForm)
     try:
-        await request.context.db.write(lambda tx: service.withdraw(tx, who, release, form.reason))
+        await request.write(service.withdraw, release, form.reason)
     except Invalid as error:
         return await _ask_withdrawal(request, release, form.reason, error.reason)
     return render.go(request, HERE)
 
 
 async def _ask_withdrawal(request: DashboardCall, version: str, reason: str, wrong: str) -> Response[Any]:
-    who = request.user
-
-    async def read(tx: Tx) -> Release:
-        await authorize.require(tx, who, Verb.SERVER_ADMIN, SERVER)
-        return await service.get(tx, who, version)
-
-    found = await request.context.db.read_in_background(read)
-    answer = await render.page(
-        request, "releases/withdraw_page.html", release=found, reason=reason, wrong=wrong, here=HERE
-    )
-    answer.status_code = Invalid.status if wrong else 200
-    return answer
+    await authorize.require(request.context.db, request.user, Verb.SERVER_ADMIN, SERVER)
+    shown = {"release": await request.read(service.get, version), "reason": reason, "wrong": wrong, "here": HERE}
+    return await render.template(request, "releases/withdraw_page.html", Invalid.status if wrong else 200, **shown)
 
 
 @get("/update")
@@ -91,10 +76,10 @@ async def update_page(request: DashboardCall, group: FromQuery[str] = "") -> Res
 
 @post("/update", status_code=200)
 async def update_all(request: DashboardCall) -> Response[Any]:
-    form, who, rules = await forms.read(request, UpdateAllForm), request.user, request.context.rollout_rules
+    form, rules = await forms.read(request, UpdateAllForm), request.context.rollout_rules
     new = NewRollout(version=form.version or None, group=form.group, accept_breaking=form.accept_breaking)
     try:
-        await request.context.db.write(lambda tx: rollouts.start(tx, who, rules, new))
+        await request.write(rollouts.start, rules, new)
     except Conflict as error:
         return await _ask_update(request, form.group, error.message)
     return render.go(request, HERE)
@@ -102,43 +87,23 @@ async def update_all(request: DashboardCall) -> Response[Any]:
 
 @post("/rollouts/{rollout:str}/pause")
 async def pause(request: DashboardCall, rollout: FromPath[str]) -> Response[Any]:
-    who = request.user
-    view = await request.context.db.write(lambda tx: rollouts.pause(tx, who, rollout))
+    view = await request.write(rollouts.pause, rollout)
     return render.done(request, f"The roll-out of {view.version} is paused", HERE)
 
 
 @post("/rollouts/{rollout:str}/resume")
 async def resume(request: DashboardCall, rollout: FromPath[str]) -> Response[Any]:
-    who, rules = request.user, request.context.rollout_rules
-    view = await request.context.db.write(lambda tx: rollouts.resume(tx, who, rules, rollout))
+    view = await request.write(rollouts.resume, request.context.rollout_rules, rollout)
     return render.done(request, f"The roll-out of {view.version} goes on", HERE)
 
 
 @post("/rollouts/{rollout:str}/stop")
 async def stop(request: DashboardCall, rollout: FromPath[str]) -> Response[Any]:
-    who = request.user
-    view = await request.context.db.write(lambda tx: rollouts.stop(tx, who, rollout))
+    view = await request.write(rollouts.stop, rollout)
     return render.done(request, f"The roll-out of {view.version} is stopped", HERE)
 
 
 async def _ask_update(request: DashboardCall, group: str, wrong: str) -> Response[Any]:
-    who, rules = request.user, request.context.rollout_rules
-    found = await request.context.db.read_in_background(lambda tx: rollouts.preview(tx, who, rules, group))
-    answer = await render.page(
-        request,
-        "releases/update_page.html",
-        "releases/update.html",
-        panel=UpdatePanel(found),
-        group=group,
-        wrong=wrong,
-    )
-    answer.status_code = Conflict.status if wrong else 200
-    return answer
-
-
-pages = Router(
-    HERE,
-    route_handlers=[list_page, notes_page, withdraw_page, withdraw, update_page, update_all, pause, resume, stop],
-    exception_handlers=HANDLERS,
-    include_in_schema=False,
-)
+    found = await request.read(rollouts.preview, request.context.rollout_rules, group)
+    shown: dict[str, Any] = {"panel": UpdatePanel(found), "group": group, "wrong": wrong}
+    return await render.page(request, "releases/update", status=Conflict.status if wrong else 200, **shown)

@@ -1,5 +1,6 @@
 """The page of a deployment: what was asked for, the job that makes it, live, and what it costs. Its forms deploy again, wake and remove."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -12,9 +13,9 @@ from terracrew.server.cloud_hosted import deploying
 from terracrew.server.cloud_hosted.model import DeploymentView, DestroyRequest
 from terracrew.server.dashboard import forms, render, words
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.runners import cloud, deployment_form, page
+from terracrew.server.dashboard.runners import cloud, deploy, page
 from terracrew.server.dashboard.runners.cloud import CloudState
-from terracrew.server.dashboard.runners.deployment_form import Costs, DeploymentForm
+from terracrew.server.dashboard.runners.deploy import Costs
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import service as fleet_jobs
@@ -23,10 +24,6 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service, view_reads
-
-
-class RunnerDestroyForm(msgspec.Struct, frozen=True):
-    force: bool = False
 
 
 class DeploymentPage(msgspec.Struct, frozen=True):
@@ -72,7 +69,7 @@ async def read(tx: Tx, who: Principal, reference: str) -> DeploymentPage:
         state,
         await fleet_jobs.view(tx, found.job) if found.job else None,
         (await authorize.visible(tx, who, Verb.RUNNER_WRITE)).covers(service.place(runner)),
-        deployment_form.costs(found.kind, found.region, found.settings),
+        deploy.costs_of(found.kind, found.region, found.settings),
     )
 
 
@@ -84,21 +81,18 @@ async def deployment_page(request: DashboardCall, runner: FromPath[str]) -> Resp
 @post("/{runner:str}/deployment", status_code=200)
 async def deploy_again(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
     """Deploy a runner again with what is in the form."""
-    form, who, image = await forms.read(request, DeploymentForm), request.user, request.context.cloud_runner_image
+    typed, image = await forms.read_texts(request), request.context.cloud_runner_image
     try:
-        wanted = deployment_form.again(form)
-        await request.context.db.write(lambda tx: deploying.deploy_again(tx, who, runner, wanted, image))
-    except Invalid as error:
-        return await _answer(request, runner, form, deployment_form.placed(error))
-    except Conflict as error:
-        return await _answer(request, runner, form, {"": error.message})
+        await request.write(deploying.deploy_again, runner, deploy.change(typed), image)
+    except (Invalid, Conflict) as error:
+        wrong = deploy.place_error(error) if isinstance(error, Invalid) else {"": error.message}
+        return await _answer(request, runner, typed, wrong)
     return render.go(request, f"{page.address(runner)}/deployment")
 
 
 @post("/{runner:str}/wake")
 async def wake(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
-    who = request.user
-    found = await request.context.db.write(lambda tx: deploying.wake(tx, who, runner))
+    found = await request.write(deploying.wake, runner)
     return render.done(request, f"Waking {found.path}", page.address(found.runner_id))
 
 
@@ -110,41 +104,28 @@ async def destroy_page(request: DashboardCall, runner: FromPath[str]) -> Respons
 
 @post("/{runner:str}/destroy")
 async def destroy(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
-    form, who = await forms.read(request, RunnerDestroyForm), request.user
+    form = await forms.read(request, forms.ForceForm)
     wanted = DestroyRequest(form.force)
     try:
-        made = await request.context.db.write(lambda tx: deploying.destroy(tx, who, runner, wanted))
+        made = await request.write(deploying.destroy, runner, wanted)
     except Conflict as error:
         return await _ask(request, runner, error.message)
     return render.go(request, f"{page.address(made.runner.id)}/deployment")
 
 
 async def _ask(request: DashboardCall, runner: str, wrong: str) -> Response[Any]:
-    async def work(tx: Tx) -> DeploymentPage:
-        await service.find(tx, request.user, runner, Verb.RUNNER_WRITE)
-        return await read(tx, request.user, runner)
-
-    found = await request.context.db.read_in_background(work)
-    answer = await render.page(request, "runners/destroy_page.html", page=found, wrong=wrong)
-    answer.status_code = Conflict.status if wrong else 200
-    return answer
+    await request.read(service.find, runner, Verb.RUNNER_WRITE)
+    status, found = Conflict.status if wrong else 200, await request.read(read, runner)
+    return await render.template(request, "runners/destroy_page.html", status, page=found, wrong=wrong)
 
 
 async def _answer(
-    request: DashboardCall, runner: str, form: DeploymentForm | None = None, wrong: dict[str, str] | None = None
+    request: DashboardCall, runner: str, typed: Mapping[str, str] | None = None, wrong: Mapping[str, str] | None = None
 ) -> Response[Any]:
-    found = await request.context.db.read_in_background(lambda tx: read(tx, request.user, runner))
-    shown = form or deployment_form.of_settings(found.deployment.settings)
-    return await render.page(
-        request,
-        "runners/deployment_page.html",
-        "runners/deployment_form.html" if form else "runners/deployment.html",
-        page=found,
-        form=shown,
-        wrong=wrong or {},
-        sizes=deployment_form.sizes(shown.size),
-        architectures=deployment_form.ARCHITECTURES,
-    )
-
-
-handlers = [deployment_page, deploy_again, wake, destroy_page, destroy]
+    found = await request.read(read, runner)
+    form = deploy.to_form(found.deployment.settings)
+    if typed is not None:
+        form = {name: typed.get(name, "") for name in form}
+    shown: dict[str, Any] = {"form": form, "sizes": deploy.sizes(form["size"]), "architectures": deploy.ARCHITECTURES}
+    fragment = "" if typed is None else "runners/deployment_form"
+    return await render.page(request, "runners/deployment", fragment, page=found, wrong=wrong or {}, **shown)

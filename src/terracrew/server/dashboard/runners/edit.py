@@ -13,8 +13,10 @@ from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.server.dashboard import field_forms, forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.field_forms import FormField
-from terracrew.server.dashboard.runners import page, rows, start
+from terracrew.server.dashboard.runners import page, start
 from terracrew.server.db.seam import Tx
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service
 
 
@@ -42,9 +44,9 @@ def registration(
 
 @get("/add")
 async def add_page(request: DashboardCall, group: FromQuery[str] = "") -> Response[Any]:
-    groups = await request.context.db.read_in_background(lambda tx: rows.read_groups(tx, request.user))
+    groups = await request.read(forms.offer_groups, Verb.RUNNER_WRITE)
     shown = registration(RegisterForm(group=group, assign=True))
-    return await render.page(request, "runners/add_page.html", groups=groups, made=None, **shown)
+    return await render.page(request, "runners/add", "runners/register", groups=groups, made=None, **shown)
 
 
 @post("/add", status_code=200)
@@ -56,10 +58,10 @@ async def add(request: DashboardCall) -> Response[Any]:
         how = start.shown(await _register(request, form, typed))
     except (Invalid, Conflict) as error:
         wrong = field_forms.place_error(record(), error)
-    groups = await request.context.db.read_in_background(lambda tx: rows.read_groups(tx, request.user))
-    fragment = "runners/register.html" if wrong else "runners/registered.html"
+    groups = await request.read(forms.offer_groups, Verb.RUNNER_WRITE)
+    fragment = "runners/register" if wrong else "runners/registered"
     shown = registration(form, typed, wrong)
-    return await render.page(request, "runners/add_page.html", fragment, groups=groups, **shown, **how)
+    return await render.page(request, "runners/add", fragment, groups=groups, **shown, **how)
 
 
 async def _register(request: DashboardCall, form: RegisterForm, typed: Mapping[str, str]) -> Registered:
@@ -67,7 +69,7 @@ async def _register(request: DashboardCall, form: RegisterForm, typed: Mapping[s
     new = Registration(name=form.name.strip(), group=form.group, assign=form.assign, **fields.given(settings))
     url, seconds = request.context.url, request.context.identity.tokens.worker_token_seconds
     key = request.context.release_key
-    return await request.context.db.write(lambda tx: service.register(tx, request.user, new, url, seconds, key))
+    return await request.write(service.register, new, url, seconds, key)
 
 
 @get("/{runner:str}/edit")
@@ -79,13 +81,13 @@ async def edit_page(request: DashboardCall, runner: FromPath[str]) -> Response[A
 async def save(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
     typed = await forms.read_texts(request)
 
-    async def work(tx: Tx) -> RunnerView:
-        found = await service.changeable(tx, request.user, runner)
+    async def work(tx: Tx, who: Principal) -> RunnerView:
+        found = await service.changeable(tx, who, runner)
         change = field_forms.from_form(_shown(found), typed, RunnerChange, found)
-        return await service.change(tx, request.user, runner, change)
+        return await service.change(tx, who, runner, change)
 
     try:
-        view = await request.context.db.write(work)
+        view = await request.write(work)
     except Invalid as error:
         return await _answer(request, runner, typed, error)
     return render.done(request, f"{view.path} is changed", page.address(view.id))
@@ -94,9 +96,9 @@ async def save(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
 async def _answer(
     request: DashboardCall, runner: str, typed: Mapping[str, str], error: TerracrewError | None
 ) -> Response[Any]:
-    found = await request.context.db.read(lambda tx: service.changeable(tx, request.user, runner))
+    found = await request.read(service.changeable, runner)
     shown = _shown(found)
-    return await render.page(
+    return await render.template(
         request,
         "runners/edit_page.html",
         runner=found,
@@ -109,6 +111,3 @@ async def _answer(
 def _shown(runner: Runner) -> Sequence[FormField]:
     """Return the fields of a runner. The record of one that the server's settings declare is changed only there."""
     return [*([] if runner.is_declared else record()), *field_forms.layout(Runner, ["configuration"])]
-
-
-handlers = [add_page, add, edit_page, save]

@@ -3,13 +3,12 @@
 from typing import Any
 
 import msgspec
-from litestar import Response, Router, get, post
+from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery
 
 from terracrew.server.cloud_identities import store as identities
 from terracrew.server.dashboard import render, words
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import reads, service
@@ -80,27 +79,21 @@ async def _target_url(tx: Tx, job: FleetJob) -> str:
 async def list_page(
     request: DashboardCall, status: FromQuery[FleetJobStatus | None] = None, after: FromQuery[str] = ""
 ) -> Response[Any]:
-    who, wanted = request.user, FleetJobFilter(status=status)
-    found = await request.context.db.read_in_background(
-        lambda tx: service.listing(tx, who, wanted, after or None, MAX_LISTED_JOBS)
-    )
+    wanted = FleetJobFilter(status=status)
+    found = await request.read(service.listing, wanted, after or None, MAX_LISTED_JOBS)
     shown = FleetJobList(found.items, found.next, status.value if status else "", after)
-    return await render.page(request, "runners/fleet_jobs/list_page.html", "runners/fleet_jobs/list.html", page=shown)
+    return await render.page(request, "runners/fleet_jobs/list", page=shown)
 
 
 @get("/{fleet_job:str}")
 async def job_page(request: DashboardCall, fleet_job: FromPath[str]) -> Response[Any]:
-    who = request.user
-    found = await request.context.db.read_in_background(lambda tx: read(tx, who, fleet_job))
-    return await render.page(request, "runners/fleet_jobs/job_page.html", "runners/fleet_jobs/job.html", page=found)
+    found = await request.read(read, fleet_job)
+    return await render.page(request, "runners/fleet_jobs/job", page=found)
 
 
 @post("/{fleet_job:str}/cancel")
 async def cancel(request: DashboardCall, fleet_job: FromPath[str]) -> Response[Any]:
-    who, handlers = request.user, request.context.fleet_handlers
-    job = await request.context.db.write(lambda tx: service.cancel(tx, who, fleet_job, handlers))
+    handlers = request.context.fleet_handlers
+    job = await request.write(service.cancel, fleet_job, handlers)
     said = f"Job #{job.number:,} is canceled" if job.is_terminal else f"Job #{job.number:,} is being canceled"
     return render.done(request, said, f"{HERE}/{job.id}")
-
-
-pages = Router(HERE, route_handlers=[list_page, job_page, cancel], exception_handlers=HANDLERS, include_in_schema=False)

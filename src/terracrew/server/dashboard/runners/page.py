@@ -1,13 +1,17 @@
-"""What the page of one runner shows."""
+"""The page of one runner."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
+from litestar import Response, get
+from litestar.params import FromPath
 
 from terracrew.api.runners import HEARTBEAT_SECONDS, Instance, Runner, RunnerAlert, RunnerStatus, RunnerView
+from terracrew.errors import NotFound
 from terracrew.server.cloud_hosted import deploying
 from terracrew.server.cloud_hosted.model import DeploymentView
-from terracrew.server.dashboard import words
+from terracrew.server.dashboard import render, words
+from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobRow
 from terracrew.server.dashboard.releases import rollout
@@ -250,3 +254,14 @@ def _reported(name: str, here: list[Instance], values: dict[str, str]) -> list[S
 def address(runner_id: str) -> str:
     """Return the address of the runner's page."""
     return f"{HERE}/{runner_id}"
+
+
+@get("/{runner:str}")
+async def runner_page(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
+    try:
+        found = await request.read(read, runner, request.watch, request.context.rollout_rules)
+    except NotFound:
+        if not render.is_fragment(request):
+            raise
+        return await render.template(request, "runners/gone.html")
+    return await render.page(request, "runners/runner", page=found)

@@ -1,15 +1,22 @@
-"""The rows of the runners page: the runners that match its filters, with their instances and what they run now."""
+"""The runners page: the runners that match its filters, with their instances and what they run now."""
+
+from typing import Any
 
 import msgspec
+from litestar import Response, get
+from litestar.params import FromQuery
 
 from terracrew.api.runners import Instance, RunnerStatus, RunnerView
-from terracrew.server.dashboard import words
+from terracrew.server.dashboard import forms, render, words
+from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.groups import page as group_page
 from terracrew.server.dashboard.groups.page import GroupHead
+from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.releases import rollout
 from terracrew.server.dashboard.releases.rollout import OutdatedRunners
-from terracrew.server.dashboard.runners import cloud
+from terracrew.server.dashboard.runners import cloud, edit
 from terracrew.server.dashboard.runners.cloud import CloudState
+from terracrew.server.dashboard.runners.edit import RegisterForm
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.fragments import patterns
@@ -18,11 +25,9 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads, service, view_reads
-from terracrew.server.tree.groups import reads as group_reads
+from terracrew.server.runs.reasons import Watch
 
 PAGE_ROWS = 50
-MAX_GROUPS = 300
-"""How many groups the form that adds a runner offers."""
 MAX_CURRENT_JOBS = 3
 """How many current jobs of each runner are named; the others are counted."""
 
@@ -112,7 +117,21 @@ async def _rows(tx: Tx, who: Principal, runners: list[RunnerView]) -> list[Runne
     ]
 
 
-async def read_groups(tx: Tx, who: Principal) -> list[str]:
-    """Return the paths of the groups in which the reader may add a runner."""
-    allowed = await authorize.visible(tx, who, Verb.RUNNER_WRITE)
-    return await group_reads.paths(tx, who.organization_id or "", allowed, MAX_GROUPS)
+@get("/")
+async def list_page(
+    request: DashboardCall,
+    status: FromQuery[RunnerStatus | None] = None,
+    q: FromQuery[str] = "",
+    page: FromQuery[int] = 1,
+    group: FromQuery[str] = "",
+) -> Response[Any]:
+    async def read(tx: Tx, who: Principal, watch: Watch) -> dict[str, Any]:
+        return {
+            "page": await read_page(tx, who, status, q, page, group),
+            "jobs": [] if group else await job_rows.read_open(tx, who, watch),
+            "groups": await forms.offer_groups(tx, who, Verb.RUNNER_WRITE),
+        }
+
+    found = await request.read(read, request.watch)
+    shown = edit.registration(RegisterForm(group=found["page"].group, assign=True))
+    return await render.page(request, "runners/list", **found, **shown)

@@ -15,9 +15,7 @@ from terracrew.client.address import is_loopback
 from terracrew.server.dashboard import render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.runners.page import HERE
-from terracrew.server.db.seam import Tx
-from terracrew.server.principals.authorize import Verb
-from terracrew.server.runners import service, view_reads
+from terracrew.server.runners import service
 
 IMAGE = f"terracrew-runner:{__version__}"
 _INSTANCE = "TERRACREW_RUNNER__INSTANCE"
@@ -133,16 +131,7 @@ def shown(made: Registered, since: float = 0) -> dict[str, Any]:
 @get("/{runner:str}/started")
 async def started(request: DashboardCall, runner: FromPath[str], since: Moment = 0) -> Response[Any]:
     """Return the part of a page that waits for a process of a runner."""
-    who = request.user
     if not render.is_fragment(request):
         return Redirect(f"{HERE}/{runner}", status_code=303)
-
-    async def read(tx: Tx) -> RunnerView:
-        return await view_reads.view(tx, await service.find(tx, who, runner, Verb.RUNNER_READ))
-
-    found = await request.context.db.read_in_background(read)
-    template = "runners/started.html"
-    return await render.page(request, template, template, started=StartedRunner(found, since))
-
-
-handlers = [started]
+    found = await request.read(service.show, runner)
+    return await render.template(request, "runners/started.html", started=StartedRunner(found, since))

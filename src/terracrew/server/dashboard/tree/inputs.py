@@ -1,10 +1,9 @@
 """The inputs of a group or module: the panel on its page, and the page on which they are set and removed."""
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
-from litestar import Response, Router, get, post
+from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery
 
 from terracrew.api.groups import Group
@@ -13,7 +12,6 @@ from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
 from terracrew.protocol.spec import Definition
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.tree import words
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
@@ -30,26 +28,11 @@ from terracrew.wording import typed_values
 
 HERE = "/dashboard/inputs"
 MAX_ROWS = 100
-MAX_VALUE_CHARACTERS = 300
-HIDDEN = "•••"
-
-
-class InputRow(msgspec.Struct, frozen=True):
-    input: InputView
-
-    @property
-    def value(self) -> str:
-        """The value as the engine's language writes it, shortened; an environment variable is a text as it is."""
-        if self.input.is_hidden:
-            return HIDDEN
-        is_text = self.input.target == "environment" and isinstance(self.input.value, str)
-        text: str = self.input.value if is_text else msgspec.json.encode(self.input.value).decode()
-        return text if len(text) <= MAX_VALUE_CHARACTERS else text[:MAX_VALUE_CHARACTERS] + "…"
 
 
 class InputsPanel(msgspec.Struct, frozen=True):
     place: InputPlace
-    rows: list[InputRow]
+    rows: list[InputView]
     count: int
     may_set: bool
     may_set_secrets: bool
@@ -92,15 +75,11 @@ async def panel(tx: Tx, who: Principal, keys: Keyring, at: InputPlace) -> Inputs
     place = service.place_of(at)
     return InputsPanel(
         at,
-        rows(found[:MAX_ROWS]),
+        found[:MAX_ROWS],
         len(found),
         may_set=(await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place),
         may_set_secrets=(await authorize.visible(tx, who, Verb.SECRET_SET)).covers(place),
     )
-
-
-def rows(found: Sequence[InputView]) -> list[InputRow]:
-    return [InputRow(each) for each in found]
 
 
 def from_form(form: InputForm, place_id: str) -> NewInput:
@@ -125,7 +104,7 @@ def from_form(form: InputForm, place_id: str) -> NewInput:
 
 def edited(panel: InputsPanel, name: str, target: str) -> InputForm | None:
     """Return the form for an input that applies here, as it is stored; None if there is none. No secret is ever in it."""
-    found = next((each.input for each in panel.rows if (each.input.name, each.input.target) == (name, target)), None)
+    found = next((each for each in panel.rows if (each.name, each.target) == (name, target)), None)
     if found is None:
         return None
     value = ""
@@ -145,15 +124,18 @@ def _typed(value: Any, target: Target) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
-async def _read(tx: Tx, request: DashboardCall, place: str) -> InputsPage:
-    who, keys = request.user, request.context.keys
+async def _read(tx: Tx, who: Principal, place: str, keys: Keyring) -> InputsPage:
     at = await places.find(tx, who, place)
     found = await panel(tx, who, keys, at)
     if not found.may_change:
         raise Forbidden(f"you may not change the inputs of {at.words}: ask an owner for a role")
+    return InputsPage(found, await lineage(tx, who, at))
+
+
+async def lineage(tx: Tx, who: Principal, at: InputPlace) -> list[Group]:
+    """Return the groups on the way to a place, the organization first."""
     module = await modules.find(tx, who, at.id, Verb.TREE_READ) if at.kind == "module" else None
-    lineage = await reads.lineage(tx, module.group_id if module else at.id)
-    return InputsPage(found, lineage[::-1])
+    return (await reads.lineage(tx, module.group_id if module else at.id))[::-1]
 
 
 @get("/{place:str}")
@@ -161,24 +143,24 @@ async def inputs_page(
     request: DashboardCall, place: FromPath[str], name: FromQuery[str] = "", target: FromQuery[str] = "variable"
 ) -> Response[Any]:
     """Show the inputs of a place, and the form to set one, or to edit the one that is named."""
-    page = await request.context.db.read(lambda tx: _read(tx, request, tree_path(place)))
+    page = await request.read(_read, tree_path(place), request.context.keys)
     return await _show(request, page, edited(page.panel, name, target) if name else None)
 
 
 @post("/{place:str}", status_code=200)
 async def set_input(request: DashboardCall, place: FromPath[str]) -> Response[Any]:
-    context, who, place = request.context, request.user, tree_path(place)
-    await context.db.read(lambda tx: _read(tx, request, place))  # a missing place is not an error of the form
+    place, keys = tree_path(place), request.context.keys
+    await request.read(_read, place, keys)  # a missing place is not an error of the form
     form = await forms.read(request, InputForm)
 
-    async def write(tx: Tx) -> None:
+    async def write(tx: Tx, who: Principal) -> None:
         at = await places.hold(tx, who, place)
         new = from_form(form, at.id)
         source = None if new.output is None else await output_references.checked(tx, who, at, new.output)
-        await service.put(tx, context.keys, who, at, new, source)
+        await service.put(tx, keys, who, at, new, source)
 
     try:
-        await context.db.write(write)
+        await request.write(write)
     except (Invalid, Conflict, Forbidden, NotFound, TooLarge) as error:
         return await _answer(request, place, form.kept, error.message)
     return await _answer(request, place)
@@ -186,44 +168,27 @@ async def set_input(request: DashboardCall, place: FromPath[str]) -> Response[An
 
 @post("/{place:str}/remove", status_code=200)
 async def remove_input(request: DashboardCall, place: FromPath[str]) -> Response[Any]:
-    context, who, place = request.context, request.user, tree_path(place)
-    await context.db.read(lambda tx: _read(tx, request, place))
+    place = tree_path(place)
+    await request.read(_read, place, request.context.keys)
     form = await forms.read(request, InputRemovalForm)
 
-    async def write(tx: Tx) -> None:
+    async def write(tx: Tx, who: Principal) -> None:
         await service.remove(tx, who, await places.hold(tx, who, place), form.target, form.name)
 
     try:
-        await context.db.write(write)
+        await request.write(write)
     except (NotFound, Forbidden) as error:
         return await _answer(request, place, wrong=error.message)
     return await _answer(request, place)
 
 
 async def _answer(request: DashboardCall, place: str, form: InputForm | None = None, wrong: str = "") -> Response[Any]:
-    page = await request.context.db.read(lambda tx: _read(tx, request, place))
-    return await _show(request, page, form, wrong)
+    return await _show(request, await request.read(_read, place, request.context.keys), form, wrong)
 
 
 async def _show(
     request: DashboardCall, page: InputsPage, form: InputForm | None = None, wrong: str = ""
 ) -> Response[Any]:
-    own = {(each.input.target, each.input.name) for each in page.panel.rows if not each.input.is_inherited}
-    is_edit = form is not None and (form.target, form.name) in own
-    return await render.page(
-        request,
-        "tree/inputs/page.html",
-        "tree/inputs/form.html",
-        page=page,
-        form=form or InputForm(),
-        is_edit=is_edit,
-        wrong=wrong,
-    )
-
-
-pages = Router(
-    HERE,
-    route_handlers=[inputs_page, set_input, remove_input],
-    exception_handlers=HANDLERS,
-    include_in_schema=False,
-)
+    own = {(each.target, each.name) for each in page.panel.rows if not each.is_inherited}
+    shown: dict[str, Any] = {"is_edit": form is not None and (form.target, form.name) in own, "wrong": wrong}
+    return await render.page(request, "tree/inputs/form", page=page, form=form or InputForm(), **shown)

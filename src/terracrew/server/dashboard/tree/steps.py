@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from litestar import Response, Router, get, post
+from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery
 
 from terracrew.api.groups import Group
@@ -12,16 +12,14 @@ from terracrew.errors import Forbidden, Invalid, NotFound
 from terracrew.protocol.spec import Hook, Step
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.errors import HANDLERS
+from terracrew.server.dashboard.tree import inputs
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.tree.groups import reads
 from terracrew.server.tree.inputs.model import InputPlace
 from terracrew.server.tree.modules import places, step_settings
-from terracrew.server.tree.modules import service as modules
 from terracrew.server.tree.modules.step_settings import StepPlace
 
 HERE = "/dashboard/steps"
@@ -84,15 +82,12 @@ class StepRemovalForm(msgspec.Struct, frozen=True):
 
 async def panel(tx: Tx, who: Principal, at: InputPlace) -> StepsPanel:
     """Return what is added to the steps of the jobs of a place that the reader may see."""
-    found = await step_settings.of_place(tx, _place(at), is_inherited=True)
+    steps_of = StepPlace(at.kind, at.id, at.organization_id, at.path)
+    found = await step_settings.of_place(tx, steps_of, is_inherited=True)
     place = authorize.module if at.kind == "module" else authorize.group
     may_change = (await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place(at.organization_id, at.path))
     ordered = sorted(found, key=lambda each: (each.step.number, len(each.path)))
     return StepsPanel(at, [AddedToStep(each, each.path != at.path) for each in ordered], may_change)
-
-
-def _place(at: InputPlace) -> StepPlace:
-    return StepPlace("module" if at.kind == "module" else "group", at.id, at.organization_id, at.path)
 
 
 def _text(hook: Hook | None) -> str:
@@ -130,9 +125,7 @@ async def _read(tx: Tx, who: Principal, reference: str) -> StepsPage:
     found = await panel(tx, who, at)
     if not found.may_change:
         raise Forbidden(f"you may not change the hooks and flags of {at.words}: ask an owner for a role")
-    module = await modules.find(tx, who, at.id, Verb.TREE_READ) if at.kind == "module" else None
-    lineage = await reads.lineage(tx, module.group_id if module else at.id)
-    return StepsPage(found, lineage[::-1])
+    return StepsPage(found, await inputs.lineage(tx, who, at))
 
 
 @get("/{place:str}")
@@ -143,20 +136,18 @@ async def steps_page(request: DashboardCall, place: FromPath[str], step: FromQue
 
 @post("/{place:str}", status_code=200)
 async def set_step(request: DashboardCall, place: FromPath[str]) -> Response[Any]:
-    context, who, place = request.context, request.user, tree_path(place)
-    await context.db.read(lambda tx: _read(tx, who, place))  # a missing place is not an error of the form
+    place = tree_path(place)
+    await request.read(_read, place)  # a missing place is not an error of the form
     form = await forms.read(request, StepForm)
 
-    async def write(tx: Tx) -> None:
-        at = await places.hold(tx, who, place)
-        await _require(tx, who, at)
-        wanted = form.change
-        if wanted == NewStepSettings():
+    async def write(tx: Tx, who: Principal) -> None:
+        at = await _hold(tx, who, place)
+        if (wanted := form.change) == NewStepSettings():
             raise Invalid("the step would get nothing: write a hook or a flag, or use Remove")
-        await step_settings.put(tx, who, _place(at), form.step, wanted)
+        await step_settings.put(tx, who, at, form.step, wanted)
 
     try:
-        await context.db.write(write)
+        await request.write(write)
     except (Invalid, Forbidden, NotFound) as error:
         return await _answer(request, place, form.step, form, error.message)
     return await _answer(request, place, form.step)
@@ -164,46 +155,30 @@ async def set_step(request: DashboardCall, place: FromPath[str]) -> Response[Any
 
 @post("/{place:str}/remove", status_code=200)
 async def remove_step(request: DashboardCall, place: FromPath[str]) -> Response[Any]:
-    context, who, place = request.context, request.user, tree_path(place)
-    await context.db.read(lambda tx: _read(tx, who, place))
+    place = tree_path(place)
+    await request.read(_read, place)
     form = await forms.read(request, StepRemovalForm)
 
-    async def write(tx: Tx) -> None:
-        at = await places.hold(tx, who, place)
-        await _require(tx, who, at)
-        await step_settings.remove(tx, who, _place(at), form.step)
+    async def write(tx: Tx, who: Principal) -> None:
+        await step_settings.remove(tx, who, await _hold(tx, who, place), form.step)
 
     try:
-        await context.db.write(write)
+        await request.write(write)
     except (Forbidden, NotFound) as error:
         return await _answer(request, place, form.step, wrong=error.message)
     return await _answer(request, place, form.step)
 
 
-async def _require(tx: Tx, who: Principal, at: InputPlace) -> None:
-    """Refuse somebody who lost the right to change the place after the page was read."""
+async def _hold(tx: Tx, who: Principal, place: str) -> StepPlace:
+    """Hold a place for a change. Refuse somebody who lost the right to change it after the page was read."""
+    at = await places.hold(tx, who, place)
     find = step_settings.module if at.kind == "module" else step_settings.group
-    await find(tx, who, at.id, Verb.TREE_WRITE)
+    return await find(tx, who, at.id, Verb.TREE_WRITE)
 
 
 async def _answer(
     request: DashboardCall, place: str, step: Step, form: StepForm | None = None, wrong: str = ""
 ) -> Response[Any]:
-    page = await request.context.db.read(lambda tx: _read(tx, request.user, place))
-    return await render.page(
-        request,
-        "tree/steps/page.html",
-        "tree/steps/form.html",
-        page=page,
-        form=form or page.form(step),
-        wrong=wrong,
-        steps=STEPS,
-    )
-
-
-pages = Router(
-    HERE,
-    route_handlers=[steps_page, set_step, remove_step],
-    exception_handlers=HANDLERS,
-    include_in_schema=False,
-)
+    page = await request.read(_read, place)
+    shown: dict[str, Any] = {"form": form or page.form(step), "wrong": wrong, "steps": STEPS}
+    return await render.page(request, "tree/steps/form", page=page, **shown)

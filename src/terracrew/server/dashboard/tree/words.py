@@ -5,12 +5,15 @@ from collections.abc import Iterable
 import msgspec
 
 from terracrew.api.groups import Group
+from terracrew.api.inputs import InputView
 from terracrew.api.modules import Module
 from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.spec import JobLimits
 from terracrew.wording import module_words
 
+MAX_VALUE_CHARACTERS = 300
+HIDDEN = "•••"
 REMOVES_INPUT = "If a group above has an input of this name, it applies from then on."
 ERASES_VALUE = "Its value is erased. A job that waits and would have used it fails before it starts."
 DEFINITIONS = {
@@ -42,6 +45,15 @@ SETS_STEP = {
     "module": "It applies to the jobs of this module.",
 }
 REMOVES_STEP_SETTINGS = "The hooks and flags that are set here are removed. Those of other places still apply."
+
+
+def input_value(found: InputView) -> str:
+    """Return a value as the engine's language writes it, shortened; an environment variable is a text as it is."""
+    if found.is_hidden:
+        return HIDDEN
+    is_text = found.target == "environment" and isinstance(found.value, str)
+    text: str = found.value if is_text else msgspec.json.encode(found.value).decode()
+    return text if len(text) <= MAX_VALUE_CHARACTERS else text[:MAX_VALUE_CHARACTERS] + "…"
 
 
 def limit_phrases(limits: JobLimits) -> list[str]:
