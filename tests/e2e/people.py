@@ -11,7 +11,6 @@ from terracrew.api.access import User
 from terracrew.server.db import Database, open_database
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import service as fleet_jobs
-from terracrew.server.fleet_jobs import store as fleet_store
 from terracrew.server.fleet_jobs.model import FleetJobType, NewFleetJob
 from terracrew.server.identity.access import role_store
 from terracrew.server.identity.people import service as identity
@@ -91,7 +90,7 @@ class People:
         """Make a roll-out that has ended, with one runner."""
 
         async def write(tx: Tx) -> str:
-            now = fleet_store.moment(tx)
+            now = tx.moment
             made = Rollout(
                 id=ids.new("rlo"),
                 organization_id=organization_id,

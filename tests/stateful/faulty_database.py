@@ -123,7 +123,7 @@ class Faulty:
             raise Unavailable("this server was killed")
 
 
-class Uncertain:
+class Uncertain(Tx):
     """A transaction that is committed, of which its unit of work does not hear."""
 
     def __init__(self, tx: Tx) -> None:

@@ -103,7 +103,7 @@ async def test_a_first_instance_that_has_left_before_the_next_attempt_has_proven
     name = deploy_jobs.proof_name(job)
 
     async def has_left(tx: Tx) -> None:
-        now = store.moment(tx)
+        now = tx.moment
         left = CloudInstance(id=ids.new("cin"), runner_id=runner_id, name=name, epoch=0, wanted_at=now, hello_at=now)
         await store.insert_instances(tx, [left.to("ended", now, "it had nothing to do, and left")])
 

@@ -89,7 +89,7 @@ async def test_one_that_says_hello_late_or_again_is_retired_like_the_others(rows
     async def is_due(tx: Tx) -> bool:
         live, present = (await reads.live_of(tx, [runner_id]))[runner_id], await reads.presence(tx, [runner_id])
         ran = [msgspec.structs.replace(each, status="running") for each in live]
-        return watching.is_presence_new(1, ran, present[runner_id], store.moment(tx))
+        return watching.is_presence_new(1, ran, present[runner_id], tx.moment)
 
     assert await rows.db.read(is_due)
     await rows.db.write(lambda tx: watching.note_presence(tx, runner_id))

@@ -342,7 +342,7 @@ async def test_the_back_off_of_a_runner_ends_by_itself(
     async def refuse(tx: Tx) -> None:
         held = await store.hold(tx, runner_id)
         assert held is not None
-        now = store.moment(tx)
+        now = tx.moment
         await store.save(tx, held, held.refused("quota", "no", now, now + timedelta(seconds=30)))
 
     await rows.db.write(refuse)

@@ -69,7 +69,7 @@ async def end(rows: JobRows, runner_id: str) -> None:
 
     async def work(tx: Tx) -> None:
         for each in await store.live_instances(tx, runner_id):
-            await store.save_instance(tx, each, each.to("ended", store.moment(tx), "it left"))
+            await store.save_instance(tx, each, each.to("ended", tx.moment, "it left"))
 
     await rows.db.write(work)
 
@@ -138,7 +138,7 @@ async def test_an_instance_that_said_hello_before_its_row_has_no_start_time(
     clock.advance(60)
 
     async def note(tx: Tx) -> None:
-        now = store.moment(tx)
+        now = tx.moment
         row = CloudInstance(id=ids.new("cin"), runner_id=runner_id, name="first", epoch=0, wanted_at=now)
         await store.insert_instances(tx, [row.to("starting", now)])
 

@@ -81,7 +81,8 @@ def statements(source: Path = SERVER) -> list[Statement]:
         for file, tree in _modules(source, "FROM", "JOIN", "INTO", "UPDATE")
         for text in texts(tree)
     ]
-    return [each for each in found if each.reads or each.changes]
+    derived = [Statement(file, f"FROM {table}") for file, table in _calls_of_tables(source, "find", "hold")]
+    return [*(each for each in found if each.reads or each.changes), *derived]
 
 
 def texts(tree: ast.Module) -> Iterator[str]:
@@ -139,17 +140,20 @@ def _text(node: ast.expr, constants: Mapping[str, ast.expr]) -> str:
 @cache
 def derived_inserts(source: Path = SERVER) -> list[Change]:
     """Return where an INSERT is derived from the struct of a table: `JOBS.insert()`, also under another name."""
+    calls = _calls_of_tables(source, "insert", "insert_batch")
+    return [Change(file, "INSERT INTO", table, frozenset()) for file, table in calls]
+
+
+def _calls_of_tables(source: Path, *methods: str) -> Iterator[tuple[str, str]]:
+    """Yield the calls of these methods of described tables, each with its file and its table."""
     known = {each.constant: each.table for each in described_tables()}
-    found: list[Change] = []
-    for file, tree in _modules(source, ".insert"):
+    for file, tree in _modules(source, *(f".{method}" for method in methods)):
         names = known | _aliases(tree, known)
         for node in ast.walk(tree):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
-                continue
-            table = _described(node.func.value) or names.get(_last_name(node.func.value))
-            if table is not None and node.func.attr in ("insert", "insert_batch"):
-                found.append(Change(file, "INSERT INTO", table, frozenset()))
-    return found
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods:
+                table = _described(node.func.value) or names.get(_last_name(node.func.value))
+                if table is not None:
+                    yield file, table
 
 
 class DescribedTable(NamedTuple):

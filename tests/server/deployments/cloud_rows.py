@@ -34,7 +34,7 @@ async def identity(rows: JobRows) -> str:
                     subject=identity_id,
                     audience="sts.amazonaws.com",
                     created_by="test",
-                    created_at=store.moment(tx),
+                    created_at=tx.moment,
                 ),
             )
 

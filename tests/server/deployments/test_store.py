@@ -28,7 +28,7 @@ STATUSES: tuple[CloudInstanceStatus, ...] = (*LIVE, "ended")
 def _wanted(tx: Tx, runner_id: str, epoch: int = 1, number: int = 1) -> CloudInstance:
     row_id = ids.new("cin")
     name = instance_name(runner_id, epoch, number, row_id)
-    return CloudInstance(id=row_id, runner_id=runner_id, name=name, epoch=epoch, wanted_at=store.moment(tx))
+    return CloudInstance(id=row_id, runner_id=runner_id, name=name, epoch=epoch, wanted_at=tx.moment)
 
 
 async def _can_wake(rows: JobRows, runner_id: str) -> bool:
@@ -58,8 +58,8 @@ async def test_a_runner_can_be_woken_unless_the_cloud_has_just_refused(rows: Job
     async def refuse(tx: Tx) -> None:
         held = await store.hold(tx, runner_id)
         assert held is not None
-        later = store.moment(tx) + timedelta(minutes=1)
-        await store.save(tx, held, held.refused("quota", "You have reached the limit", store.moment(tx), later))
+        later = tx.moment + timedelta(minutes=1)
+        await store.save(tx, held, held.refused("quota", "You have reached the limit", tx.moment, later))
 
     async def accept(tx: Tx) -> None:
         held = await store.hold(tx, runner_id)
@@ -84,16 +84,16 @@ async def test_an_instance_goes_only_where_the_table_says(rows: JobRows, before:
 
     async def work(tx: Tx) -> None:
         for number, after in enumerate(STATUSES):
-            ended_at = store.moment(tx) if before == "ended" else None
+            ended_at = tx.moment if before == "ended" else None
             each = msgspec.structs.replace(_wanted(tx, runner_id, number=number), status=before, ended_at=ended_at)
             await store.insert_instances(tx, [each])
             if after in TRANSITIONS[before]:
-                assert await store.save_instance(tx, each, each.to(after, store.moment(tx), "why"))
-                stale = each.to(next(iter(TRANSITIONS[before])), store.moment(tx))
+                assert await store.save_instance(tx, each, each.to(after, tx.moment, "why"))
+                stale = each.to(next(iter(TRANSITIONS[before])), tx.moment)
                 assert not await store.save_instance(tx, each, stale)  # a second writer comes too late
             else:
                 with pytest.raises(Conflict):
-                    each.to(after, store.moment(tx))
+                    each.to(after, tx.moment)
 
     await rows.db.write(work)
 
@@ -105,7 +105,7 @@ async def test_old_ended_instances_are_forgotten(rows: JobRows) -> None:
         for epoch in range(1, store.MAX_KEPT_ENDED + 5):
             each = _wanted(tx, runner_id, epoch)
             await store.insert_instances(tx, [each])
-            at = store.moment(tx) + timedelta(seconds=epoch)
+            at = tx.moment + timedelta(seconds=epoch)
             await store.save_instance(tx, each, each.to("ended", at, "it left"))
         await store.insert_instances(tx, [_wanted(tx, runner_id, 99)])
 

@@ -11,6 +11,8 @@ from terracrew.server.db.seam import Database, Param, Row, Tx
 class RecordingTx:
     """Passes everything on to a transaction, and keeps the statements with their parameters."""
 
+    value, each_id = Tx.value, Tx.each_id
+
     def __init__(self, tx: Tx, said: list[tuple[LiteralString, dict[str, Param]]]) -> None:
         self._tx, self._said = tx, said
 
@@ -32,6 +34,8 @@ class RecordingTx:
 
 class NotingTx:
     """Passes everything on to a transaction, and notes the text of each statement, also of those for batches."""
+
+    value, each_id = Tx.value, Tx.each_id
 
     def __init__(self, tx: Tx, texts: list[str]) -> None:
         self._tx, self._texts = tx, texts

@@ -111,7 +111,7 @@ class RolloutRows:
         job = next(each for each in await self.jobs() if each.target_name == path and not each.is_terminal)
 
         async def work(tx: Tx) -> None:
-            now = fleet_store.moment(tx)
+            now = tx.moment
             claimed = job.to(FleetJobStatus.CLAIMED, now, server_id="srv_1", lease_until=now)
             begun = claimed.to(FleetJobStatus.PROCESSING, now, started_at=now)
             ended = begun.to(FleetJobStatus.FAILED if error else FleetJobStatus.SUCCEEDED, now, error=error)

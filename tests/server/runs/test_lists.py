@@ -31,6 +31,9 @@ EVERYTHING = lists.Query()
 class CountingTx:
     """A transaction that counts the statements it is given."""
 
+    value, each_id = Tx.value, Tx.each_id
+    moment = Tx.moment
+
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
         self.statements = 0

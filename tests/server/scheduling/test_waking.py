@@ -28,7 +28,7 @@ async def _why(rows: JobRows, job_id: str) -> Reason:
 
 async def _want(rows: JobRows, runner_id: str) -> CloudInstance:
     async def work(tx: Tx) -> CloudInstance:
-        at = store.moment(tx) - timedelta(seconds=12)
+        at = tx.moment - timedelta(seconds=12)
         wanted = CloudInstance(id=ids.new("cin"), runner_id=runner_id, name="tc-1", epoch=1, wanted_at=at)
         await store.insert_instances(tx, [wanted])
         return wanted
@@ -63,7 +63,7 @@ async def test_a_refusal_is_told_in_the_words_of_the_cloud_with_the_time_of_the_
     async def refuse(tx: Tx) -> None:
         held = await store.hold(tx, runner_id)
         assert held is not None
-        now = store.moment(tx)
+        now = tx.moment
         refused = held.refused("quota", "You have reached the limit of 6 vCPU", now, now + timedelta(minutes=2))
         await store.save(tx, held, refused)
 

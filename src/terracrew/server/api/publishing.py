@@ -85,7 +85,7 @@ async def publish(context: PublishingContext, who: Principal, wanted: NewRelease
         for each in wanted.artifacts:  # again: an object whose upload is forgotten may be removed at any moment
             if each.upload:
                 await uploads.hold(tx, await uploads.finished(tx, who.id, each.upload, target))
-        return await service.publish(tx, who, _release(who, wanted, artifacts, store.moment(tx)))
+        return await service.publish(tx, who, _release(who, wanted, artifacts, tx.moment))
 
     return await db.write(work)
 

@@ -1,7 +1,6 @@
 """Writes an entry of the audit log for each change, in the same transaction, so that neither exists without the other."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 
 import msgspec
@@ -46,7 +45,7 @@ async def record(
 
 async def record_all(tx: Tx, changes: Sequence[Change]) -> None:
     """Write the entries of many changes with one statement."""
-    now = datetime.fromtimestamp(tx.now, UTC)
+    now = tx.moment
     rows: list[Entry] = []
     places = await _paths(tx, changes)
     for change, path in zip(changes, places, strict=True):

@@ -45,11 +45,10 @@ async def delete_batch(tx: Tx, entry_ids: Sequence[str]) -> None:
 
 async def paths_of(tx: Tx, target_ids: Sequence[str]) -> dict[str, str]:
     """Return the paths of the modules among these ids, and of the modules whose jobs are among them."""
-    rows = await tx.each(
+    rows = await tx.each_id(
         """SELECT batch.id, modules.path FROM batch JOIN jobs ON jobs.id = batch.id JOIN modules ON modules.id = jobs.module_id
         UNION ALL SELECT batch.id, modules.path FROM batch JOIN modules ON modules.id = batch.id""",
-        {"id": "text"},
-        [(each,) for each in sorted(set(target_ids))],
+        sorted(set(target_ids)),
     )
     return {row["id"]: row["path"] for row in rows}
 

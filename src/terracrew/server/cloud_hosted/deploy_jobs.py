@@ -316,7 +316,7 @@ async def _note_start(tx: Tx, job: FleetJob, name: str, reference: str) -> None:
         raise Conflict(f"`{job.target_name}` was removed")
     if await _instance(tx, job, name) is not None:
         return
-    now = store.moment(tx)
+    now = tx.moment
     await store.insert_instances(
         tx,
         [
@@ -358,5 +358,5 @@ async def _give_up(tx: Tx, job: FleetJob, name: str, reason: str) -> Literal["st
         if process.is_connected and not process.is_on_trial:
             return "leave"
     if found is not None and found.is_live:
-        await store.save_instance(tx, found, found.to("ended", store.moment(tx), reason))
+        await store.save_instance(tx, found, found.to("ended", tx.moment, reason))
     return "stop"

@@ -159,7 +159,7 @@ async def wake(tx: Tx, who: Principal, reference: str) -> DeploymentView:
         raise Conflict(f"`{runner.path}` is not deployed, so nothing of it can be started")
     if runner.is_draining or runner.is_disabled:
         raise Conflict(f"`{runner.path}` takes no jobs, so nothing of it is started: it is drained or disabled")
-    now = store.moment(tx)
+    now = tx.moment
     if not deployment.can_wake(now):
         raise Conflict(
             f"the cloud has just refused to start an instance of `{runner.path}`: {deployment.refusal_words}"

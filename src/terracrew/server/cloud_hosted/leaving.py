@@ -67,10 +67,10 @@ async def _kept(tx: Tx, deployment: CloudDeployment, idle: Idle, *, is_retired: 
     if is_wanted and idle.idle_seconds < kept_seconds and not await _has_other_free(tx, live, idle):
         return f"it is the last one with a free slot, and is kept for {duration(kept_seconds)} after its last job"
     if own.status != "running":  # its hello was not noted yet
-        running = own.to("running", store.moment(tx))
+        running = own.to("running", tx.moment)
         await store.save_instance(tx, own, running)
         own = running
-    await store.save_instance(tx, own, own.to("leaving", store.moment(tx)))
+    await store.save_instance(tx, own, own.to("leaving", tx.moment))
     return ""
 
 

@@ -1,7 +1,7 @@
 """What of ours is in an account, who owns it and what it costs. The fleet process asks the cloud; the rows here say who owns it."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal
 
 import msgspec
@@ -63,7 +63,7 @@ async def look(db: Database, calls: CloudCalls, who: Principal, reference: str, 
 
     async def keep(tx: Tx) -> IdentityReport:
         await identities.keep_found(tx, record.id, found)
-        return await _report(tx, record, found, datetime.fromtimestamp(tx.now, UTC))
+        return await _report(tx, record, found, tx.moment)
 
     return await db.write(keep)
 

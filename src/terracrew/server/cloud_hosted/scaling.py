@@ -15,7 +15,7 @@ from terracrew.server.cloud_hosted.model import CloudCalls
 from terracrew.server.cloud_hosted.sweeping import HELLO_SECONDS
 from terracrew.server.db import topics
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.deployments import model, reads, store
+from terracrew.server.deployments import model, reads
 from terracrew.server.deployments.model import CloudInstance
 from terracrew.server.deployments.reads import Activity
 from terracrew.server.runners import seat_reads
@@ -238,7 +238,7 @@ async def _due(tx: Tx, runner_ids: Collection[str]) -> dict[str, _Due]:
     """Return what is to be done about these runners. What is done looks again, because another server may be quicker."""
     if not runner_ids:
         return {}
-    present, now = await reads.presence(tx, runner_ids), store.moment(tx)
+    present, now = await reads.presence(tx, runner_ids), tx.moment
     revisions = {each.runner_id: each.revision for each in (await reads.many(tx, runner_ids)).values()}
     return {
         runner_id: _Due(

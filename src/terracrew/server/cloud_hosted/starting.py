@@ -68,7 +68,7 @@ async def decide(
     seats = {seat.name: seat for seat in await seat_reads.seats(tx, [runner_id])}
     if queued and job_ids:  # read after the slots: a job that is claimed in between wakes nobody
         queued = max(0, queued - len(job_ids) + await queue_reads.still_queued(tx, job_ids))
-    limits, now = demand.limits(deployment, runner), store.moment(tx)
+    limits, now = demand.limits(deployment, runner), tx.moment
     count = instances_to_start(queued, demand.supplied(deployment, live, seats), limits, deployment.retry_at, now)
     return await want(tx, deployment, count, is_asked=is_asked) if count else []
 
@@ -80,7 +80,7 @@ async def wake(tx: Tx, runner_id: str) -> list[CloudInstance]:
 
 async def want(tx: Tx, deployment: CloudDeployment, count: int, *, is_asked: bool = True) -> list[CloudInstance]:
     """Write the rows of further instances of a deployment that the transaction holds. With `is_asked`, the caller asks for them."""
-    epoch, now = deployment.epoch + 1, store.moment(tx)
+    epoch, now = deployment.epoch + 1, tx.moment
     await store.save(tx, deployment, msgspec.structs.replace(deployment, epoch=epoch))
     wanted = [
         CloudInstance(
@@ -111,7 +111,7 @@ async def take_unanswered(tx: Tx, runner_id: str) -> list[CloudInstance]:
     Nothing is started for a runner that is being removed, or that takes no jobs.
     """
     deployment = await store.hold(tx, runner_id)
-    now = store.moment(tx)
+    now = tx.moment
     runner = (await runner_reads.records(tx, [runner_id])).get(runner_id)
     if deployment is None or runner is None or runner.is_closed or not deployment.can_wake(now):
         return []
@@ -126,7 +126,7 @@ async def take_unanswered(tx: Tx, runner_id: str) -> list[CloudInstance]:
 
 async def asking(tx: Tx, runner_id: str) -> list[str]:
     """Return the names of the instances for which a request may be under way."""
-    since = store.moment(tx) - timedelta(seconds=MAX_ASKING_SECONDS)
+    since = tx.moment - timedelta(seconds=MAX_ASKING_SECONDS)
     live = await store.live_instances(tx, runner_id)
     return [
         each.name for each in live if each.status == "wanted" and each.asked_at is not None and each.asked_at > since
@@ -169,7 +169,7 @@ async def store_answers(tx: Tx, runner_id: str, answers: Sequence[StartAnswer]) 
     if before is None:
         return
     rows = {each.name: each for each in await store.live_instances(tx, runner_id)}
-    now, after = store.moment(tx), before
+    now, after = tx.moment, before
     for answer in answers:
         row = rows.get(answer.instance)
         match answer:
@@ -190,7 +190,7 @@ def refuse(deployment: CloudDeployment, code: str, words: str, tx: Tx) -> CloudD
     """Return a deployment after a refusal. Nothing is started until a random time that grows with each refusal in a row."""
     first = FIRST_RETRY_SECONDS.get(code, FIRST_RETRY_SECONDS["other"])
     seconds = min(first * 2.0 ** min(deployment.refusals, 16), MAX_RETRY_SECONDS)
-    now = store.moment(tx)
+    now = tx.moment
     log.warning("the cloud does not start an instance", runner_id=deployment.runner_id, code=code, reason=words)
     retry_at = now + timedelta(seconds=backoff.jittered(seconds, _JITTER_RATIO))
     return deployment.refused(code, words, now, retry_at)
@@ -199,13 +199,13 @@ def refuse(deployment: CloudDeployment, code: str, words: str, tx: Tx) -> CloudD
 async def end_back_off(tx: Tx, runner_id: str) -> None:
     """Let a runner be woken again whose back-off is over. It stays known how often its cloud has refused in a row."""
     held = await store.hold(tx, runner_id)
-    if held is not None and held.retry_at is not None and held.retry_at <= store.moment(tx):
+    if held is not None and held.retry_at is not None and held.retry_at <= tx.moment:
         await store.save(tx, held, msgspec.structs.replace(held, retry_at=None))
 
 
 async def _end(tx: Tx, instances: Sequence[CloudInstance], reason: str) -> None:
     for each in instances:
-        await store.save_instance(tx, each, each.to("ended", store.moment(tx), reason))
+        await store.save_instance(tx, each, each.to("ended", tx.moment, reason))
 
 
 PAUSE_SECONDS = 300.0
@@ -244,7 +244,7 @@ class WakingAhead:
 
 
 async def _wake(tx: Tx, runner_id: str) -> bool:
-    held, now = await store.hold(tx, runner_id), store.moment(tx)
+    held, now = await store.hold(tx, runner_id), tx.moment
     if held is None or not held.settings.wakes_ahead or not held.can_wake(now):
         return False
     if held.woken_ahead_at is not None and now - held.woken_ahead_at < timedelta(seconds=PAUSE_SECONDS):

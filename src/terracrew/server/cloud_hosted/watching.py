@@ -77,7 +77,7 @@ async def note_presence(tx: Tx, runner_id: str) -> None:
     before = await store.hold(tx, runner_id)
     if before is None:
         return
-    present, after, now = (await reads.presence(tx, [runner_id]))[runner_id], before, store.moment(tx)
+    present, after, now = (await reads.presence(tx, [runner_id]))[runner_id], before, tx.moment
     for each in await store.live_instances(tx, runner_id):
         if (found := present.get(each.name)) is None:
             continue
@@ -104,7 +104,7 @@ async def take_watch(tx: Tx, runner_id: str, *, is_last: bool = False) -> list[C
     """
     if await store.hold(tx, runner_id) is None:
         return None
-    live, now = await store.live_instances(tx, runner_id), store.moment(tx)
+    live, now = await store.live_instances(tx, runner_id), tx.moment
     if not live:
         return [] if is_last else None
     if not is_watch_due(live, (await reads.presence(tx, [runner_id]))[runner_id], now):
@@ -150,7 +150,7 @@ async def store_states(
     rows = {each.name: each for each in await reads.instances(tx, runner_id)}
     states = answer or ()
     connected, spared = await reads.connected_names(tx, runner_id), await _spared(tx, runner_id)
-    now, after = store.moment(tx), before
+    now, after = tx.moment, before
     by_reference = {state.reference: state for state in states}
     by_name = {state.instance: state for state in states}
     given_up: list[Ownerless] = []

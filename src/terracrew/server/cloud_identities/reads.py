@@ -57,7 +57,7 @@ async def usable_in(tx: Tx, organization_id: str, group: str) -> list[IdentityRe
 
 async def runners_of(tx: Tx, *identity_ids: str) -> dict[str, list[RunnerOfIdentity]]:
     """Return the runners that are deployed with each of these identities, ordered by path."""
-    rows = await tx.each(_RUNNERS, {"id": "text"}, [(each,) for each in sorted(set(identity_ids))])
+    rows = await tx.each_id(_RUNNERS, sorted(set(identity_ids)))
     found: dict[str, list[RunnerOfIdentity]] = {each: [] for each in identity_ids}
     for row in sorted(rows, key=lambda row: row["path"]):
         found[row["identity_id"]].append(RunnerOfIdentity(row["id"], row["path"]))

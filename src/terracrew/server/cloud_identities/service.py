@@ -6,7 +6,6 @@ runners of the group, or of a group below it, may use it.
 
 import secrets
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -64,7 +63,7 @@ async def create(db: Database, who: Principal, wanted: NewIdentity) -> IdentityR
             subject=new_subject(organization.name, wanted.name),
             audience=audience,
             created_by=who.id,
-            created_at=datetime.fromtimestamp(tx.now, UTC),
+            created_at=tx.moment,
         )
         await store.insert(tx, made)
         await _record(tx, who, made, "cloud_identity.create", {"location": rules.location(settings)})

@@ -57,8 +57,9 @@ async def hold(tx: Tx, identity_id: str) -> None:
 
 
 async def count(tx: Tx, organization_id: str) -> int:
-    row = await tx.one("SELECT count(*) AS found FROM cloud_identities WHERE organization_id = :id", id=organization_id)
-    return row["found"] if row else 0
+    return await tx.value(
+        "SELECT count(*) AS found FROM cloud_identities WHERE organization_id = :id", id=organization_id
+    )
 
 
 async def update(tx: Tx, after: IdentityRecord) -> None:

@@ -98,7 +98,7 @@ async def locked_runners(tx: Tx, runner_ids: Iterable[str]) -> dict[str, ServedR
 
 
 async def _runners(tx: Tx, sql: LiteralString, runner_ids: Iterable[str]) -> dict[str, ServedRunner]:
-    rows = await tx.each(sql, {"id": "text"}, [(each,) for each in sorted(set(runner_ids))])
+    rows = await tx.each_id(sql, sorted(set(runner_ids)))
     return {row["id"]: row_to(ServedRunner, row) for row in rows}
 
 
@@ -133,14 +133,14 @@ async def configurations(tx: Tx, runner_ids: Iterable[str]) -> dict[str, Configu
 async def active_attempts(tx: Tx, instance_ids: Sequence[str]) -> dict[str, dict[AttemptRef, str]]:
     """Return the attempts that each instance was granted and that have not ended, with what their starts wait for."""
     found: dict[str, dict[AttemptRef, str]] = {each: {} for each in instance_ids}
-    for row in await tx.each(_ACTIVE, {"id": "text"}, [(each,) for each in sorted(found)]):
+    for row in await tx.each_id(_ACTIVE, sorted(found)):
         found[row["instance_id"]][AttemptRef(row["id"], row["attempt"])] = row["waits_for"] or ""
     return found
 
 
 async def session_rows(tx: Tx, instance_ids: Sequence[str]) -> list[Row]:
     """Return what the rows of connected instances and of their runners say now."""
-    return await tx.each(_SESSION_ROWS, {"id": "text"}, [(each,) for each in instance_ids])
+    return await tx.each_id(_SESSION_ROWS, instance_ids)
 
 
 class InstanceMarks(msgspec.Struct, frozen=True):
@@ -211,10 +211,9 @@ async def silent(tx: Tx, silence_seconds: float) -> list[Row]:
 
 async def contacts(tx: Tx, instance_ids: Iterable[str]) -> list[Row]:
     """Return those of these instances that are connected, with their last contact."""
-    return await tx.each(
+    return await tx.each_id(
         f"SELECT {_CONTACT} FROM batch JOIN instances ON instances.id = batch.id WHERE instances.is_connected",
-        {"id": "text"},
-        [(each,) for each in instance_ids],
+        instance_ids,
     )
 
 
@@ -298,11 +297,10 @@ async def has_no_instance(tx: Tx, ref: AttemptRef) -> bool:
 
 async def connected_names(tx: Tx, runner_ids: Sequence[str], most: int) -> list[str]:
     """Return the names of the first `most` connected instances of these runners, ordered."""
-    rows = await tx.each(
+    rows = await tx.each_id(
         """SELECT DISTINCT instances.name FROM batch
         JOIN instances ON instances.runner_id = batch.id AND instances.is_connected ORDER BY instances.name""",
-        {"id": "text"},
-        [(runner_id,) for runner_id in runner_ids],
+        runner_ids,
     )
     return [row["name"] for row in rows[:most]]
 
@@ -326,14 +324,12 @@ _UPDATABLE = Table("instances", UpdatableInstance)
 
 async def updatable_of_runner(tx: Tx, runner_id: str, gone_since: float) -> list[UpdatableInstance]:
     """Return the connected instances of a runner, and those that disconnected after this time, in the order of their names."""
-    rows = await tx.all(
-        "SELECT "
-        + _UPDATABLE.columns
-        + """ FROM instances WHERE runner_id = :runner_id AND (is_connected OR disconnected_at > :gone_since) ORDER BY name""",
+    return await _UPDATABLE.all(
+        tx,
+        "FROM instances WHERE runner_id = :runner_id AND (is_connected OR disconnected_at > :gone_since) ORDER BY name",
         runner_id=runner_id,
         gone_since=gone_since,
     )
-    return rows_to(UpdatableInstance, rows)
 
 
 async def newest_updatable(tx: Tx, runner_ids: Sequence[str]) -> dict[str, list[UpdatableInstance]]:

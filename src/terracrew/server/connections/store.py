@@ -283,11 +283,10 @@ async def keep(tx: Tx, instance_ids: Collection[str]) -> None:
 
     The lock does not exclude other claims for the same instance, or notes about its contact.
     """
-    await tx.each(
+    await tx.each_id(
         """SELECT instances.id FROM batch JOIN instances ON instances.id = batch.id
         ORDER BY instances.id FOR KEY SHARE OF instances""",
-        {"id": "text"},
-        [(each,) for each in sorted(instance_ids)],
+        sorted(instance_ids),
     )
 
 

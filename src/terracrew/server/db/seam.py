@@ -13,8 +13,9 @@ What a unit of work must know of the two:
 - every name of a parameter has one type, and an optional filter says so: `CAST(:x AS text) IS NULL OR …`.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 from typing import Any, LiteralString, Protocol, TypeAlias, TypeVar
 
 from terracrew.server.db.health import Health
@@ -38,9 +39,19 @@ class Tx(Protocol):
         """The database's time, in seconds since 1970; the same throughout the transaction."""
         ...
 
+    @property
+    def moment(self) -> datetime:
+        """The same time as `now`."""
+        return datetime.fromtimestamp(self.now, UTC)
+
     async def all(self, sql: LiteralString, /, **params: Param) -> list[Row]: ...
 
     async def one(self, sql: LiteralString, /, **params: Param) -> Row | None: ...
+
+    async def value(self, sql: LiteralString, /, **params: Param) -> Any:
+        """Return the only column of a row; None if there is no row."""
+        row = await self.one(sql, **params)
+        return None if row is None else next(iter(row.values()))
 
     async def run(self, sql: LiteralString, /, **params: Param) -> int:
         """Execute a statement, and return how many rows it changed."""
@@ -55,6 +66,10 @@ class Tx(Protocol):
         other's effect; hand them in in the order of their ids, to stay clear of deadlocks.
         """
         ...
+
+    async def each_id(self, sql: LiteralString, ids: Iterable[str]) -> list[Row]:
+        """Run one statement for many ids, which it reads from `batch.id`."""
+        return await self.each(sql, {"id": "text"}, [(each,) for each in ids])
 
     def wake(self, topic: Topic, key: str = "") -> None:
         """Wake the listeners of `topic` when this transaction commits."""

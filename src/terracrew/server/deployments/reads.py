@@ -19,25 +19,23 @@ async def has_any(tx: Tx) -> bool:
 
 async def many(tx: Tx, runner_ids: Collection[str]) -> dict[str, CloudDeployment]:
     """Return the deployments of these runners; a runner without one is left out."""
-    rows = await tx.each(
+    rows = await tx.each_id(
         "SELECT "
         + DEPLOYMENTS.columns
         + " FROM batch JOIN cloud_deployments ON cloud_deployments.runner_id = batch.id",
-        {"id": "text"},
-        [(each,) for each in sorted(runner_ids)],
+        sorted(runner_ids),
     )
     return {each.runner_id: each for each in rows_to(CloudDeployment, rows)}
 
 
 async def live_of(tx: Tx, runner_ids: Collection[str]) -> dict[str, list[CloudInstance]]:
     """Return the instances of these runners that have not ended, the oldest first; a runner without one is left out."""
-    rows = await tx.each(
+    rows = await tx.each_id(
         "SELECT "
         + CLOUD_INSTANCES.columns
         + """ FROM batch JOIN cloud_instances ON cloud_instances.runner_id = batch.id AND cloud_instances.status <> 'ended'
         ORDER BY cloud_instances.id""",
-        {"id": "text"},
-        [(each,) for each in sorted(runner_ids)],
+        sorted(runner_ids),
     )
     found: dict[str, list[CloudInstance]] = {}
     for each in rows_to(CloudInstance, rows):
@@ -47,28 +45,19 @@ async def live_of(tx: Tx, runner_ids: Collection[str]) -> dict[str, list[CloudIn
 
 async def instances(tx: Tx, runner_id: str) -> list[CloudInstance]:
     """Return the instances of a runner that live, and the last ones that ended, the newest first."""
-    rows = await tx.all(
-        "SELECT " + CLOUD_INSTANCES.columns + " FROM cloud_instances WHERE runner_id = :id ORDER BY id DESC",
-        id=runner_id,
-    )
-    return rows_to(CloudInstance, rows)
+    return await CLOUD_INSTANCES.all(tx, "FROM cloud_instances WHERE runner_id = :id ORDER BY id DESC", id=runner_id)
 
 
 async def page(tx: Tx, after: str, count: int) -> list[CloudDeployment]:
     """Return the first `count` deployments after the runner with the id `after`."""
-    rows = await tx.all(
-        "SELECT "
-        + DEPLOYMENTS.columns
-        + " FROM cloud_deployments WHERE runner_id > :after ORDER BY runner_id LIMIT :count",
-        after=after,
-        count=count,
+    return await DEPLOYMENTS.all(
+        tx, "FROM cloud_deployments WHERE runner_id > :after ORDER BY runner_id LIMIT :count", after=after, count=count
     )
-    return rows_to(CloudDeployment, rows)
 
 
 async def maker_of_open_plan(tx: Tx, job_id: str) -> str | None:
     """Return the cloud-hosted runner that made the plan with which a job waits for approval; None if there is none."""
-    row = await tx.one(
+    return await tx.value(
         """SELECT cloud_deployments.runner_id FROM jobs
         JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt
         JOIN attempts AS made ON made.job_id = plans.made_job_id AND made.number = plans.made_attempt
@@ -76,7 +65,6 @@ async def maker_of_open_plan(tx: Tx, job_id: str) -> str | None:
         WHERE jobs.id = :id AND jobs.status = 'AWAITING_APPROVAL'""",
         id=job_id,
     )
-    return None if row is None else row["runner_id"]
 
 
 async def idle_since(tx: Tx, runner_id: str) -> float | None:
@@ -150,13 +138,12 @@ class InstancePresence(msgspec.Struct, frozen=True):
 
 async def presence(tx: Tx, runner_ids: Collection[str]) -> dict[str, dict[str, InstancePresence]]:
     """Return the processes that said hello as instances of these runners which have not ended, by runner and by name."""
-    rows = await tx.each(
+    rows = await tx.each_id(
         """SELECT instances.runner_id, instances.name, instances.id AS instance_id, instances.is_connected, instances.is_leaving,
             instances.retire_reason <> '' AS is_retired, instances.connected_at, instances.disconnected_at
         FROM batch JOIN cloud_instances ON cloud_instances.runner_id = batch.id AND cloud_instances.status <> 'ended'
         JOIN instances ON instances.runner_id = cloud_instances.runner_id AND instances.name = cloud_instances.name""",
-        {"id": "text"},
-        [(each,) for each in sorted(runner_ids)],
+        sorted(runner_ids),
     )
     found: dict[str, dict[str, InstancePresence]] = {each: {} for each in runner_ids}
     for each in rows_to(InstancePresence, rows):

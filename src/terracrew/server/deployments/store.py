@@ -1,11 +1,10 @@
 """The rows of deployments and of their instances in the cloud."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import LiteralString
 
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.mapping import to_params
 from terracrew.server.db.statements.table import Table, assignments, values
 from terracrew.server.deployments.model import CloudDeployment, CloudInstance
 
@@ -27,27 +26,18 @@ _INSTANCE_CHANGEABLE = (
 )
 
 
-def moment(tx: Tx) -> datetime:
-    """Return the database's time."""
-    return datetime.fromtimestamp(tx.now, UTC)
-
-
 async def insert(tx: Tx, deployment: CloudDeployment) -> None:
     await tx.run(DEPLOYMENTS.insert(), **to_params(deployment))
     await _set_can_wake(tx, deployment)
 
 
 async def get(tx: Tx, runner_id: str) -> CloudDeployment | None:
-    row = await tx.one("SELECT " + DEPLOYMENTS.columns + " FROM cloud_deployments WHERE runner_id = :id", id=runner_id)
-    return None if row is None else row_to(CloudDeployment, row)
+    return await DEPLOYMENTS.find(tx, runner_id=runner_id)
 
 
 async def hold(tx: Tx, runner_id: str) -> CloudDeployment | None:
     """Read a deployment and lock its row until the transaction ends. Only who holds it changes its instances."""
-    row = await tx.one(
-        "SELECT " + DEPLOYMENTS.columns + " FROM cloud_deployments WHERE runner_id = :id FOR UPDATE", id=runner_id
-    )
-    return None if row is None else row_to(CloudDeployment, row)
+    return await DEPLOYMENTS.hold(tx, runner_id=runner_id)
 
 
 async def save(tx: Tx, before: CloudDeployment, after: CloudDeployment) -> None:
@@ -68,13 +58,9 @@ async def delete(tx: Tx, runner_id: str) -> None:
 
 async def live_instances(tx: Tx, runner_id: str) -> list[CloudInstance]:
     """Return the instances of a runner that have not ended, the oldest first."""
-    rows = await tx.all(
-        "SELECT "
-        + CLOUD_INSTANCES.columns
-        + " FROM cloud_instances WHERE runner_id = :id AND status <> 'ended' ORDER BY id",
-        id=runner_id,
+    return await CLOUD_INSTANCES.all(
+        tx, "FROM cloud_instances WHERE runner_id = :id AND status <> 'ended' ORDER BY id", id=runner_id
     )
-    return rows_to(CloudInstance, rows)
 
 
 async def insert_instances(tx: Tx, instances: Sequence[CloudInstance]) -> None:
@@ -109,7 +95,7 @@ async def save_instance(tx: Tx, before: CloudInstance, after: CloudInstance) -> 
 
 
 async def _set_can_wake(tx: Tx, deployment: CloudDeployment) -> None:
-    await _write_can_wake(tx, deployment.runner_id, can_wake=deployment.can_wake(moment(tx)))
+    await _write_can_wake(tx, deployment.runner_id, can_wake=deployment.can_wake(tx.moment))
     tx.wake("deployments", deployment.runner_id)
 
 

@@ -16,11 +16,7 @@ ON_DEMAND = ""
 async def set_available(tx: Tx, announced: Mapping[str, AvailableEngines]) -> None:
     """Write the engines that these instances have just announced."""
     instance_ids = sorted(announced)
-    await tx.each(
-        "DELETE FROM instance_engines WHERE instance_id IN (SELECT id FROM batch)",
-        {"id": "text"},
-        [(each,) for each in instance_ids],
-    )
+    await tx.each_id("DELETE FROM instance_engines WHERE instance_id IN (SELECT id FROM batch)", instance_ids)
     await tx.each(
         """INSERT INTO instance_engines (instance_id, engine, version, position)
         SELECT instance_id, engine, version, position FROM batch WHERE true RETURNING version""",

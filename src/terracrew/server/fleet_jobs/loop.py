@@ -114,7 +114,7 @@ class FleetJobs:
     async def _expire(self, job: FleetJob) -> None:
         async def work(tx: Tx) -> None:
             before = await store.hold(tx, job.id)
-            if (after := decide.expire(before, store.moment(tx))) is not None:
+            if (after := decide.expire(before, tx.moment)) is not None:
                 await lost(tx, before, after, handler_of(self._handlers, before))
 
         with self._failed.handling(job.id):
@@ -132,7 +132,7 @@ class FleetJobs:
             before = await store.hold(tx, job.id)
             others = await store.open_of_target(tx, job.target_id)
             is_busy = any(each.is_active or each.id < job.id for each in others if each.id != job.id)
-            after = decide.claim(before, job.attempt, self._server_id, store.moment(tx), is_target_busy=is_busy)
+            after = decide.claim(before, job.attempt, self._server_id, tx.moment, is_target_busy=is_busy)
             if after is None:
                 return None
             await store.save(tx, before, after)
@@ -164,7 +164,7 @@ class FleetJobs:
     async def _refuse(self, job: FleetJob, reason: str) -> None:
         async def work(tx: Tx) -> None:
             before = await store.hold(tx, job.id)
-            after = decide.refuse(before, job.attempt, reason, store.moment(tx))
+            after = decide.refuse(before, job.attempt, reason, tx.moment)
             if after is not None:
                 await store.add_note(tx, before, f"It cannot begin: {reason}")
                 await store.save(tx, before, after)

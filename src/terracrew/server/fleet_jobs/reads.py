@@ -80,13 +80,12 @@ async def newest(tx: Tx, target_id: str, *types: FleetJobType) -> FleetJob | Non
 
 async def steps(tx: Tx, job_id: str, attempt: int) -> list[FleetStep]:
     """Return the steps of an attempt in their order."""
-    rows = await tx.all(
-        "SELECT " + FLEET_STEPS.columns + " FROM fleet_steps WHERE job_id = :job_id AND attempt = :attempt"
-        " ORDER BY position, name",
+    return await FLEET_STEPS.all(
+        tx,
+        "FROM fleet_steps WHERE job_id = :job_id AND attempt = :attempt ORDER BY position, name",
         job_id=job_id,
         attempt=attempt,
     )
-    return rows_to(FleetStep, rows)
 
 
 async def last_lines(tx: Tx, job_id: str, count: int) -> list[FleetLine]:
@@ -102,12 +101,12 @@ async def last_lines(tx: Tx, job_id: str, count: int) -> list[FleetLine]:
 
 async def lines(tx: Tx, job_id: str, attempt: int, since: int, count: int) -> list[FleetLine]:
     """Return lines of all attempts that follow line `since` of `attempt`, in their order."""
-    rows = await tx.all(
-        "SELECT " + FLEET_LOG.columns + " FROM fleet_log WHERE job_id = :job_id"
-        " AND (attempt > :attempt OR attempt = :attempt AND number > :since) ORDER BY attempt, number LIMIT :count",
+    return await FLEET_LOG.all(
+        tx,
+        "FROM fleet_log WHERE job_id = :job_id AND (attempt > :attempt OR attempt = :attempt AND number > :since) "
+        "ORDER BY attempt, number LIMIT :count",
         job_id=job_id,
         attempt=attempt,
         since=since,
         count=count,
     )
-    return rows_to(FleetLine, rows)

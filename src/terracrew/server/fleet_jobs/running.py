@@ -196,7 +196,7 @@ class AttemptRun:
 
     async def _end(self, tx: Tx, outcome: FleetOutcome, error: str, facts: Mapping[str, str]) -> None:
         before = await store.hold(tx, self.job.id)
-        after = decide.finish(before, self.job.attempt, self._server_id, outcome, error, store.moment(tx))
+        after = decide.finish(before, self.job.attempt, self._server_id, outcome, error, tx.moment)
         if after is None:
             return
         await store.fail_running_steps(tx, after.id, after.attempt, after.error or "it did not say how it ended")
@@ -206,7 +206,7 @@ class AttemptRun:
 
     async def _lose(self, tx: Tx, reason: str) -> None:
         before = await store.hold(tx, self.job.id)
-        after = decide.lose(before, self.job.attempt, self._server_id, reason, store.moment(tx))
+        after = decide.lose(before, self.job.attempt, self._server_id, reason, tx.moment)
         if after is not None:
             await lost(tx, before, after, self._handler)
 

@@ -36,7 +36,7 @@ async def create(tx: Tx, who: Principal, new: NewFleetJob) -> FleetJob:
                 job_id=other.id,
                 number=other.number,
             )
-    now = store.moment(tx)
+    now = tx.moment
     job = FleetJob(
         id=ids.new("fjb"),
         organization_id=new.organization_id,
@@ -113,7 +113,7 @@ async def cancel(tx: Tx, who: Principal, reference: str, handlers: FleetHandlers
     """End a job that waits; ask one that runs to remove what it has made and to end. A repetition changes nothing."""
     found = await find(tx, who, reference, Verb.RUNNER_WRITE)
     before = await store.hold(tx, found.id)
-    after = decide.cancel(before, who.name, store.moment(tx))
+    after = decide.cancel(before, who.name, tx.moment)
     if after is None:
         return before
     await store.save(tx, before, after)

@@ -1,12 +1,11 @@
 """Rows of the jobs of the fleet, their steps and logs. Every write of a status is a compare-and-set."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from terracrew.errors import NotFound, Superseded
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
-from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.mapping import row_to, to_params
 from terracrew.server.db.statements.table import Table, assignments, excluded_assignments, values
 from terracrew.server.db.topics import log_of
 from terracrew.server.fleet_jobs.model import FleetJob, FleetLine, FleetStep
@@ -37,29 +36,17 @@ _STEP_KEY = ("job_id", "attempt", "name")
 _CHANGED_OF_STEP = ("words", "status", "reference", "detail", "remedy", "started_at", "finished_at")
 
 
-def moment(tx: Tx) -> datetime:
-    return datetime.fromtimestamp(tx.now, UTC)
-
-
 async def insert(tx: Tx, job: FleetJob) -> None:
     await tx.run(FLEET_JOBS.insert(), **to_params(job))
     tx.wake("fleet", job.id)
 
 
 async def get(tx: Tx, job_id: str) -> FleetJob | None:
-    row = await tx.one("SELECT " + FLEET_JOBS.columns + " FROM fleet_jobs WHERE id = :id", id=job_id)
-    return None if row is None else row_to(FleetJob, row)
+    return await FLEET_JOBS.find(tx, id=job_id)
 
 
 async def numbered(tx: Tx, organization_id: str, number: int) -> FleetJob | None:
-    row = await tx.one(
-        "SELECT "
-        + FLEET_JOBS.columns
-        + " FROM fleet_jobs WHERE organization_id = :organization_id AND number = :number",
-        organization_id=organization_id,
-        number=number,
-    )
-    return None if row is None else row_to(FleetJob, row)
+    return await FLEET_JOBS.find(tx, organization_id=organization_id, number=number)
 
 
 async def hold(tx: Tx, job_id: str) -> FleetJob:
@@ -89,37 +76,33 @@ async def save(tx: Tx, before: FleetJob, after: FleetJob) -> None:
 
 async def open_of_target(tx: Tx, target_id: str) -> list[FleetJob]:
     """Return the jobs of a target that have not ended, the oldest first."""
-    rows = await tx.all(
-        "SELECT " + FLEET_JOBS.columns + " FROM fleet_jobs WHERE target_id = :target_id"
-        " AND finished_at IS NULL ORDER BY id",
-        target_id=target_id,
+    return await FLEET_JOBS.all(
+        tx, "FROM fleet_jobs WHERE target_id = :target_id AND finished_at IS NULL ORDER BY id", target_id=target_id
     )
-    return rows_to(FleetJob, rows)
 
 
 async def claimable(tx: Tx, count: int) -> list[FleetJob]:
     """Return the queued jobs whose turn it is: the first of its target, while no other job of the target runs."""
-    rows = await tx.all(
-        "SELECT " + FLEET_JOBS.columns + " FROM fleet_jobs WHERE fleet_jobs.status = 'QUEUED'"
-        """ AND fleet_jobs.due_at <= :now AND NOT EXISTS (SELECT 1 FROM fleet_jobs AS other
+    return await FLEET_JOBS.all(
+        tx,
+        """FROM fleet_jobs WHERE fleet_jobs.status = 'QUEUED' AND fleet_jobs.due_at <= :now
+        AND NOT EXISTS (SELECT 1 FROM fleet_jobs AS other
             WHERE other.target_id = fleet_jobs.target_id AND other.finished_at IS NULL
                 AND (other.status <> 'QUEUED' OR other.id < fleet_jobs.id))
         ORDER BY fleet_jobs.id LIMIT :count""",
         now=tx.now,
         count=count,
     )
-    return rows_to(FleetJob, rows)
 
 
 async def expired(tx: Tx, count: int) -> list[FleetJob]:
     """Return the jobs whose server has not renewed its lease."""
-    rows = await tx.all(
-        "SELECT " + FLEET_JOBS.columns + " FROM fleet_jobs WHERE finished_at IS NULL"
-        " AND lease_until <= :now ORDER BY id LIMIT :count",
+    return await FLEET_JOBS.all(
+        tx,
+        "FROM fleet_jobs WHERE finished_at IS NULL AND lease_until <= :now ORDER BY id LIMIT :count",
         now=tx.now,
         count=count,
     )
-    return rows_to(FleetJob, rows)
 
 
 async def next_due(tx: Tx) -> float | None:
@@ -167,7 +150,7 @@ async def add_note(tx: Tx, job: FleetJob, text: str) -> None:
         attempt=job.attempt,
     )
     number = int(row["last"] or 0) + 1 if row else 1
-    await add_lines(tx, job.id, [FleetLine(job.attempt, number, moment(tx), text)])
+    await add_lines(tx, job.id, [FleetLine(job.attempt, number, tx.moment, text)])
 
 
 async def renew(tx: Tx, server_id: str, attempts: Sequence[tuple[str, int]], until: float) -> dict[str, bool]:

@@ -106,7 +106,7 @@ class AttemptLog:
             before = await store.hold(tx, self.job.id)
             if not decide.is_owner(before, self.job.attempt, self._server_id):
                 raise Superseded(f"attempt {self.job.attempt} does not have fleet job {before.number} any more")
-            begun = decide.begin(before, self.job.attempt, self._server_id, store.moment(tx))
+            begun = decide.begin(before, self.job.attempt, self._server_id, tx.moment)
             if begun is not None:
                 await store.save(tx, before, begun)
             await store.put_steps(tx, steps)

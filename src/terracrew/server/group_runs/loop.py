@@ -76,7 +76,7 @@ class GroupRuns:
             await store.save_modules(tx, changed)
         after = run
         if following.status != "RUNNING":
-            after = replace(run, status=following.status, finished_at=jobs.moment(tx))
+            after = replace(run, status=following.status, finished_at=tx.moment)
             await store.save(tx, run, after)
         if changed or after != run:
             tx.wake("tree", run.group_id)  # the page of the group shows the run

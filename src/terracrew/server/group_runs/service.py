@@ -48,7 +48,7 @@ _STOPPED = "the run was stopped before its turn came"
 async def begin(tx: Tx, who: Principal, reference: str, new: NewGroupRun) -> GroupRun:
     """Start a run of all modules in a group and below it."""
     group = await _hold(tx, who, reference)
-    now = jobs.moment(tx)
+    now = tx.moment
     run = GroupRun(
         ids.new("grn"), group.organization_id, group.id, group.path, new.type, "RUNNING", who.id, who.name, now
     )
@@ -89,11 +89,11 @@ async def stop(tx: Tx, who: Principal, reference: str, run_id: str) -> GroupRun:
     for job_id in sorted(each.job_id for each in found if each.status == "RUNNING" and each.job_id):
         job = await jobs.hold_job(tx, job_id)
         if job.status in (JobStatus.QUEUED, JobStatus.AWAITING_APPROVAL):
-            await jobs.save_transition(tx, job, decide.cancel(job, "interrupt", jobs.moment(tx), who.name))
+            await jobs.save_transition(tx, job, decide.cancel(job, "interrupt", tx.moment, who.name))
             details = {"job": job.number, "mode": "interrupt", "many": True}
             await audit.record(tx, who, "job.cancel", "job", job.id, details, organization_id=job.organization_id)
     status = model.next_step(left).status
-    after = run if status == "RUNNING" else replace(run, status=status, finished_at=jobs.moment(tx))
+    after = run if status == "RUNNING" else replace(run, status=status, finished_at=tx.moment)
     await store.save(tx, run, after)
     await _record(tx, who, after, "group.stop_run")
     return after

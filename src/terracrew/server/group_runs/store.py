@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from terracrew.api.group_runs import GroupRun
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.fragments import ENDED_STATUSES
-from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.mapping import to_params
 from terracrew.server.db.statements.table import Table, batch_assignments, values
 from terracrew.server.group_runs.model import RunModule
 
@@ -69,14 +69,12 @@ async def prune(tx: Tx, group_id: str, kept: int) -> None:
 
 
 async def get(tx: Tx, run_id: str) -> GroupRun | None:
-    row = await tx.one("SELECT " + RUNS.columns + " FROM group_runs WHERE id = :id", id=run_id)
-    return None if row is None else row_to(GroupRun, row)
+    return await RUNS.find(tx, id=run_id)
 
 
 async def hold(tx: Tx, run_id: str) -> GroupRun | None:
     """Read a run and lock its row until the transaction ends. Its modules are written only by who holds it."""
-    row = await tx.one("SELECT " + RUNS.columns + " FROM group_runs WHERE id = :id FOR UPDATE", id=run_id)
-    return None if row is None else row_to(GroupRun, row)
+    return await RUNS.hold(tx, id=run_id)
 
 
 async def is_open_for(tx: Tx, module_id: str) -> bool:
@@ -87,33 +85,25 @@ async def is_open_for(tx: Tx, module_id: str) -> bool:
 
 async def modules(tx: Tx, run_id: str) -> list[RunModule]:
     """Return the modules of a run in their order."""
-    rows = await tx.all(
-        "SELECT " + MODULES.columns + " FROM group_run_modules WHERE run_id = :run_id ORDER BY position, path",
-        run_id=run_id,
-    )
-    return rows_to(RunModule, rows)
+    return await MODULES.all(tx, "FROM group_run_modules WHERE run_id = :run_id ORDER BY position, path", run_id=run_id)
 
 
 async def page(tx: Tx, group_id: str, before: str, count: int) -> list[GroupRun]:
     """Return runs of a group, the newest first."""
-    rows = await tx.all(
-        "SELECT "
-        + RUNS.columns
-        + " FROM group_runs WHERE group_id = :group_id AND id < :before ORDER BY id DESC LIMIT :count",
+    return await RUNS.all(
+        tx,
+        "FROM group_runs WHERE group_id = :group_id AND id < :before ORDER BY id DESC LIMIT :count",
         group_id=group_id,
         before=before or NEWEST_ID,
         count=count,
     )
-    return rows_to(GroupRun, rows)
 
 
 async def running(tx: Tx, organization_id: str) -> list[GroupRun]:
     """Return the runs of an organization that have not ended."""
-    rows = await tx.all(
-        "SELECT " + RUNS.columns + " FROM group_runs WHERE organization_id = :id AND status = 'RUNNING' ORDER BY id",
-        id=organization_id,
+    return await RUNS.all(
+        tx, "FROM group_runs WHERE organization_id = :id AND status = 'RUNNING' ORDER BY id", id=organization_id
     )
-    return rows_to(GroupRun, rows)
 
 
 async def has_running(tx: Tx) -> bool:

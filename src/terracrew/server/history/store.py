@@ -9,7 +9,7 @@ import msgspec
 from terracrew import ids
 from terracrew.api.job_views import Hold
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.mapping import to_params
 from terracrew.server.db.statements.table import Table
 
 
@@ -43,18 +43,15 @@ async def add_point(tx: Tx, point_id: str) -> None:
 
 async def known_points(tx: Tx, point_ids: Sequence[str]) -> set[str]:
     """Return those of these points that the database has."""
-    rows = await tx.each(
-        "SELECT history.id FROM batch JOIN history ON history.id = batch.id",
-        {"id": "text"},
-        [(each,) for each in sorted(set(point_ids))],
+    rows = await tx.each_id(
+        "SELECT history.id FROM batch JOIN history ON history.id = batch.id", sorted(set(point_ids))
     )
     return {row["id"] for row in rows}
 
 
 async def newest_point_at(tx: Tx, before: float) -> float | None:
     """Return the time of the newest point that is older than this; None if there is none."""
-    row = await tx.one("SELECT max(at) AS at FROM history WHERE at < :before", before=before)
-    return None if row is None else row["at"]
+    return await tx.value("SELECT max(at) AS at FROM history WHERE at < :before", before=before)
 
 
 async def prune(tx: Tx, before: float, count: int) -> int:
@@ -68,19 +65,18 @@ async def prune(tx: Tx, before: float, count: int) -> int:
 
 
 async def open_hold(tx: Tx) -> Hold | None:
-    row = await tx.one("SELECT " + HOLDS.columns + " FROM holds WHERE holds.is_open")
-    return None if row is None else row_to(Hold, row)
+    return await HOLDS.one(tx, "FROM holds WHERE holds.is_open")
 
 
 async def holds(tx: Tx) -> list[Hold]:
     """Return all holds, the newest first."""
-    return rows_to(Hold, await tx.all("SELECT " + HOLDS.columns + " FROM holds ORDER BY holds.id DESC"))
+    return await HOLDS.all(tx, "FROM holds ORDER BY holds.id DESC")
 
 
 async def start(tx: Tx, reason: str, *, is_set_back: bool, set_back_to: float | None) -> Hold | None:
     """Open a hold that holds every module and puts it in doubt. Returns None if one is open already."""
     back_to = None if set_back_to is None else datetime.fromtimestamp(set_back_to, UTC)
-    hold = Hold(ids.new("hld"), reason, is_set_back, back_to, datetime.fromtimestamp(tx.now, UTC))
+    hold = Hold(ids.new("hld"), reason, is_set_back, back_to, tx.moment)
     if not await tx.run(HOLDS.insert() + " ON CONFLICT DO NOTHING", **to_params(hold)):
         return None
     await _hold_modules(tx, hold.id)
@@ -190,14 +186,12 @@ async def held_among(tx: Tx, hold_id: str, module_ids: Collection[str]) -> set[s
 
 async def doubtful(tx: Tx, module_id: str) -> list[Hold]:
     """Return the holds because of which this module is in doubt."""
-    rows = await tx.all(
-        "SELECT "
-        + HOLDS.columns
-        + """ FROM held_modules JOIN holds ON holds.id = held_modules.hold_id
+    return await HOLDS.all(
+        tx,
+        """FROM held_modules JOIN holds ON holds.id = held_modules.hold_id
         WHERE held_modules.module_id = :module_id AND held_modules.is_in_doubt ORDER BY holds.id""",
         module_id=module_id,
     )
-    return rows_to(Hold, rows)
 
 
 async def end_doubt(tx: Tx, module_id: str) -> None:

@@ -72,7 +72,7 @@ async def apply_plan(
         return await _taken(tx, who, kept)
     module = await modules.find(tx, who, planned.module_id, Verb.JOB_RUN)
     standing = await received_states.standing(tx, module.id, doubts)
-    now = store.moment(tx)
+    now = tx.moment
     if why := decide_plan.refusal_to_apply(
         planned, kept, state_version=standing.state_version, source=module.source, now=now
     ):
@@ -118,7 +118,7 @@ async def _approved(
     may_approve = (await authorize.decide(tx, who, Verb.JOB_APPROVE, place)).is_allowed
     if not may_approve or module.doubts or approver_rules.refusal(job, who, rules, known.standing):
         return job, plan
-    given = GivenApproval(who.id, who.name, store.moment(tx))
+    given = GivenApproval(who.id, who.name, tx.moment)
     after, decided = decide_plan.approve(job, plan, msgspec.structs.replace(module, approvers=known.standing), given)
     counted, needed = len(approver_rules.distinct(decided.approvals, known.standing)), max(1, rules.min_approvals)
     await approvals.record_approval(tx, who, job, decided, given, counted, needed)

@@ -65,7 +65,7 @@ async def approve(
             raise Forbidden(refusal)
         module = await received_states.standing(tx, job.module_id, doubts, rules, known.standing)
         looked_at = [doubt.ref for doubt in doubts if doubt.ref in seen]
-        given = GivenApproval(who.id, who.name, store.moment(tx), looked_at, plain(comment.strip()))
+        given = GivenApproval(who.id, who.name, tx.moment, looked_at, plain(comment.strip()))
         after, decided = decide_plan.approve(job, plan, module, given)
         await plan_store.save(tx, decided)
         await store.save_transition(tx, job, after)
@@ -91,7 +91,7 @@ async def decline(db: Database, who: Principal, name: str, attempt: int, reason:
 
     async def work(tx: Tx) -> Job:
         job, plan = await _held(tx, (await service.find(tx, who, name, Verb.JOB_APPROVE)).id, attempt)
-        after, decided = decide_plan.decline(job, plan, who.name, reason, store.moment(tx))
+        after, decided = decide_plan.decline(job, plan, who.name, reason, tx.moment)
         await plan_store.save(tx, decided)
         await store.save_transition(tx, job, after)
         await _record(tx, who, job, "job.decline", {"job": job.number, "plan": attempt, "reason": decided.reason})
@@ -106,7 +106,7 @@ async def replan(db: Database, who: Principal, name: str, attempt: int, importin
     async def work(tx: Tx) -> Job:
         job, plan = await _held(tx, (await service.find(tx, who, name, Verb.JOB_RUN)).id, attempt)
         chosen_by = "" if importing is None else who.id
-        after = decide_plan.replan(job, plan, who.id, store.moment(tx), chosen_by)
+        after = decide_plan.replan(job, plan, who.id, tx.moment, chosen_by)
         await store.save_transition(tx, job, after)
         details: dict[str, object] = {"job": job.number, "plan": attempt}
         if importing is not None:
@@ -167,7 +167,7 @@ async def expire(db: Database, failed: FailedRows | None = None) -> list[Job]:
 
         async def work(tx: Tx, job_id: str = job_id, attempt: int = attempt) -> Job | None:
             job, plan = await store.hold_job(tx, job_id), await plan_store.get(tx, job_id, attempt)
-            after = None if plan is None else decide_plan.expire(job, plan, store.moment(tx))
+            after = None if plan is None else decide_plan.expire(job, plan, tx.moment)
             if after is not None:
                 await store.save_transition(tx, job, after)
             return after

@@ -8,7 +8,7 @@ from terracrew.api.jobs import Attempt, Note, StepRow
 from terracrew.errors import Superseded
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Columns, Tx
-from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.mapping import rows_to, to_params
 from terracrew.server.db.statements.table import Table, assignments, values
 from terracrew.server.jobs import metrics as counts
 
@@ -97,12 +97,7 @@ _INSERT_RESTORED: LiteralString = ATTEMPTS.insert("hub_sha256", "api_sha256", "s
 
 
 async def get_attempt(tx: Tx, job_id: str, number: int) -> Attempt | None:
-    row = await tx.one(
-        "SELECT " + ATTEMPTS.columns + " FROM attempts WHERE job_id = :job_id AND number = :number",
-        job_id=job_id,
-        number=number,
-    )
-    return None if row is None else row_to(Attempt, row)
+    return await ATTEMPTS.find(tx, job_id=job_id, number=number)
 
 
 async def is_claimed_with(tx: Tx, job_id: str, attempt: int, hub_sha256: str) -> bool:
@@ -117,10 +112,7 @@ async def is_claimed_with(tx: Tx, job_id: str, attempt: int, hub_sha256: str) ->
 
 
 async def attempts(tx: Tx, job_id: str) -> list[Attempt]:
-    rows = await tx.all(
-        "SELECT " + ATTEMPTS.columns + " FROM attempts WHERE job_id = :job_id ORDER BY number", job_id=job_id
-    )
-    return rows_to(Attempt, rows)
+    return await ATTEMPTS.all(tx, "FROM attempts WHERE job_id = :job_id ORDER BY number", job_id=job_id)
 
 
 async def steps(tx: Tx, job_id: str, attempt: int) -> list[StepRow]:
@@ -133,11 +125,7 @@ async def steps(tx: Tx, job_id: str, attempt: int) -> list[StepRow]:
 
 
 async def notes(tx: Tx, job_id: str) -> list[Note]:
-    rows = await tx.all(
-        "SELECT " + NOTES.columns + " FROM notes WHERE job_id = :job_id ORDER BY created_at, attempt, event",
-        job_id=job_id,
-    )
-    return rows_to(Note, rows)
+    return await NOTES.all(tx, "FROM notes WHERE job_id = :job_id ORDER BY created_at, attempt, event", job_id=job_id)
 
 
 async def save_attempt(tx: Tx, before: Attempt, after: Attempt) -> None:
@@ -220,14 +208,12 @@ async def end_steps(tx: Tx, attempt: Attempt) -> None:
 
 async def doubtful(tx: Tx, module_id: str) -> list[Attempt]:
     """Return the attempts of the module that are in doubt, and lock their rows until the transaction ends."""
-    rows = await tx.all(
-        "SELECT "
-        + ATTEMPTS.columns
-        + f""" FROM attempts WHERE {_IS_DOUBT_OF_MODULE}
+    return await ATTEMPTS.all(
+        tx,
+        f"""FROM attempts WHERE {_IS_DOUBT_OF_MODULE}
         ORDER BY attempts.job_id || '', attempts.number FOR NO KEY UPDATE""",
         module_id=module_id,
     )
-    return rows_to(Attempt, rows)
 
 
 async def end_doubt(tx: Tx, module_id: str) -> None:

@@ -66,7 +66,7 @@ async def _cancel_some(
     tx: Tx, who: Principal, selection: CancelSelection, seen: authorize.Visible, after: str, mode: CancelMode
 ) -> CanceledMany:
     own = rows_to(Job, await queue_reads.hold_cancelable(tx, selection, seen, after, MAX_PER_TRANSACTION))
-    now = store.moment(tx)
+    now = tx.moment
     ended = asked = 0
     changes: list[audit.Change] = []
     for job in own:

@@ -306,7 +306,7 @@ def _other_job(job: Job) -> Conflict:
 async def _insert(tx: Tx, keys: Keyring, checked: Sequence[_Checked], ahead: ClaimAhead | None) -> list[Job]:
     settings = await job_settings.effective_settings(tx, [one.module for one in checked])
     numbers = await _numbers(tx, Counter(one.module.organization_id for one in checked))
-    now = store.moment(tx)
+    now = tx.moment
     jobs = [_job(one, next(numbers[one.module.organization_id]), settings[one.module.id], now) for one in checked]
     changes = [
         audit.Change(one.wanted.principal, "job.run", "job", job.id, _details(job, one), job.organization_id)

@@ -52,10 +52,9 @@ async def counts_by_status(tx: Tx) -> list[Row]:
 
 async def still_queued(tx: Tx, job_ids: Collection[str]) -> int:
     """Return how many of these jobs wait for a runner."""
-    rows = await tx.each(
+    rows = await tx.each_id(
         "SELECT count(*) AS jobs FROM batch JOIN jobs ON jobs.id = batch.id AND jobs.status || '' = 'QUEUED'",
-        {"id": "text"},
-        [(each,) for each in sorted(job_ids)],
+        sorted(job_ids),
     )
     return sum(row["jobs"] for row in rows)
 
@@ -115,7 +114,7 @@ async def awaiting_approval(tx: Tx) -> list[Row]:
 
 async def modules(tx: Tx, job_ids: Collection[str]) -> list[Row]:
     """Return the module of each job, and the only runner that may continue with its plan, if there is such a plan."""
-    return await tx.each(_MODULES_AND_MAKERS, {"id": "text"}, [(job_id,) for job_id in sorted(job_ids)])
+    return await tx.each_id(_MODULES_AND_MAKERS, sorted(job_ids))
 
 
 async def planned_by(tx: Tx, runner_id: str) -> list[str]:
@@ -131,11 +130,10 @@ async def planned_by(tx: Tx, runner_id: str) -> list[str]:
 
 async def first_of_modules(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
     """For each of these jobs (`behind`), return the queued job of its module that comes first, unless it is the job itself."""
-    return await tx.each(
+    return await tx.each_id(
         "SELECT own.id AS behind, jobs.id, jobs.number FROM batch JOIN jobs AS own ON own.id = batch.id"
         " JOIN jobs ON jobs.id = " + first_of_module("own.module_id") + " WHERE jobs.id <> own.id",
-        {"id": "text"},
-        [(job_id,) for job_id in sorted(job_ids)],
+        sorted(job_ids),
     )
 
 

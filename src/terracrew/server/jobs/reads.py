@@ -145,10 +145,9 @@ async def page(
 
 async def rows(tx: Tx, columns: LiteralString, job_ids: Sequence[str]) -> list[Row]:
     """`columns` of these jobs, from `jobs` and `modules`, newest first."""
-    found = await tx.each(
+    found = await tx.each_id(
         "SELECT " + columns + " FROM batch JOIN jobs ON jobs.id = batch.id JOIN modules ON modules.id = jobs.module_id",
-        {"id": "text"},
-        [(job_id,) for job_id in job_ids],
+        job_ids,
     )
     return sorted(found, key=lambda row: row["id"], reverse=True)
 
@@ -182,11 +181,10 @@ async def ids(tx: Tx, organization_id: str, seen: Visible, wanted: JobFilter, co
 
 async def newest_of_modules(tx: Tx, job_ids: Sequence[str]) -> set[str]:
     """Return those of these jobs whose module has had no job since."""
-    rows = await tx.each(
+    rows = await tx.each_id(
         """SELECT jobs.id FROM batch JOIN jobs ON jobs.id = batch.id
         WHERE NOT EXISTS (SELECT 1 FROM jobs AS later WHERE later.module_id = jobs.module_id AND later.id > jobs.id)""",
-        {"id": "text"},
-        [(job_id,) for job_id in job_ids],
+        job_ids,
     )
     return {row["id"] for row in rows}
 
@@ -208,11 +206,10 @@ def plan_counts(row: Row) -> str | None:
 
 async def places(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
     """Return the id and organization of these jobs, and the path of their modules; jobs of deleted modules are left out."""
-    return await tx.each(
+    return await tx.each_id(
         """SELECT jobs.id, jobs.organization_id, modules.path FROM batch JOIN jobs ON jobs.id = batch.id
         JOIN modules ON modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id""",
-        {"id": "text"},
-        [(job_id,) for job_id in job_ids],
+        job_ids,
     )
 
 
@@ -245,26 +242,22 @@ async def of_module(tx: Tx, module_id: str, after: str, count: int) -> list[Row]
 
 async def known(tx: Tx, job_ids: Sequence[str]) -> set[str]:
     """Return those of these jobs that exist."""
-    rows = await tx.each(
-        "SELECT jobs.id FROM batch JOIN jobs ON jobs.id = batch.id", {"id": "text"}, [(each,) for each in job_ids]
-    )
+    rows = await tx.each_id("SELECT jobs.id FROM batch JOIN jobs ON jobs.id = batch.id", job_ids)
     return {row["id"] for row in rows}
 
 
 async def module_of(tx: Tx, job_id: str) -> str | None:
     """Return the module of a job; None if there is no such job."""
-    row = await tx.one("SELECT module_id FROM jobs WHERE id = :id", id=job_id)
-    return None if row is None else row["module_id"]
+    return await tx.value("SELECT module_id FROM jobs WHERE id = :id", id=job_id)
 
 
 async def id_of_number(tx: Tx, organization_id: str | None, number: int) -> str | None:
     """Return the id of an organization's job by its number."""
-    row = await tx.one(
+    return await tx.value(
         "SELECT id FROM jobs WHERE organization_id = :organization_id AND number = :number",
         organization_id=organization_id,
         number=number,
     )
-    return None if row is None else row["id"]
 
 
 async def with_module_path(tx: Tx, job_id: str) -> tuple[Job, str] | None:
@@ -292,10 +285,6 @@ async def lock_holder(tx: Tx, module_id: str) -> Row | None:
 
 async def newest_planned(tx: Tx, module_id: str) -> Job | None:
     """Return the newest job of a module that has made a plan."""
-    row = await tx.one(
-        "SELECT "
-        + store.JOBS.columns
-        + " FROM jobs WHERE module_id = :module_id AND plan IS NOT NULL ORDER BY id DESC LIMIT 1",
-        module_id=module_id,
+    return await store.JOBS.one(
+        tx, "FROM jobs WHERE module_id = :module_id AND plan IS NOT NULL ORDER BY id DESC LIMIT 1", module_id=module_id
     )
-    return None if row is None else row_to(Job, row)

@@ -9,7 +9,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import readable_rows
-from terracrew.server.jobs import approvals, decide, service, store
+from terracrew.server.jobs import approvals, decide, service
 from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.supervise import FailedRows
@@ -60,4 +60,4 @@ class Reaper:
 async def _silent_or_lost(tx: Tx) -> tuple[list[Attempt], datetime]:
     """Read current attempts without recent contact, and those that count as lost."""
     rows = await attempt_reads.silent_or_lost(tx, tx.now - decide.CLOSED_FOR.total_seconds())
-    return readable_rows(Attempt, rows), store.moment(tx)
+    return readable_rows(Attempt, rows), tx.moment

@@ -88,7 +88,7 @@ async def cancel(db: Database, principal: Principal, name: str, mode: CancelMode
         job = await store.hold_job(tx, (await find(tx, principal, name, Verb.JOB_CANCEL)).id)
         if job.is_terminal:
             raise Conflict(f"job {job.number} has ended already: it is {job.status}", status=job.status)
-        after = decide.cancel(job, mode, store.moment(tx), principal.name)
+        after = decide.cancel(job, mode, tx.moment, principal.name)
         await store.save_transition(tx, job, after)
         await audit.record(tx, principal, "job.cancel", "job", job.id, {"job": job.number, "mode": mode})
         return after
@@ -102,7 +102,7 @@ async def cancel_of_deleted_module(db: Database, job_id: str) -> None:
     async def work(tx: Tx) -> None:
         job = await store.hold_job(tx, job_id)
         if not job.is_terminal:
-            after = decide.cancel(job, "interrupt", store.moment(tx), "the deletion of its module")
+            after = decide.cancel(job, "interrupt", tx.moment, "the deletion of its module")
             await store.save_transition(tx, job, after)
 
     await db.write(work)
@@ -115,7 +115,7 @@ async def settle(
 
     async def work(tx: Tx) -> Decision | None:
         found = await store.hold(tx, ref.job_id, ref.attempt)
-        decision = decision_of(*found, store.moment(tx)) if found else None
+        decision = decision_of(*found, tx.moment) if found else None
         if found and decision is not None:
             await store.move(tx, *found, decision)
         return decision

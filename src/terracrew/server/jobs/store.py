@@ -1,7 +1,6 @@
 """Rows of jobs; every write of a status is a compare-and-set."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import LiteralString, NamedTuple
 
@@ -73,10 +72,6 @@ class Transition(NamedTuple):
     after: Job
 
 
-def moment(tx: Tx) -> datetime:
-    return datetime.fromtimestamp(tx.now, UTC)
-
-
 async def get(tx: Tx, job_id: str) -> Job:
     row = await tx.one("SELECT " + JOBS.columns + " FROM jobs WHERE id = :id", id=job_id)
     if row is None:
@@ -85,23 +80,15 @@ async def get(tx: Tx, job_id: str) -> Job:
 
 
 async def get_many(tx: Tx, job_ids: Sequence[str]) -> list[Job]:
-    rows = await tx.each(
-        "SELECT " + JOBS.columns + " FROM batch JOIN jobs ON jobs.id = batch.id",
-        {"id": "text"},
-        [(each,) for each in job_ids],
-    )
+    rows = await tx.each_id("SELECT " + JOBS.columns + " FROM batch JOIN jobs ON jobs.id = batch.id", job_ids)
     return rows_to(Job, rows)
 
 
 async def newest_change(tx: Tx, module_id: str) -> Job | None:
     """Return the newest job of a module that changes something, whatever its status is."""
-    row = await tx.one(
-        "SELECT "
-        + JOBS.columns
-        + " FROM jobs WHERE module_id = :module_id AND type <> 'PLAN' ORDER BY id DESC LIMIT 1",
-        module_id=module_id,
+    return await JOBS.one(
+        tx, "FROM jobs WHERE module_id = :module_id AND type <> 'PLAN' ORDER BY id DESC LIMIT 1", module_id=module_id
     )
-    return None if row is None else row_to(Job, row)
 
 
 async def hold(tx: Tx, job_id: str, number: int) -> tuple[Job, Attempt] | None:
@@ -126,8 +113,7 @@ async def hold_job(tx: Tx, job_id: str) -> Job:
 
 
 async def hold_job_if_known(tx: Tx, job_id: str) -> Job | None:
-    row = await tx.one("SELECT " + JOBS.columns + " FROM jobs WHERE id = :id FOR NO KEY UPDATE", id=job_id)
-    return None if row is None else row_to(Job, row)
+    return await JOBS.one(tx, "FROM jobs WHERE id = :id FOR NO KEY UPDATE", id=job_id)
 
 
 async def owned(tx: Tx, attempts: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[Job, Attempt, bytes]]:
@@ -148,16 +134,14 @@ def _with_attempt(row: Row) -> tuple[Job, Attempt]:
 
 async def find_created(tx: Tx, organization_id: str, created_by: str, idempotency_key: str) -> Job | None:
     """Return the job that this principal created with this key before."""
-    row = await tx.one(
-        "SELECT "
-        + JOBS.columns
-        + """ FROM jobs
+    return await JOBS.one(
+        tx,
+        """FROM jobs
         WHERE organization_id = :organization_id AND created_by = :created_by AND idempotency_key = :key""",
         organization_id=organization_id,
         created_by=created_by,
         key=idempotency_key,
     )
-    return None if row is None else row_to(Job, row)
 
 
 async def insert(tx: Tx, jobs: Sequence[tuple[Job, str | None]]) -> None:

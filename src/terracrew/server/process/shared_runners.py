@@ -1,7 +1,6 @@
 """Applies the declaration of shared runners at the start of a server, and watches whether it stays in effect."""
 
 import socket
-from datetime import UTC, datetime
 
 from terracrew.logging import get_logger
 from terracrew.server.context import Server
@@ -61,7 +60,7 @@ async def _declare(tx: Tx, server: Server, declared: list[DeclaredRunner]) -> Ch
         file=str(server.settings.file),
         host=socket.gethostname(),
         server_id=server.id,
-        declared_at=datetime.fromtimestamp(tx.now, UTC),
+        declared_at=tx.moment,
     )
     secret = await builtin.secret(tx, server.keys)
     return await declaring.declare(tx, declared, made, lambda name: builtin.token(secret, name).sha256)

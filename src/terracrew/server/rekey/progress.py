@@ -1,7 +1,5 @@
 """The progress of the encryption under a new master key, in one row that all servers see."""
 
-from datetime import UTC, datetime
-
 import msgspec
 
 from terracrew.api.operations import RekeyProgress
@@ -27,7 +25,7 @@ async def start(tx: Tx, key_id: str) -> RekeyProgress:
     if before.status == "running" and before.key_id == key_id:
         progress = before
     else:
-        progress = RekeyProgress("running", key_id, started_at=datetime.fromtimestamp(tx.now, UTC))
+        progress = RekeyProgress("running", key_id, started_at=tx.moment)
         await save(tx, progress)
     tx.wake(NAME)
     return progress

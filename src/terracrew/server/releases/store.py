@@ -1,7 +1,7 @@
 """Rows of releases, of their artifacts and of release tokens, of which only the hashes are stored."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 
@@ -57,7 +57,7 @@ async def get(tx: Tx, version: str) -> Release:
 
 async def versions(tx: Tx) -> list[ReleaseVersion]:
     """Return the versions of all releases, in no order."""
-    return rows_to(ReleaseVersion, await tx.all(f"SELECT {VERSIONS.columns} FROM releases"))
+    return await VERSIONS.all(tx, "FROM releases")
 
 
 async def some(tx: Tx, release_ids: Sequence[str]) -> list[Release]:
@@ -113,10 +113,6 @@ def new_object() -> str:
     return f"releases/{ids.new('upl')}"
 
 
-def moment(tx: Tx) -> datetime:
-    return datetime.fromtimestamp(tx.now, UTC)
-
-
 def missing(version: str) -> NotFound:
     return NotFound(f"there is no release {version[:100]!r}: `terracrew release list` shows all of them")
 
@@ -130,27 +126,20 @@ async def insert_token(tx: Tx, token: ReleaseToken, token_sha256: str) -> None:
 
 
 async def count(tx: Tx) -> int:
-    row = await tx.one("SELECT count(*) AS tokens FROM release_tokens")
-    return row["tokens"] if row else 0
+    return await tx.value("SELECT count(*) AS tokens FROM release_tokens")
 
 
 async def page(tx: Tx, after: str, limit: int) -> list[ReleaseToken]:
-    rows = await tx.all(
-        f"SELECT {TOKENS.columns} FROM release_tokens WHERE id > :after ORDER BY id LIMIT :limit",
-        after=after,
-        limit=limit,
+    return await TOKENS.all(
+        tx, "FROM release_tokens WHERE id > :after ORDER BY id LIMIT :limit", after=after, limit=limit
     )
-    return rows_to(ReleaseToken, rows)
 
 
 async def valid(tx: Tx, token_sha256: str) -> ReleaseToken | None:
     """Return the token with this hash, unless it has expired."""
-    row = await tx.one(
-        f"SELECT {TOKENS.columns} FROM release_tokens WHERE token_sha256 = :sha256 AND expires_at > :now",
-        sha256=token_sha256,
-        now=tx.now,
+    return await TOKENS.one(
+        tx, "FROM release_tokens WHERE token_sha256 = :sha256 AND expires_at > :now", sha256=token_sha256, now=tx.now
     )
-    return None if row is None else row_to(ReleaseToken, row)
 
 
 async def note_use(tx: Tx, token_id: str) -> None:

@@ -35,7 +35,7 @@ async def create(db: Database, who: Principal, name: str, days: int | None = Non
         ends_at = delegation.default_expiry(who, tx.now, DEFAULT_DAYS)
         if days is not None:
             ends_at = delegation.expiry(who, tx.now, days) or ends_at
-        made = ReleaseToken(ids.new("rtk"), name, who.id, who.name, _moment(tx.now), _moment(ends_at))
+        made = ReleaseToken(ids.new("rtk"), name, who.id, who.name, tx.moment, datetime.fromtimestamp(ends_at, UTC))
         await store.insert_token(tx, made, secret.sha256)
         await audit.record(tx, who, "release_token.create", "release_token", made.id, {"name": name})
         return made
@@ -81,7 +81,3 @@ async def principal(db: Database, token: str) -> Principal | None:
         credential="token",
         credential_ends_at=found.expires_at.timestamp(),
     )
-
-
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)

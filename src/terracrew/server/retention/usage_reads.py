@@ -50,8 +50,7 @@ async def largest_modules(tx: Tx, count: int) -> list[Row]:
 
 async def database_bytes(tx: Tx, kind: str) -> int:
     """Return the size of a database of this kind."""
-    row = await tx.one(_SIZE[kind])
-    return row["bytes"] if row else 0
+    return await tx.value(_SIZE[kind])
 
 
 async def newest_objects(tx: Tx, count: int) -> list[str]:

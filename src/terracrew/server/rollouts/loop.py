@@ -126,7 +126,7 @@ class Rollouts:
             rows = list(members.values())
             if not due.issuperset(each.runner_id for each in decide.due(rollout, rows)):
                 return True  # it is the turn of another wave, about whose runners nothing was read
-            match decide.step(rollout, rows, facts, jobs, about, service.moment(tx)):
+            match decide.step(rollout, rows, facts, jobs, about, tx.moment):
                 case None:
                     return has_changed
                 case Save(before, after):
@@ -150,7 +150,7 @@ class Rollouts:
         self, tx: Tx, rollout: Rollout, release: Release, runner: RolloutRunner, wave: int
     ) -> tuple[RolloutRunner, FleetJob | None]:
         """Queue the update of a runner, unless only a person can update it by now."""
-        now, job = service.moment(tx), None
+        now, job = tx.moment, None
         record = (await reads.states(tx, [runner.runner_id]))[runner.runner_id].runner
         by_hand = (await self._rules.updaters.by_hand(tx, [record], release)).get(record.id)
         if by_hand is not None:
@@ -165,7 +165,7 @@ class Rollouts:
     async def _refuse(self, tx: Tx, runner: RolloutRunner, words: str) -> None:
         """Note that a runner could not be updated, unless somebody has changed it meanwhile."""
         await store.hold(tx, runner.rollout_id)
-        after = runner.to(_S.FAILED, service.moment(tx), words=plain_text(words))
+        after = runner.to(_S.FAILED, tx.moment, words=plain_text(words))
         if runner in await store.runners(tx, runner.rollout_id):
             await store.save_runner(tx, runner, after)
 

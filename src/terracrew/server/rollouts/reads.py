@@ -65,7 +65,7 @@ class RunnerState(msgspec.Struct, frozen=True):
 
 async def states(tx: Tx, runner_ids: Iterable[str]) -> dict[str, RunnerState]:
     """Return what is known of these runners, by their ids. Those that were removed are left out."""
-    rows = await tx.each(_RECORDS, {"id": "text"}, [(each,) for each in sorted(runner_ids)])
+    rows = await tx.each_id(_RECORDS, sorted(runner_ids))
     return {each.runner.id: each for each in await _with_versions(tx, rows)}
 
 
@@ -95,7 +95,7 @@ async def _with_versions(tx: Tx, rows: Sequence[Row]) -> list[RunnerState]:
 
 async def open_jobs(tx: Tx, runner_ids: Iterable[str]) -> dict[str, int]:
     """Return the numbers of the jobs of the fleet that change these runners and have not ended, by runner."""
-    rows = await tx.each(_OPEN_JOBS, {"id": "text"}, [(each,) for each in sorted(runner_ids)])
+    rows = await tx.each_id(_OPEN_JOBS, sorted(runner_ids))
     return {row["target_id"]: int(row["number"]) for row in rows}
 
 
@@ -107,12 +107,11 @@ async def away(tx: Tx, runner_ids: Iterable[str], since: float) -> set[str]:
 
 async def running_steps(tx: Tx, job_ids: Iterable[str]) -> dict[str, str]:
     """Return what these jobs of the fleet do at this moment, by job."""
-    rows = await tx.each(
+    rows = await tx.each_id(
         """SELECT fleet_steps.job_id, fleet_steps.words FROM batch JOIN fleet_jobs ON fleet_jobs.id = batch.id
         JOIN fleet_steps ON fleet_steps.job_id = fleet_jobs.id AND fleet_steps.attempt = fleet_jobs.attempt
             AND fleet_steps.status = 'running' ORDER BY fleet_steps.position""",
-        {"id": "text"},
-        [(each,) for each in sorted(job_ids)],
+        sorted(job_ids),
     )
     return {row["job_id"]: row["words"] for row in rows}
 
@@ -136,14 +135,13 @@ async def had(tx: Tx, organization_id: str, version: str) -> set[str]:
 
 async def listing(tx: Tx, organization_id: str, before: str, count: int) -> list[Rollout]:
     """Return the roll-outs of an organization, the newest first."""
-    rows = await tx.all(
-        "SELECT " + ROLLOUTS.columns + " FROM rollouts WHERE organization_id = :organization_id AND id < :before"
-        " ORDER BY id DESC LIMIT :count",
+    return await ROLLOUTS.all(
+        tx,
+        "FROM rollouts WHERE organization_id = :organization_id AND id < :before ORDER BY id DESC LIMIT :count",
         organization_id=organization_id,
         before=before or NEWEST_ROLLOUT_ID,
         count=count,
     )
-    return rows_to(Rollout, rows)
 
 
 async def runners_with_groups(tx: Tx, rollout_ids: Sequence[str]) -> list[tuple[RolloutRunner, str]]:

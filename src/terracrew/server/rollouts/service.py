@@ -1,7 +1,5 @@
 """Starts, shows, pauses, resumes and stops roll-outs, updates single runners, and checks that the caller may."""
 
-from datetime import UTC, datetime
-
 from terracrew import ids
 from terracrew.api.pages import Page
 from terracrew.errors import Conflict, Forbidden, NotFound
@@ -129,7 +127,7 @@ async def _insert(
     *,
     is_automatic: bool,
 ) -> Rollout:
-    now = moment(tx)
+    now = tx.moment
     rollout = Rollout(
         id=ids.new("rlo"),
         organization_id=organization_id,
@@ -225,7 +223,7 @@ async def pause(tx: Tx, who: Principal, reference: str) -> RolloutView:
     before = await _held(tx, who, reference)
     if before.status is RolloutStatus.PAUSED:
         return await views.view(tx, who, before)
-    return await _change(tx, who, "rollout.pause", before, before.to(RolloutStatus.PAUSED, moment(tx)))
+    return await _change(tx, who, "rollout.pause", before, before.to(RolloutStatus.PAUSED, tx.moment))
 
 
 async def stop(tx: Tx, who: Principal, reference: str) -> RolloutView:
@@ -233,7 +231,7 @@ async def stop(tx: Tx, who: Principal, reference: str) -> RolloutView:
     before = await _held(tx, who, reference)
     if not before.is_open:
         raise Conflict(f"the roll-out of {before.version} has ended already: it is {before.status}")
-    after = before.to(RolloutStatus.STOPPED, moment(tx), f"{who.name} stopped it")
+    after = before.to(RolloutStatus.STOPPED, tx.moment, f"{who.name} stopped it")
     return await _change(tx, who, "rollout.stop", before, after)
 
 
@@ -242,7 +240,7 @@ async def resume(tx: Tx, who: Principal, rules: RolloutRules, reference: str) ->
     before = await _held(tx, who, reference)
     if before.status is RolloutStatus.ROLLING:
         return await views.view(tx, who, before)
-    after = before.to(RolloutStatus.ROLLING, moment(tx))
+    after = before.to(RolloutStatus.ROLLING, tx.moment)
     latest = await planning.latest(tx, rules)
     if latest is None or latest.version != before.version:
         release = await releases.get(tx, who, before.version)
@@ -257,7 +255,7 @@ async def resume(tx: Tx, who: Principal, rules: RolloutRules, reference: str) ->
         raise await _under_way(tx, who, other)
     for each in await store.runners(tx, before.id):
         if each.status is _S.FAILED:
-            await store.save_runner(tx, each, decide.retry(each, moment(tx)))
+            await store.save_runner(tx, each, decide.retry(each, tx.moment))
     return await _change(tx, who, "rollout.resume", before, after)
 
 
@@ -307,7 +305,3 @@ async def _change(tx: Tx, who: Principal, action: str, before: Rollout, after: R
 async def record(tx: Tx, who: Principal, action: str, rollout: Rollout, **details: object) -> None:
     facts = {"version": rollout.version, **details}
     await audit.record(tx, who, action, "rollout", rollout.id, facts, organization_id=rollout.organization_id)
-
-
-def moment(tx: Tx) -> datetime:
-    return datetime.fromtimestamp(tx.now, UTC)

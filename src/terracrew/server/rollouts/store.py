@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from terracrew.errors import NotFound, Superseded
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.mapping import row_to, to_params
 from terracrew.server.db.statements.table import Table, assignments, values
 from terracrew.server.rollouts.model import Rollout, RolloutRunner
 
@@ -24,8 +24,7 @@ async def insert(tx: Tx, rollout: Rollout, runners: Sequence[RolloutRunner]) -> 
 
 
 async def get(tx: Tx, rollout_id: str) -> Rollout | None:
-    row = await tx.one("SELECT " + ROLLOUTS.columns + " FROM rollouts WHERE id = :id", id=rollout_id)
-    return None if row is None else row_to(Rollout, row)
+    return await ROLLOUTS.find(tx, id=rollout_id)
 
 
 async def hold(tx: Tx, rollout_id: str) -> Rollout:
@@ -50,12 +49,12 @@ async def save(tx: Tx, before: Rollout, after: Rollout) -> None:
 
 async def runners(tx: Tx, rollout_id: str) -> list[RolloutRunner]:
     """Return the runners of a roll-out by wave and path; those that have no wave are last."""
-    rows = await tx.all(
-        "SELECT " + ROLLOUT_RUNNERS.columns + " FROM rollout_runners WHERE rollout_id = :id"
-        " ORDER BY CASE WHEN wave IS NULL THEN 1 ELSE 0 END, wave, path, runner_id",
+    return await ROLLOUT_RUNNERS.all(
+        tx,
+        "FROM rollout_runners WHERE rollout_id = :id ORDER BY CASE WHEN wave IS NULL THEN 1 ELSE 0 END, wave, "
+        "path, runner_id",
         id=rollout_id,
     )
-    return rows_to(RolloutRunner, rows)
 
 
 async def save_runner(tx: Tx, before: RolloutRunner, after: RolloutRunner) -> None:
@@ -85,8 +84,4 @@ async def at_work(tx: Tx, after: str, count: int) -> list[str]:
 
 async def open_of(tx: Tx, organization_id: str) -> Rollout | None:
     """Return the roll-out of an organization that has not ended."""
-    row = await tx.one(
-        "SELECT " + ROLLOUTS.columns + " FROM rollouts WHERE organization_id = :id AND ended_at IS NULL",
-        id=organization_id,
-    )
-    return None if row is None else row_to(Rollout, row)
+    return await ROLLOUTS.one(tx, "FROM rollouts WHERE organization_id = :id AND ended_at IS NULL", id=organization_id)

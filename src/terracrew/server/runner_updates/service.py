@@ -1,7 +1,6 @@
 """Starts the update of a self-hosted runner, asks its instances for it, and stores what they report."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from terracrew import __version__, ids
 from terracrew.api.runners import Runner
@@ -72,6 +71,6 @@ async def store_report(tx: Tx, instance_id: str, report: UpdateReport) -> None:
         return
     if before.instance_id != instance_id:
         raise Invalid("an instance reports only about its own updates")
-    after = model.reported(before, report, datetime.fromtimestamp(tx.now, UTC))
+    after = model.reported(before, report, tx.moment)
     if after is not None:
         await store.save(tx, before, after)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.mapping import rows_to, to_params
 from terracrew.server.db.statements.table import Table
 from terracrew.server.db.topics import UpdateKey
 from terracrew.server.runner_updates.model import InstanceUpdate
@@ -17,33 +17,27 @@ async def insert(tx: Tx, update: InstanceUpdate) -> None:
 
 
 async def get(tx: Tx, update_id: str) -> InstanceUpdate | None:
-    row = await tx.one("SELECT " + UPDATES.columns + " FROM instance_updates WHERE id = :id", id=update_id)
-    return None if row is None else row_to(InstanceUpdate, row)
+    return await UPDATES.find(tx, id=update_id)
 
 
 async def hold(tx: Tx, update_id: str) -> InstanceUpdate | None:
     """Read an update and lock its row until the transaction ends: reports of two connections of an instance can come at once."""
-    row = await tx.one("SELECT " + UPDATES.columns + " FROM instance_updates WHERE id = :id FOR UPDATE", id=update_id)
-    return None if row is None else row_to(InstanceUpdate, row)
+    return await UPDATES.hold(tx, id=update_id)
 
 
 async def of_job(tx: Tx, job_id: str) -> list[InstanceUpdate]:
     """Return the updates that a fleet job has asked for, in the order in which it asked."""
-    rows = await tx.all(
-        "SELECT " + UPDATES.columns + " FROM instance_updates WHERE job_id = :job_id ORDER BY id", job_id=job_id
-    )
-    return rows_to(InstanceUpdate, rows)
+    return await UPDATES.all(tx, "FROM instance_updates WHERE job_id = :job_id ORDER BY id", job_id=job_id)
 
 
 async def open_of_instances(tx: Tx, instance_ids: Sequence[str]) -> list[InstanceUpdate]:
     """Return the open updates of these instances; each has at most one."""
-    rows = await tx.each(
+    rows = await tx.each_id(
         "SELECT "
         + UPDATES.columns
         + """ FROM batch JOIN instance_updates ON instance_updates.instance_id = batch.id
             AND instance_updates.status IN ('asked', 'running')""",
-        {"id": "text"},
-        [(each,) for each in instance_ids],
+        instance_ids,
     )
     return rows_to(InstanceUpdate, rows)
 

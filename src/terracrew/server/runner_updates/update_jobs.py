@@ -5,7 +5,7 @@ Everything that an attempt must know is in rows, so that another server goes on 
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 
@@ -173,7 +173,7 @@ class SelfUpdateHandler:
 
 async def _turn(tx: Tx, job: FleetJob) -> InstanceTurn | None:
     """Return the update that has not ended, or ask the next instance; None if no instance has a lower version."""
-    now, version = datetime.fromtimestamp(tx.now, UTC), job.spec[VERSION]
+    now, version = tx.moment, job.spec[VERSION]
     known = await store.of_job(tx, job.id)
     asked = {each.instance_id for each in known}
     since = now - decide.MAX_REJOIN
@@ -209,7 +209,7 @@ async def _turn(tx: Tx, job: FleetJob) -> InstanceTurn | None:
 
 
 async def _look(tx: Tx, update: InstanceUpdate) -> Seen:
-    now = datetime.fromtimestamp(tx.now, UTC)
+    now = tx.moment
     found = await store.get(tx, update.id)
     if found is None:  # its instance or its runner was removed, and the row with it
         return Seen(update, None, now)

@@ -129,11 +129,10 @@ WHERE ranked.rank <= ranked.most"""
 
 async def assigned_places(tx: Tx, runner_ids: Collection[str]) -> list[Row]:
     """Return the places that each of these runners serves; a shared runner serves the place with the empty name."""
-    return await tx.each(
+    return await tx.each_id(
         """SELECT batch.id, assignments.place_id FROM batch JOIN assignments ON assignments.runner_id = batch.id
         UNION ALL SELECT runners.id, '' FROM batch JOIN runners ON runners.id = batch.id AND runners.organization_id IS NULL""",
-        {"id": "text"},
-        [(runner_id,) for runner_id in sorted(runner_ids)],
+        sorted(runner_ids),
     )
 
 

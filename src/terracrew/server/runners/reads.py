@@ -250,11 +250,10 @@ def _source(seen: Visible, within: RunnerScope) -> tuple[str, dict[str, Param]]:
 
 async def places(tx: Tx, runner_ids: Sequence[str]) -> list[Row]:
     """Return the id and organization of these runners, and the path of their groups; shared runners have none."""
-    return await tx.each(
+    return await tx.each_id(
         """SELECT runners.id, runners.organization_id, groups.path FROM batch JOIN runners ON runners.id = batch.id
         JOIN groups ON groups.id = runners.group_id""",
-        {"id": "text"},
-        [(runner_id,) for runner_id in runner_ids],
+        runner_ids,
     )
 
 
@@ -270,11 +269,7 @@ async def is_shared(tx: Tx, runner_id: str) -> bool:
 
 async def paths(tx: Tx, runner_ids: Sequence[str]) -> list[str]:
     """Return the paths of these runners, ordered."""
-    rows = await tx.each(
-        "SELECT runners.path FROM batch JOIN runners ON runners.id = batch.id",
-        {"id": "text"},
-        [(runner_id,) for runner_id in runner_ids],
-    )
+    rows = await tx.each_id("SELECT runners.path FROM batch JOIN runners ON runners.id = batch.id", runner_ids)
     return sorted(row["path"] for row in rows)
 
 
@@ -301,7 +296,7 @@ class CloudHostedRecord(msgspec.Struct, frozen=True):
 
 async def records(tx: Tx, runner_ids: Collection[str]) -> dict[str, CloudHostedRecord]:
     """Return the records of these runners by their ids."""
-    rows = await tx.each(_RECORDS, {"id": "text"}, [(each,) for each in sorted(runner_ids)])
+    rows = await tx.each_id(_RECORDS, sorted(runner_ids))
     return {each.id: each for each in rows_to(CloudHostedRecord, rows)}
 
 
@@ -326,9 +321,8 @@ async def _nearer(tx: Tx, runner_id: str, place: Row) -> list[str]:
 
 async def count(tx: Tx, runner_id: str) -> int:
     """Return how many places a runner is assigned to."""
-    row = await tx.one(
+    return await tx.value(
         "SELECT count(*) AS places FROM assignments JOIN runners ON runners.id = assignments.runner_id"
         " WHERE runners.id = :id",
         id=runner_id,
     )
-    return row["places"] if row else 0

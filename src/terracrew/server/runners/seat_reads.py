@@ -58,7 +58,7 @@ async def seats(tx: Tx, runner_ids: Collection[str]) -> list[FreeSeat]:
 
 async def newest(tx: Tx, runner_ids: Collection[str]) -> dict[str, Announced]:
     """Return what the newest instance of each of these runners announced."""
-    rows = await tx.each(_NEWEST, {"id": "text"}, [(each,) for each in sorted(runner_ids)])
+    rows = await tx.each_id(_NEWEST, sorted(runner_ids))
     return {
         row["runner_id"]: Announced(_tags(row), None if row["instance_id"] is None else available(row)) for row in rows
     }

@@ -1,6 +1,6 @@
 """Registers, changes and finds runners, and checks that the caller may do so."""
 
-from datetime import UTC, datetime
+from datetime import UTC
 
 import msgspec
 
@@ -277,7 +277,7 @@ async def _insert(
         type="self-hosted" if region is None else "cloud-hosted",
         region=region or None,
         tags=normalized(new.tags),
-        created_at=datetime.fromtimestamp(tx.now, UTC),
+        created_at=tx.moment,
     )
     runner = msgspec.structs.replace(runner, service_account_id=await _account(tx, who, new.service_account, runner))
     await store.insert(tx, runner, token and token.sha256, tx.now + token_seconds if token else None)

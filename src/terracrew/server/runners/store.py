@@ -6,7 +6,7 @@ from typing import LiteralString, NamedTuple
 from terracrew.api.runners import Runner, RunnerOptions
 from terracrew.server.db.seam import Columns, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
-from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.mapping import rows_to, to_params
 from terracrew.server.db.statements.table import Table, assignments
 
 RUNNERS = Table("runners", Runner)
@@ -56,40 +56,36 @@ async def set_worker_token(tx: Tx, id: str, sha256: str, expires_at: float) -> N
 
 
 async def get(tx: Tx, id: str) -> Runner | None:  # noqa: A002
-    row = await tx.one("SELECT * FROM runners WHERE id = :id", id=id)
-    return None if row is None else row_to(Runner, row)
+    return await RUNNERS.find(tx, id=id)
 
 
 async def hold(tx: Tx, id: str) -> Runner | None:  # noqa: A002
     """Read a runner and lock its row until the transaction ends."""
-    row = await tx.one("SELECT * FROM runners WHERE id = :id FOR UPDATE", id=id)
-    return None if row is None else row_to(Runner, row)
+    return await RUNNERS.hold(tx, id=id)
 
 
 async def at(tx: Tx, organization_id: str, path: str) -> Runner | None:
     """Return the organization's runner with that path, otherwise the shared one."""
-    row = await tx.one(
-        """SELECT * FROM runners WHERE path = :path AND (organization_id = :organization_id OR organization_id IS NULL)
+    return await RUNNERS.one(
+        tx,
+        """FROM runners WHERE path = :path AND (organization_id = :organization_id OR organization_id IS NULL)
            ORDER BY organization_id IS NULL LIMIT 1""",
         organization_id=organization_id,
         path=path,
     )
-    return None if row is None else row_to(Runner, row)
 
 
 async def shared(tx: Tx, name: str) -> Runner | None:
-    row = await tx.one("SELECT * FROM runners WHERE organization_id IS NULL AND path = :name", name=name)
-    return None if row is None else row_to(Runner, row)
+    return await RUNNERS.one(tx, "FROM runners WHERE organization_id IS NULL AND path = :name", name=name)
 
 
 async def all_shared(tx: Tx) -> list[Runner]:
-    return rows_to(Runner, await tx.all("SELECT * FROM runners WHERE organization_id IS NULL ORDER BY path"))
+    return await RUNNERS.all(tx, "FROM runners WHERE organization_id IS NULL ORDER BY path")
 
 
 async def hold_shared(tx: Tx) -> list[Runner]:
     """Read all shared runners and lock their rows until the transaction ends."""
-    rows = await tx.all("SELECT * FROM runners WHERE organization_id IS NULL ORDER BY path FOR UPDATE")
-    return rows_to(Runner, rows)
+    return await RUNNERS.all(tx, "FROM runners WHERE organization_id IS NULL ORDER BY path FOR UPDATE")
 
 
 async def insert_declared(tx: Tx, runner: Runner, worker_token_sha256: str) -> None:
@@ -113,12 +109,11 @@ async def set_declared_token(tx: Tx, id: str, sha256: str) -> bool:  # noqa: A00
 
 async def path_of_token(tx: Tx, sha256: str, other_than: str) -> str | None:
     """Return the path of another runner that has this worker token."""
-    row = await tx.one(
+    return await tx.value(
         "SELECT path FROM runners WHERE worker_token_sha256 = :sha256 AND id <> :id LIMIT 1",
         sha256=sha256,
         id=other_than,
     )
-    return None if row is None else str(row["path"])
 
 
 async def active_jobs(tx: Tx, id: str) -> list[int]:  # noqa: A002
@@ -150,15 +145,12 @@ async def pinned_modules(tx: Tx, id: str, limit: int) -> list[tuple[str, str]]: 
 
 
 async def count_pinned_modules(tx: Tx, id: str) -> int:  # noqa: A002
-    row = await tx.one("SELECT count(*) AS count FROM modules WHERE runner_id = :id", id=id)
-    return row["count"] if row else 0
+    return await tx.value("SELECT count(*) AS count FROM modules WHERE runner_id = :id", id=id)
 
 
 async def get_many(tx: Tx, ids: Sequence[str]) -> list[Runner]:
     """Return these runners, in the order of the ids."""
-    rows = await tx.each(
-        "SELECT runners.* FROM batch JOIN runners ON runners.id = batch.id", {"id": "text"}, [(each,) for each in ids]
-    )
+    rows = await tx.each_id("SELECT runners.* FROM batch JOIN runners ON runners.id = batch.id", ids)
     found = {row["id"]: row for row in rows}
     return rows_to(Runner, [found[each] for each in ids if each in found])
 

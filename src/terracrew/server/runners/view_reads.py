@@ -55,12 +55,12 @@ _FACTS: LiteralString = (
 async def instances(tx: Tx, runner_ids: Sequence[str]) -> list[Row]:
     """Return the connected instances of these runners, and the last ones that have disconnected."""
     rows = await tx.each(_CONNECTED, _COLUMNS, [(runner_id, MAX_CONNECTED) for runner_id in runner_ids])
-    return [*rows, *await tx.each(_DISCONNECTED, {"id": "text"}, [(runner_id,) for runner_id in runner_ids])]
+    return [*rows, *await tx.each_id(_DISCONNECTED, runner_ids)]
 
 
 async def facts(tx: Tx, runner_ids: Sequence[str]) -> list[Row]:
     """Return the status, the jobs and the capacity of these runners, and whether they have a token and an assignment."""
-    return await tx.each(_FACTS, {"id": "text"}, [(runner_id,) for runner_id in runner_ids])
+    return await tx.each_id(_FACTS, runner_ids)
 
 
 async def counts_by_status(tx: Tx) -> list[Row]:
@@ -101,12 +101,13 @@ def _view(runner: Runner, instances: list[Instance], facts: Row, alerts: int, la
     latest = max(instances, key=lambda instance: instance.heard_at, default=None)
     here = [each for each in instances if each.is_connected]
     serving = [each.version for each in here if not each.retire_reason and not each.is_on_trial]
+    expires_at = facts["worker_token_expires_at"]
     version = version_reads.current_version(serving, facts["deployed_version"], latest.version if latest else "")
     return RunnerView(
         **msgspec.structs.asdict(runner),
         group=runner.group,
         has_worker_token=bool(facts["has_worker_token"]),
-        worker_token_expires_at=_moment(facts["worker_token_expires_at"]),
+        worker_token_expires_at=expires_at and datetime.fromtimestamp(expires_at, UTC),
         is_assigned_to_all_modules=runner.is_shared or bool(facts["is_assigned"]),
         status=RunnerStatus(facts["status"]),
         version=version or None,
@@ -118,7 +119,3 @@ def _view(runner: Runner, instances: list[Instance], facts: Row, alerts: int, la
         alerts=alerts,
         instances=instances,
     )
-
-
-def _moment(at: float | None) -> datetime | None:
-    return None if at is None else datetime.fromtimestamp(at, UTC)

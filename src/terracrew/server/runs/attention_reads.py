@@ -74,8 +74,4 @@ async def modules_with_quarantine(tx: Tx, organization_id: str, count: int) -> l
 
 async def plans(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
     """Return the summaries of the plans of these jobs."""
-    return await tx.each(
-        "SELECT jobs.id, jobs.plan FROM batch JOIN jobs ON jobs.id = batch.id",
-        {"id": "text"},
-        [(job_id,) for job_id in job_ids],
-    )
+    return await tx.each_id("SELECT jobs.id, jobs.plan FROM batch JOIN jobs ON jobs.id = batch.id", job_ids)

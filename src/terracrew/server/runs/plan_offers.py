@@ -8,7 +8,6 @@ from terracrew.api.jobs import Job, JobStatus, Plan
 from terracrew.protocol.spec import JobType, Source
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
-from terracrew.server.jobs import store
 from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.runs import reads
 
@@ -21,7 +20,7 @@ async def problems(tx: Tx, jobs: Iterable[Job]) -> dict[str, str]:
     if not planned:
         return {}
     rows = {row["asked_id"]: row for row in await reads.plans_of_jobs(tx, [job.id for job in planned])}
-    now = store.moment(tx)
+    now = tx.moment
     found: dict[str, str] = {}
     for job in planned:
         row = rows[job.id]

@@ -73,19 +73,17 @@ async def surroundings(tx: Tx, job_id: str) -> Row | None:
 
 async def plans_of_jobs(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
     """Return for each job (`asked_id`) the plan that it has kept, if any, and the state version and the source of its module."""
-    return await tx.each(
+    return await tx.each_id(
         f"""SELECT own.id AS asked_id, modules.state_version AS module_state_version, modules.source AS module_source,
             {_PLAN_COLUMNS}
         FROM batch JOIN jobs AS own ON own.id = batch.id JOIN modules ON modules.id = own.module_id
         LEFT JOIN plans ON plans.job_id = own.id AND plans.attempt = own.plan_attempt""",
-        {"id": "text"},
-        [(job_id,) for job_id in job_ids],
+        job_ids,
     )
 
 
 async def number_of(tx: Tx, job_id: str) -> int | None:
-    row = await tx.one("SELECT number FROM jobs WHERE id = :id", id=job_id)
-    return None if row is None else row["number"]
+    return await tx.value("SELECT number FROM jobs WHERE id = :id", id=job_id)
 
 
 async def module_placement(tx: Tx, module_id: str) -> Row | None:
@@ -174,7 +172,7 @@ async def awaiting_approval(
 async def plans_awaiting_approval(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
     """Return the plans of these jobs, whether their state has changed since, and whether their module is in doubt, because of an
     attempt or since the database was set back."""
-    return await tx.each(
+    return await tx.each_id(
         """SELECT plans.job_id, plans.made_at, plans.decide_by, plans.why, plans.approvals,
             plans.state_version <> modules.state_version AS is_stale, EXISTS (
             SELECT 1 FROM attempts JOIN jobs ON jobs.id = attempts.job_id
@@ -182,6 +180,5 @@ async def plans_awaiting_approval(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
             SELECT 1 FROM held_modules WHERE held_modules.module_id = modules.id AND held_modules.is_in_doubt) AS is_set_back
         FROM batch JOIN jobs AS own ON own.id = batch.id JOIN modules ON modules.id = own.module_id
         JOIN plans ON plans.job_id = own.id AND plans.attempt = own.plan_attempt""",
-        {"id": "text"},
-        [(job_id,) for job_id in job_ids],
+        job_ids,
     )

@@ -13,7 +13,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.history import store as history_store
-from terracrew.server.jobs import decide, store
+from terracrew.server.jobs import decide
 from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.principals import authorize
@@ -244,7 +244,7 @@ async def _waiting_for_fenced(tx: Tx, beginning: Sequence[Job], registry: Regist
     found: dict[str, Reason] = {}
     for row in rows:
         attempt = row_to(Attempt, row)
-        if not attempt.is_gone and lost_attempts.is_in_contact(registry, attempt, store.moment(tx)):
+        if not attempt.is_gone and lost_attempts.is_in_contact(registry, attempt, tx.moment):
             which = f"attempt {attempt.number} of job #{row['job_number']}"
             text = f"{which}, which was given up, is in contact again: nothing begins before it is gone"
             found.setdefault(row["waiting"], Reason("in_doubt", text, _page(attempt.job_id)))

@@ -12,7 +12,7 @@ from terracrew.api.jobs import CHOSEN, Attempt, Job, JobStatus, Lock, Plan, Step
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import STEPS_OF, JobType, Source, Step
 from terracrew.server.db.seam import Database, Row, Tx
-from terracrew.server.jobs import attempt_store, service, store
+from terracrew.server.jobs import attempt_store, service
 from terracrew.server.jobs.decision_types import hold_ref
 from terracrew.server.jobs.plans import approver_rules, approvers, decide_plan, destruction
 from terracrew.server.jobs.plans import store as plan_store
@@ -184,7 +184,7 @@ async def _plan_for_another_job(tx: Tx, job: Job, plan: Plan | None, row: Row) -
         return {}
     if plan is not None and plan.taken_by:
         return {"taken_by_number": await reads.number_of(tx, plan.taken_by)}
-    source, now = _source.decode(row["module_source"]), store.moment(tx)
+    source, now = _source.decode(row["module_source"]), tx.moment
     problem = decide_plan.refusal_to_apply(job, plan, state_version=row["state_version"], source=source, now=now)
     return {"is_plan_applicable": problem is None, "plan_problem": problem or ""}
 

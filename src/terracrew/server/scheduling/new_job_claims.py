@@ -110,7 +110,7 @@ def as_waiting(job: Job, module: Module) -> Waiting:
 
 def _claimed(tx: Tx, job: Job, session: RunnerSession, won: ClaimWon) -> Job:
     """Return a job as the statements of its claim have left it."""
-    now = store.moment(tx)
+    now = tx.moment
     return job.to(
         JobStatus.CLAIMED,
         now,

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -230,7 +229,7 @@ async def _write(
         lineage=given.lineage,
         sha256=given.sha256,
         size=len(given.plain),
-        created_at=datetime.fromtimestamp(tx.now, UTC),
+        created_at=tx.moment,
         version=version,
         brought_by=who.id,
     )

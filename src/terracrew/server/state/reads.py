@@ -106,9 +106,7 @@ async def lock_holder(tx: Tx, module_id: str) -> Row | None:
 
 async def jobs_with_outputs(tx: Tx, job_ids: Iterable[str]) -> set[str]:
     """Return those of these jobs whose outputs were kept."""
-    rows = await tx.each(
-        "SELECT outputs.job_id FROM batch JOIN outputs ON outputs.job_id = batch.id",
-        {"id": "text"},
-        [(each,) for each in sorted(job_ids)],
+    rows = await tx.each_id(
+        "SELECT outputs.job_id FROM batch JOIN outputs ON outputs.job_id = batch.id", sorted(job_ids)
     )
     return {row["job_id"] for row in rows}

@@ -1,6 +1,5 @@
 """Rows of a module's states and outputs as they change: the current state is replaced, a new one is added."""
 
-from datetime import UTC, datetime
 from typing import TypeAlias
 
 import msgspec
@@ -68,7 +67,7 @@ async def insert(
         sha256=fact.sha256,
         size=fact.size,
         problem=received.problem,
-        created_at=datetime.fromtimestamp(tx.now, UTC),
+        created_at=tx.moment,
     )
     await store.insert(tx, state, received)
 

@@ -9,7 +9,7 @@ from terracrew.api.states import State
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements import batches
 from terracrew.server.db.statements.fragments import is_destroyed_after
-from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.mapping import row_to, to_params
 from terracrew.server.db.statements.table import Table
 from terracrew.server.state.content import Sealed, state_context
 from terracrew.server.state.model import Received
@@ -49,36 +49,31 @@ async def current(tx: Tx, module_id: str) -> StoredState | None:
 
 async def of_attempt(tx: Tx, job_id: str, attempt: int, count: int) -> list[State]:
     """Return the newest states of an attempt that can be read, the newest first."""
-    rows = await tx.all(
-        "SELECT "
-        + STATES.columns
-        + """ FROM states WHERE job_id = :job_id AND attempt = :attempt AND problem = ''
+    return await STATES.all(
+        tx,
+        """FROM states WHERE job_id = :job_id AND attempt = :attempt AND problem = ''
         ORDER BY event DESC LIMIT :count""",
         job_id=job_id,
         attempt=attempt,
         count=count,
     )
-    return rows_to(State, rows)
 
 
 async def resources(tx: Tx, state_id: str) -> int | None:
     """Return how many resources a state holds; None where its executor did not count them."""
-    row = await tx.one("SELECT resources FROM states WHERE id = :id", id=state_id)
-    return None if row is None else row["resources"]
+    return await tx.value("SELECT resources FROM states WHERE id = :id", id=state_id)
 
 
 async def versions(tx: Tx, module_id: str, before: str, count: int) -> list[State]:
     """Return the states of a module, the newest first. Those in quarantine and discarded ones are included, without a version."""
-    rows = await tx.all(
-        "SELECT "
-        + STATES.columns
-        + """ FROM states WHERE module_id = :module_id AND id < :before
+    return await STATES.all(
+        tx,
+        """FROM states WHERE module_id = :module_id AND id < :before
         ORDER BY id DESC LIMIT :count""",
         module_id=module_id,
         before=before or NEWEST_ID,
         count=count,
     )
-    return rows_to(State, rows)
 
 
 async def version_before(tx: Tx, state: State) -> StoredState | None:
@@ -124,12 +119,11 @@ async def standing(tx: Tx, module_id: str) -> StateStanding:
 
 async def count_unreadable(tx: Tx, job_id: str, attempt: int) -> int:
     """Return how many states of an attempt that cannot be read are kept."""
-    row = await tx.one(
+    return await tx.value(
         "SELECT count(*) AS count FROM states WHERE job_id = :job_id AND attempt = :attempt AND problem <> ''",
         job_id=job_id,
         attempt=attempt,
     )
-    return 0 if row is None else row["count"]
 
 
 async def latest_outputs(tx: Tx, module_id: str) -> Row | None:
@@ -192,11 +186,10 @@ async def decide(tx: Tx, state: State) -> bool:
 
 async def delete_old(tx: Tx, state_ids: Sequence[str]) -> list[Row]:
     """Delete those of these states that are neither current nor in quarantine, and return their id, size and object."""
-    return await tx.each(
+    return await tx.each_id(
         """DELETE FROM states WHERE id IN (SELECT id FROM batch) AND status IN ('superseded', 'discarded')
         RETURNING id, size AS bytes, object""",
-        {"id": "text"},
-        [(each,) for each in state_ids],
+        state_ids,
     )
 
 

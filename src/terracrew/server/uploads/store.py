@@ -7,7 +7,7 @@ import msgspec
 from terracrew import ids
 from terracrew.protocol.uploads import UploadWanted
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.mapping import row_to, to_params
 from terracrew.server.db.statements.table import Table
 
 PAGE_ROWS = 100
@@ -41,10 +41,7 @@ async def stage(tx: Tx, owner: str, wanted: UploadWanted) -> Upload:
 
 
 async def find(tx: Tx, owner: str, upload_id: str) -> Upload | None:
-    row = await tx.one(
-        f"SELECT {UPLOADS.columns} FROM uploads WHERE id = :id AND owner = :owner", id=upload_id, owner=owner
-    )
-    return None if row is None else row_to(Upload, row)
+    return await UPLOADS.find(tx, id=upload_id, owner=owner)
 
 
 async def touch(tx: Tx, upload_id: str) -> bool:
@@ -60,11 +57,9 @@ async def finish(tx: Tx, upload_id: str, result: str) -> None:
 
 async def unfinished(tx: Tx, owner: str) -> list[Upload]:
     """Return the unfinished uploads of an owner, the most recently used ones first."""
-    rows = await tx.all(
-        f"SELECT {UPLOADS.columns} FROM uploads WHERE owner = :owner AND result IS NULL ORDER BY used_at DESC, id DESC",
-        owner=owner,
+    return await UPLOADS.all(
+        tx, "FROM uploads WHERE owner = :owner AND result IS NULL ORDER BY used_at DESC, id DESC", owner=owner
     )
-    return rows_to(Upload, rows)
 
 
 async def amount(tx: Tx, owner: str, prefix: str) -> tuple[int, int]:
@@ -81,12 +76,12 @@ async def amount(tx: Tx, owner: str, prefix: str) -> tuple[int, int]:
 
 async def unused(tx: Tx, age_seconds: float) -> list[Upload]:
     """Return a page of the uploads that have not been used for this long, the oldest first."""
-    rows = await tx.all(
-        f"SELECT {UPLOADS.columns} FROM uploads WHERE used_at < :before ORDER BY used_at LIMIT :page",
+    return await UPLOADS.all(
+        tx,
+        "FROM uploads WHERE used_at < :before ORDER BY used_at LIMIT :page",
         before=tx.now - age_seconds,
         page=PAGE_ROWS,
     )
-    return rows_to(Upload, rows)
 
 
 async def remove(tx: Tx, upload: Upload) -> bool:
@@ -99,11 +94,7 @@ async def remove(tx: Tx, upload: Upload) -> bool:
 
 async def known(tx: Tx, upload_ids: Sequence[str]) -> set[str]:
     """Return the uploads among these that exist."""
-    rows = await tx.each(
-        "SELECT uploads.id FROM batch JOIN uploads ON uploads.id = batch.id",
-        {"id": "text"},
-        [(each,) for each in upload_ids],
-    )
+    rows = await tx.each_id("SELECT uploads.id FROM batch JOIN uploads ON uploads.id = batch.id", upload_ids)
     return {row["id"] for row in rows}
 
 

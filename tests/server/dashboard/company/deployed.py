@@ -28,7 +28,7 @@ async def run_job(db: Database, runner_id: str) -> None:
 
     async def work(tx: Tx) -> None:
         [before] = await fleet_store.open_of_target(tx, runner_id)
-        now = fleet_store.moment(tx)
+        now = tx.moment
         claimed = before.to(FleetJobStatus.CLAIMED, now, server_id="srv", lease_until=now, claimed_at=now)
         await fleet_store.save(tx, before, claimed)
         await fleet_store.save(tx, claimed, claimed.to(FleetJobStatus.PROCESSING, now, started_at=now))
@@ -53,7 +53,7 @@ async def end_job(db: Database, runner_id: str, status: FleetJobStatus, error: s
 
     async def work(tx: Tx) -> None:
         [running] = await fleet_store.open_of_target(tx, runner_id)
-        await fleet_store.save(tx, running, running.to(status, fleet_store.moment(tx), error=error))
+        await fleet_store.save(tx, running, running.to(status, tx.moment, error=error))
 
     await db.write(work)
 

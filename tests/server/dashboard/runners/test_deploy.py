@@ -156,10 +156,10 @@ async def test_asleep_waking_and_refused_are_told_in_the_list_and_on_the_page(
 
 async def _refuse(tx: Tx, runner_id: str) -> None:
     for each in await store.live_instances(tx, runner_id):
-        await store.save_instance(tx, each, each.to("ended", store.moment(tx), "refused"))
+        await store.save_instance(tx, each, each.to("ended", tx.moment, "refused"))
     before = await store.hold(tx, runner_id)
     assert before is not None
-    now = store.moment(tx)
+    now = tx.moment
     later = now + timedelta(minutes=5)
     await store.save(tx, before, before.refused("quota", "the quota is 0 vCPU <b>", now, later))
 

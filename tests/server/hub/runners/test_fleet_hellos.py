@@ -23,6 +23,8 @@ OLD_INSTANCES = 300
 class CountingTx:
     """Passes everything on to a transaction and counts the rows that it returns."""
 
+    value, each_id = Tx.value, Tx.each_id
+
     def __init__(self, tx: Tx, counts: list[int]) -> None:
         self._tx, self._counts = tx, counts
 

@@ -1,7 +1,7 @@
 """The place of the tree that an access page is about, and what a new role there would allow somebody to do, in words."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Literal
 
 import msgspec
@@ -96,7 +96,7 @@ async def read_effect(tx: Tx, place: AccessPlace, principal: str, role: Role, da
     kind = "service_account" if isinstance(subject, ServiceAccount) else "user"
     sentence = f"{subject.name} will be able to {words.ROLE_EFFECTS[role].format(modules=_modules(place))}."
     if days is not None:
-        ends = datetime.fromtimestamp(tx.now, UTC) + timedelta(days=days)
+        ends = tx.moment + timedelta(days=days)
         sentence = f"{sentence[:-1]}, until {ends.day} {ends:%b %Y}."
     may_approve = words.rank(role) >= words.rank(Role.APPROVER)
     limit = approval_limit(place.lineage, subject.name, kind) if may_approve else ""

@@ -8,7 +8,7 @@ import asyncpg
 
 from terracrew.errors import Invalid, TerracrewError, Unavailable
 from terracrew.server.db import violations
-from terracrew.server.db.seam import Columns, Param, Row
+from terracrew.server.db.seam import Columns, Param, Row, Tx
 from terracrew.server.db.statements import sql as texts
 from terracrew.server.db.topics import Topic
 from terracrew.server.db.wakeups import Wake
@@ -35,7 +35,7 @@ class Connection(Protocol):
     def terminate(self) -> None: ...
 
 
-class PostgresTx:
+class PostgresTx(Tx):
     """The transaction as a unit of work sees it."""
 
     def __init__(self, connection: Connection, now: float) -> None:

@@ -9,7 +9,7 @@ from typing import Any, LiteralString, TypeVar
 
 from terracrew.errors import Invalid, Unavailable
 from terracrew.server.db import violations
-from terracrew.server.db.seam import Columns, Param, Row, Work
+from terracrew.server.db.seam import Columns, Param, Row, Tx, Work
 from terracrew.server.db.statements import sql as texts
 from terracrew.server.db.topics import Topic
 from terracrew.server.db.wakeups import Wake
@@ -49,7 +49,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     return connection
 
 
-class SqliteTx:
+class SqliteTx(Tx):
     """The transaction as a unit of work sees it."""
 
     def __init__(self, connection: sqlite3.Connection, clock: Callable[[], float] = time.time) -> None:

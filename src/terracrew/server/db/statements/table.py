@@ -6,8 +6,8 @@ from typing import Generic, LiteralString, TypeVar, cast
 import msgspec
 from msgspec import inspect
 
-from terracrew.server.db.seam import Columns, Param
-from terracrew.server.db.statements.mapping import to_values
+from terracrew.server.db.seam import Columns, Param, Tx
+from terracrew.server.db.statements.mapping import row_to, rows_to, to_values
 
 S = TypeVar("S", bound=msgspec.Struct)
 _TYPES: tuple[tuple[type[inspect.Type], LiteralString], ...] = (
@@ -48,6 +48,27 @@ class Table(Generic[S]):
     def prefixed(self, prefix: LiteralString) -> LiteralString:
         """Make a select list that can stand beside another table's: `attempts.number AS a_number`."""
         return _joined(f"{self.name}.{field}" + (f" AS {prefix}{field}" if prefix else "") for field in self.fields)
+
+    async def one(self, tx: Tx, source: LiteralString, /, **params: Param) -> S | None:
+        """Read a row; `source` follows the select list: `FROM jobs WHERE id = :id`. None if there is no row."""
+        row = await tx.one(f"SELECT {self.columns} {source}", **params)
+        return None if row is None else row_to(self.kind, row)
+
+    async def all(self, tx: Tx, source: LiteralString, /, **params: Param) -> list[S]:
+        """Read rows; `source` follows the select list."""
+        return rows_to(self.kind, await tx.all(f"SELECT {self.columns} {source}", **params))
+
+    async def find(self, tx: Tx, /, **key: Param) -> S | None:
+        """Read the row whose columns have these values; None if there is none."""
+        return await self.one(tx, self._of_key(tuple(key)), **key)
+
+    async def hold(self, tx: Tx, /, **key: Param) -> S | None:
+        """Read the row whose columns have these values, and lock it until the transaction ends."""
+        return await self.one(tx, self._of_key(tuple(key)) + " FOR UPDATE", **key)
+
+    def _of_key(self, names: tuple[str, ...]) -> LiteralString:
+        conditions = " AND ".join(f"{name} = :{name}" for name in names)
+        return cast("LiteralString", f"FROM {self.name} WHERE {conditions}")
 
     def insert(self, *others: LiteralString) -> LiteralString:
         """Make `INSERT INTO … VALUES …` of all fields and of other columns, each from the parameter of its name."""

@@ -1,6 +1,5 @@
 """The attempt that a request is about, which must be the requester's own."""
 
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from terracrew.api.jobs import Job
@@ -41,7 +40,7 @@ async def find(request: TransferCall, job_id: str, attempt: int) -> OwnAttempt:
 
     async def read(tx: Tx) -> tuple[jobs.Owned, str | None]:
         found = await jobs.owned(tx, ref)
-        return found, decide.refusal_of_events(found.attempt, datetime.fromtimestamp(tx.now, UTC), late)
+        return found, decide.refusal_of_events(found.attempt, tx.moment, late)
 
     owned, why = await request.context.db.read(read)
     if why is not None:

@@ -41,11 +41,10 @@ _AT_PLACE: LiteralString = f"""WITH RECURSIVE above (id, parent_id) AS (
 
 async def principal_name(tx: Tx, principal_id: str) -> str | None:
     """Return the name of a user or service account; None if there is none with this id any more."""
-    row = await tx.one(
+    return await tx.value(
         """SELECT name FROM users WHERE id = :id UNION ALL SELECT name FROM service_accounts WHERE id = :id LIMIT 1""",
         id=principal_id,
     )
-    return row["name"] if row else None
 
 
 async def listing(

@@ -122,12 +122,11 @@ async def require_module(tx: Tx, organization_id: str, path: str) -> str:
 
 
 async def module_id_at(tx: Tx, organization_id: str, path: str) -> str | None:
-    row = await tx.one(
+    return await tx.value(
         "SELECT id FROM modules WHERE organization_id = :organization_id AND path = :path",
         organization_id=organization_id,
         path=path,
     )
-    return None if row is None else row["id"]
 
 
 async def is_member(tx: Tx, principal_id: str, organization_id: str) -> bool:

@@ -17,7 +17,7 @@ _INSERT_SECRET = SECRETS.insert("secret_sha256")
 
 async def insert_account(tx: Tx, organization_id: str, group: str, name: str, created_by: str) -> ServiceAccount:
     group_id = await role_store.require_group(tx, organization_id, group)
-    made = ServiceAccount(ids.new("sac"), organization_id, group_id, group, name, created_by, _moment(tx.now))
+    made = ServiceAccount(ids.new("sac"), organization_id, group_id, group, name, created_by, tx.moment)
     await tx.run(ACCOUNTS.insert(), **to_params(made, *ACCOUNTS.fields))
     return made
 
@@ -91,17 +91,16 @@ async def delete_account(tx: Tx, account_id: str) -> None:
 async def insert_secret(
     tx: Tx, account_id: str, secret_sha256: str, created_by: str, expires_at: float | None
 ) -> ClientSecret:
-    ends_at = None if expires_at is None else _moment(expires_at)
-    made = ClientSecret(ids.new("sec"), account_id, created_by, _moment(tx.now), ends_at, last_used_at=None)
+    ends_at = None if expires_at is None else datetime.fromtimestamp(expires_at, UTC)
+    made = ClientSecret(ids.new("sec"), account_id, created_by, tx.moment, ends_at, last_used_at=None)
     await tx.run(_INSERT_SECRET, **to_params(made), secret_sha256=secret_sha256)
     return made
 
 
 async def secrets(tx: Tx, account_id: str) -> list[ClientSecret]:
-    rows = await tx.all(
-        "SELECT * FROM service_account_secrets WHERE service_account_id = :id ORDER BY id", id=account_id
+    return await SECRETS.all(
+        tx, "FROM service_account_secrets WHERE service_account_id = :id ORDER BY id", id=account_id
     )
-    return rows_to(ClientSecret, rows)
 
 
 async def delete_secret(tx: Tx, account_id: str, secret_id: str) -> None:
@@ -158,10 +157,6 @@ async def is_use_noted(tx: Tx, secret_id: str, since: float) -> bool:
 
 async def note_use(tx: Tx, secret_id: str) -> None:
     await tx.run("UPDATE service_account_secrets SET last_used_at = :now WHERE id = :id", now=tx.now, id=secret_id)
-
-
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
 
 
 async def add(tx: Tx, account_id: str, holder_id: str, organization_id: str) -> None:

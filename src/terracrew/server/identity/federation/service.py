@@ -55,7 +55,7 @@ async def add(db: Database, who: Principal, reference: str, wanted: NewPolicy, t
             claims,
             wanted.is_reusable,
             who.id,
-            datetime.fromtimestamp(tx.now, UTC),
+            tx.moment,
             None if ends_at is None else datetime.fromtimestamp(ends_at, UTC),
         )
         await store.insert(tx, policy, free)

@@ -8,7 +8,7 @@ import msgspec
 from terracrew.api.access import TrustPolicy
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.mapping import row_to, to_params
 from terracrew.server.db.statements.table import Table
 from terracrew.server.identity.federation.model import TrustedAccount
 
@@ -30,8 +30,7 @@ async def insert(tx: Tx, policy: TrustPolicy, slot: int) -> None:
 
 
 async def policies(tx: Tx, account_id: str) -> list[TrustPolicy]:
-    rows = await tx.all("SELECT * FROM trust_policies WHERE service_account_id = :id ORDER BY id", id=account_id)
-    return rows_to(TrustPolicy, rows)
+    return await POLICIES.all(tx, "FROM trust_policies WHERE service_account_id = :id ORDER BY id", id=account_id)
 
 
 async def slots(tx: Tx, account_id: str) -> set[int]:
@@ -127,14 +126,13 @@ async def remember(tx: Tx, tokens: Sequence[ExchangedToken]) -> list[bool]:
 
 
 async def count_remembered(tx: Tx, organization_id: str, limit: int) -> int:
-    row = await tx.one(
+    return await tx.value(
         "SELECT count(*) AS tokens FROM (SELECT 1 AS one FROM exchanged_tokens"
         " WHERE organization_id = :id AND expires_at > :now LIMIT :limit) AS found",
         id=organization_id,
         now=tx.now,
         limit=limit,
     )
-    return row["tokens"] if row else 0
 
 
 async def note_use(tx: Tx, policy_id: str) -> None:

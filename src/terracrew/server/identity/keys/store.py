@@ -51,8 +51,7 @@ async def following(tx: Tx) -> Row | None:
 
 async def active_since(tx: Tx) -> float | None:
     """Return since when the key that signs was to do so; None if there is none."""
-    row = await tx.one("SELECT coalesce(signs_from, created_at) AS since FROM signing_keys WHERE is_active")
-    return None if row is None else row["since"]
+    return await tx.value("SELECT coalesce(signs_from, created_at) AS since FROM signing_keys WHERE is_active")
 
 
 async def activate(tx: Tx, key_id: str) -> None:

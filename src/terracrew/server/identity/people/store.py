@@ -7,7 +7,7 @@ from terracrew import ids
 from terracrew.api.access import ApiToken, OpenSession, User
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.mapping import row_to, to_params
 from terracrew.server.db.statements.table import Table
 
 USERS = Table("users", User)
@@ -20,14 +20,13 @@ _INSERT_TOKEN = TOKENS.insert("user_id", "token_sha256")
 
 
 async def insert_user(tx: Tx, organization_id: str, name: str, *, is_system_admin: bool) -> User:
-    made = User(ids.new("usr"), organization_id, name, is_system_admin, is_disabled=False, created_at=_moment(tx.now))
+    made = User(ids.new("usr"), organization_id, name, is_system_admin, is_disabled=False, created_at=tx.moment)
     await tx.run(USERS.insert(), **to_params(made))
     return made
 
 
 async def find_user(tx: Tx, name_or_id: str) -> User | None:
-    row = await tx.one("SELECT * FROM users WHERE id = :it OR name = :it", it=name_or_id)
-    return None if row is None else row_to(User, row)
+    return await USERS.one(tx, "FROM users WHERE id = :it OR name = :it", it=name_or_id)
 
 
 async def user(tx: Tx, name_or_id: str) -> User:
@@ -168,8 +167,8 @@ async def take_link(tx: Tx, token_sha256: str) -> bool:
 async def insert_session(
     tx: Tx, user_id: str, token_sha256: str, expires_at: float, address: str | None
 ) -> OpenSession:
-    now = _moment(tx.now)
-    made = OpenSession(ids.new("ses"), now, now, _moment(expires_at), address)
+    now = tx.moment
+    made = OpenSession(ids.new("ses"), now, now, datetime.fromtimestamp(expires_at, UTC), address)
     await tx.run(_INSERT_SESSION, **to_params(made), user_id=user_id, token_sha256=token_sha256)
     return made
 
@@ -219,16 +218,16 @@ async def delete_session_of(tx: Tx, user_id: str, session_id: str) -> None:
 
 
 async def sessions_of(tx: Tx, user_id: str, seen_after: float, after: str, limit: int) -> list[OpenSession]:
-    rows = await tx.all(
-        "SELECT * FROM sessions WHERE user_id = :user_id AND id > :after AND expires_at > :now AND seen_at > :seen_after"
-        " ORDER BY id LIMIT :limit",
+    return await SESSIONS.all(
+        tx,
+        "FROM sessions WHERE user_id = :user_id AND id > :after AND expires_at > :now AND seen_at > :seen_after "
+        "ORDER BY id LIMIT :limit",
         user_id=user_id,
         after=after,
         now=tx.now,
         seen_after=seen_after,
         limit=limit,
     )
-    return rows_to(OpenSession, rows)
 
 
 # API tokens
@@ -237,25 +236,24 @@ async def sessions_of(tx: Tx, user_id: str, seen_after: float, after: str, limit
 async def insert_token(
     tx: Tx, user_id: str, name: str, token_sha256: str, expires_at: float | None, *, is_local: bool = False
 ) -> ApiToken:
-    ends_at = None if expires_at is None else _moment(expires_at)
-    made = ApiToken(ids.new("tok"), name, _moment(tx.now), ends_at, last_used_at=None, is_local=is_local)
+    ends_at = None if expires_at is None else datetime.fromtimestamp(expires_at, UTC)
+    made = ApiToken(ids.new("tok"), name, tx.moment, ends_at, last_used_at=None, is_local=is_local)
     await tx.run(_INSERT_TOKEN, **to_params(made), user_id=user_id, token_sha256=token_sha256)
     return made
 
 
 async def tokens(tx: Tx, user_id: str, after: str, limit: int) -> list[ApiToken]:
-    rows = await tx.all(
-        "SELECT * FROM api_tokens WHERE user_id = :user_id AND id > :after ORDER BY id LIMIT :limit",
+    return await TOKENS.all(
+        tx,
+        "FROM api_tokens WHERE user_id = :user_id AND id > :after ORDER BY id LIMIT :limit",
         user_id=user_id,
         after=after,
         limit=limit,
     )
-    return rows_to(ApiToken, rows)
 
 
 async def count_tokens(tx: Tx, user_id: str) -> int:
-    row = await tx.one("SELECT count(*) AS tokens FROM api_tokens WHERE user_id = :user_id", user_id=user_id)
-    return row["tokens"] if row else 0
+    return await tx.value("SELECT count(*) AS tokens FROM api_tokens WHERE user_id = :user_id", user_id=user_id)
 
 
 async def delete_token(tx: Tx, user_id: str, token_id: str) -> str:
@@ -331,7 +329,3 @@ async def prune_tokens(tx: Tx, before: float, count: int) -> int:
         before=before,
         count=count,
     )
-
-
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)

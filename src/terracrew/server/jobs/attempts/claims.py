@@ -132,7 +132,7 @@ async def take_back(db: Database, ref: AttemptRef, own: Credentials, reason: str
     async def work(tx: Tx) -> None:
         is_own = await attempt_store.is_claimed_with(tx, ref.job_id, ref.attempt, credentials.digest(own.hub))
         if is_own and (found := await store.hold(tx, ref.job_id, ref.attempt)):
-            if back := decide.hand_back(*found, reason, store.moment(tx)):
+            if back := decide.hand_back(*found, reason, tx.moment):
                 await store.move(tx, *found, back)
             await used_once_tokens.give_back(tx, ref, found[0].number)
 
@@ -256,7 +256,7 @@ def _engines_of(row: Row) -> AvailableEngines:
 async def _refuse(tx: Tx, job_id: str, attempt: int, problem: str) -> None:
     """Fail a job that cannot be started. Its runner is told that it missed the job."""
     found = await store.hold(tx, job_id, attempt)
-    if found and (failed := decide.refuse(*found, problem, store.moment(tx))):
+    if found and (failed := decide.refuse(*found, problem, tx.moment)):
         await store.move(tx, *found, failed)
 
 

@@ -1,7 +1,7 @@
 """What executors deliver: each numbered event is stored once, in order, in one transaction with moving the mark (rules 2, 3, 5)."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -288,7 +288,7 @@ async def _work_out(
     has_own_backend = await _jobs_with_own_backends(tx, known, errored) if errored else set[str]()
     results: list[int | Exception] = []
     changes: list[_Change] = []
-    now = datetime.fromtimestamp(tx.now, UTC)
+    now = tx.moment
     for delivery in deliveries:
         found = known.get((delivery.job_id, delivery.attempt))
         try:

@@ -29,7 +29,7 @@ def is_in_contact(registry: Registry, attempt: Attempt, now: datetime) -> bool:
 
 async def doubts(tx: Tx, registry: Registry, module_id: str) -> list[Doubt]:
     """Return the doubts about the module, if any: attempts, and holds of a database that was set back."""
-    now = store.moment(tx)
+    now = tx.moment
     found = [
         Doubt(
             AttemptRef(attempt.job_id, attempt.number),
@@ -51,7 +51,7 @@ async def give_up(db: Database, registry: Registry, who: Principal, name: str, n
         if found is None:
             raise NotFound(f"job {name} has no attempt {number}")
         job, attempt = found
-        now = store.moment(tx)
+        now = tx.moment
         decision = decide.give_up(job, attempt, last_contact(registry, attempt, now), who.name, now)
         await store.move(tx, job, attempt, decision)
         details = {"job": job.number, "attempt": number}

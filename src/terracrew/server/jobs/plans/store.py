@@ -7,7 +7,7 @@ from terracrew.api.jobs import Plan
 from terracrew.errors import Superseded
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.fragments import ENDED_STATUSES
-from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.mapping import to_params
 from terracrew.server.db.statements.table import Table, assignments
 
 PLANS = Table("plans", Plan)
@@ -52,17 +52,11 @@ def object_folder(job_id: str, attempt: int) -> str:
 
 async def get(tx: Tx, job_id: str, attempt: int) -> Plan | None:
     """Return the plan that an attempt made and kept."""
-    row = await tx.one(
-        "SELECT " + PLANS.columns + " FROM plans WHERE job_id = :job_id AND attempt = :attempt",
-        job_id=job_id,
-        attempt=attempt,
-    )
-    return None if row is None else row_to(Plan, row)
+    return await PLANS.find(tx, job_id=job_id, attempt=attempt)
 
 
 async def of_job(tx: Tx, job_id: str) -> list[Plan]:
-    rows = await tx.all("SELECT " + PLANS.columns + " FROM plans WHERE plans.job_id = :job_id", job_id=job_id)
-    return rows_to(Plan, rows)
+    return await PLANS.all(tx, "FROM plans WHERE plans.job_id = :job_id", job_id=job_id)
 
 
 async def has_waited(tx: Tx, job_id: str) -> bool:

@@ -46,7 +46,7 @@ async def restore(db: Database, claimed: Claimed) -> None:
         is_busy = lock is not None and lock["job_id"] != wanted.id
         earlier = None if known is None else await _earlier(tx, known, attempt.number)
         # It counts as begun until its hello says otherwise, and as in contact from now on.
-        now = store.moment(tx)
+        now = tx.moment
         attempt = replace(attempt, may_have_begun=is_change, heard_at=now)
         decision = decide.restore(known, wanted, attempt, now, earlier=earlier, is_module_busy=is_busy)
         if decision is None:
@@ -102,7 +102,7 @@ async def recall(db: Database, ref: AttemptRef, *, has_begun: bool, is_proven: b
         job, attempt = found
         version = await _version(tx, job, attempt)
         decision: Decision | None = decide.recall(
-            job, attempt, store.moment(tx), has_begun=has_begun, is_proven=is_proven, state_version=version
+            job, attempt, tx.moment, has_begun=has_begun, is_proven=is_proven, state_version=version
         )
         if decision is not None:
             await store.move(tx, job, attempt, decision)

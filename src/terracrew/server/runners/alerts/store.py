@@ -8,7 +8,7 @@ import msgspec
 from terracrew import ids
 from terracrew.api.runners import AlertKind, RunnerAlert
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.statements.mapping import rows_to, to_params
+from terracrew.server.db.statements.mapping import to_params
 from terracrew.server.db.statements.table import Table, excluded_assignments
 
 
@@ -67,21 +67,20 @@ async def is_raised(tx: Tx, runner_id: str, kind: str, instance: str) -> bool:
 
 
 async def open_count(tx: Tx, runner_id: str) -> int:
-    row = await tx.one(
+    return await tx.value(
         "SELECT count(*) AS count FROM runner_alerts WHERE runner_id = :id AND acknowledged_at IS NULL", id=runner_id
     )
-    return 0 if row is None else int(row["count"])
 
 
 async def shown(tx: Tx, runner_id: str, count: int) -> list[RunnerAlert]:
     """Return the alerts of a runner that nobody has acknowledged, the latest first."""
-    rows = await tx.all(
-        f"SELECT {ALERTS.columns} FROM runner_alerts WHERE runner_id = :id AND {OPEN} ORDER BY last_at DESC, id LIMIT :count",
+    return await ALERTS.all(
+        tx,
+        f"FROM runner_alerts WHERE runner_id = :id AND {OPEN} ORDER BY last_at DESC, id LIMIT :count",
         id=runner_id,
         moved_since=tx.now - MOVE_SHOWN_SECONDS,
         count=count,
     )
-    return rows_to(RunnerAlert, rows)
 
 
 async def acknowledge(tx: Tx, runner_id: str, until: float, who: str) -> list[Row]:
@@ -109,11 +108,10 @@ async def counts_by_kind(tx: Tx) -> list[Row]:
 
 async def urgent_counts(tx: Tx, runner_ids: Sequence[str]) -> dict[str, int]:
     """Count the alerts of these runners that stay until a person acknowledges them."""
-    rows = await tx.each(
+    rows = await tx.each_id(
         """SELECT batch.id, count(*) AS alerts FROM batch JOIN runner_alerts ON runner_alerts.runner_id = batch.id
         WHERE runner_alerts.acknowledged_at IS NULL AND runner_alerts.kind <> 'moved' GROUP BY batch.id""",
-        {"id": "text"},
-        [(each,) for each in runner_ids],
+        runner_ids,
     )
     return {row["id"]: int(row["alerts"]) for row in rows}
 

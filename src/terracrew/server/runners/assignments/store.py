@@ -1,12 +1,11 @@
 """Rows of assignments: a runner, and a place of the tree that may use it."""
 
-from datetime import UTC, datetime
 from typing import LiteralString
 
 from terracrew.api.place_settings import PlaceKind
 from terracrew.api.runners import Assignment
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.statements.mapping import rows_to, to_params
+from terracrew.server.db.statements.mapping import to_params
 from terracrew.server.db.statements.table import Table
 
 ASSIGNMENTS = Table("assignments", Assignment)
@@ -21,7 +20,7 @@ SELECT runner_id, place_id, kind, organization_id, path FROM assignments WHERE r
 
 async def insert(tx: Tx, runner_id: str, place_id: str, kind: PlaceKind, organization_id: str, path: str) -> bool:
     """Let a place use a runner. Returns False if it already could."""
-    made = Assignment(runner_id, place_id, kind, path, datetime.fromtimestamp(tx.now, UTC))
+    made = Assignment(runner_id, place_id, kind, path, tx.moment)
     done = await tx.run(_INSERT, **to_params(made), organization_id=organization_id)
     return done > 0
 
@@ -36,9 +35,7 @@ async def withdraw(tx: Tx, runner_id: str, place_id: str) -> bool:
 
 
 async def of(tx: Tx, runner_id: str) -> list[Assignment]:
-    return rows_to(
-        Assignment, await tx.all("SELECT * FROM assignments WHERE runner_id = :id ORDER BY path", id=runner_id)
-    )
+    return await ASSIGNMENTS.all(tx, "FROM assignments WHERE runner_id = :id ORDER BY path", id=runner_id)
 
 
 async def page(tx: Tx, runner_id: str, place_id: str, count: int) -> list[Row]:

@@ -125,13 +125,12 @@ async def revoke(tx: Tx, runner_id: str, token_id: str) -> bool:
 
 async def count_waiting(tx: Tx, runner_id: str) -> int:
     """Count the tokens of a runner that wait for a job."""
-    row = await tx.one(
+    return await tx.value(
         """SELECT count(*) AS tokens FROM once_tokens WHERE runner_id = :id AND claimed_at IS NULL
         AND revoked_at IS NULL AND expires_at > :now""",
         id=runner_id,
         now=tx.now,
     )
-    return 0 if row is None else row["tokens"]
 
 
 async def shown(tx: Tx, runner_id: str, after: str, count: int) -> list[OnceTokenView]:

@@ -90,7 +90,7 @@ async def modules_of_this_runner_alone(tx: Tx, runner_id: str, count: int) -> li
 
 async def count_waiting_plans(tx: Tx, runner_id: str) -> int:
     """Count the jobs that wait for an approval, or to continue, with a plan that this runner made."""
-    row = await tx.one(
+    return await tx.value(
         """SELECT count(*) AS plans FROM plans
         JOIN attempts ON attempts.job_id = plans.made_job_id AND attempts.number = plans.made_attempt
         JOIN runners ON runners.id = attempts.runner_id
@@ -99,7 +99,6 @@ async def count_waiting_plans(tx: Tx, runner_id: str) -> int:
         WHERE plans.is_kept AND attempts.runner_id || '' = :id""",
         id=runner_id,
     )
-    return row["plans"] if row else 0
 
 
 async def removing(tx: Tx, count: int) -> tuple[list[str], bool]:

@@ -1,7 +1,5 @@
 """Removes a runner: it drains first, and its record is deleted after its last job; by force it is deleted at once."""
 
-from datetime import UTC, datetime
-
 import msgspec
 
 from terracrew.api.runners import Dependents, Runner, RunnerRemoval
@@ -58,7 +56,7 @@ async def start(tx: Tx, who: Principal, runner: Runner) -> Runner:
     """Let a runner drain, and mark its record for deletion. The end of the drain (undrain) takes this back."""
     if runner.removing_since is not None:
         return runner
-    after = msgspec.structs.replace(runner, is_draining=True, removing_since=datetime.fromtimestamp(tx.now, UTC))
+    after = msgspec.structs.replace(runner, is_draining=True, removing_since=tx.moment)
     await store.update(tx, after)
     await service.note(tx, who, "runner.remove", after)
     return after

@@ -5,7 +5,6 @@ drains, and its record is deleted when it has nothing left to finish. A runner t
 """
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -93,7 +92,7 @@ async def _ensure(
             id=ids.of_name("rnr", declared.name),
             name=declared.name,
             path=declared.name,
-            created_at=datetime.fromtimestamp(tx.now, UTC),
+            created_at=tx.moment,
             **fields,
         )
         await store.insert_declared(tx, runner, sha256)
@@ -119,7 +118,7 @@ async def _ensure(
 
 async def _retire(tx: Tx, runner: Runner, file: str) -> None:
     """Let a runner drain until its record is deleted. Its jobs finish, and plans that wait are made again elsewhere."""
-    now = datetime.fromtimestamp(tx.now, UTC)
+    now = tx.moment
     after = msgspec.structs.replace(
         runner, is_declared=False, is_draining=True, removing_since=runner.removing_since or now
     )

@@ -39,10 +39,7 @@ async def put(tx: Tx, start: HeldStart) -> bool:
 
 
 async def find(tx: Tx, ticket_sha256: str) -> HeldStart | None:
-    row = await tx.one(
-        f"SELECT {STARTS.columns} FROM executor_starts WHERE ticket_sha256 = :ticket", ticket=ticket_sha256
-    )
-    return None if row is None else row_to(HeldStart, row)
+    return await STARTS.find(tx, ticket_sha256=ticket_sha256)
 
 
 async def claim(tx: Tx, ticket_sha256: str, claim_sha256: str) -> HeldStart | None:

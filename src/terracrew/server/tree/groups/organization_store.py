@@ -67,8 +67,9 @@ async def contents(tx: Tx, organization_id: str) -> dict[str, int]:
 async def hold(tx: Tx, organization_id: str) -> str | None:
     """Lock an organization and its root group until the transaction ends, and return the id of the group."""
     await tx.one("SELECT id FROM organizations WHERE id = :id FOR UPDATE", id=organization_id)
-    row = await tx.one("SELECT id FROM groups WHERE organization_id = :id AND path = '' FOR UPDATE", id=organization_id)
-    return None if row is None else row["id"]
+    return await tx.value(
+        "SELECT id FROM groups WHERE organization_id = :id AND path = '' FOR UPDATE", id=organization_id
+    )
 
 
 async def delete(tx: Tx, organization_id: str) -> None:

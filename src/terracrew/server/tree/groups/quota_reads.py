@@ -12,21 +12,19 @@ _LOGS: LiteralString = """SELECT organization_id, CAST(sum(bytes) AS bigint) AS 
 
 
 async def queued_jobs(tx: Tx, organization_id: str) -> int:
-    row = await tx.one(
+    return await tx.value(
         """SELECT count(*) AS count FROM organizations JOIN jobs ON jobs.organization_id = organizations.id
         WHERE organizations.id = :id AND jobs.status = 'QUEUED'""",
         id=organization_id,
     )
-    return row["count"] if row else 0
 
 
 async def archive_bytes(tx: Tx, organization_id: str) -> int:
-    row = await tx.one(
+    return await tx.value(
         """SELECT CAST(coalesce(sum(archives.size), 0) AS bigint) AS bytes FROM organizations
         JOIN archives ON archives.organization_id = organizations.id WHERE organizations.id = :id""",
         id=organization_id,
     )
-    return row["bytes"] if row else 0
 
 
 async def log_bytes(tx: Tx) -> dict[str, int]:

@@ -106,23 +106,21 @@ async def paths_below(tx: Tx, seen: Visible, organization_id: str, group_id: str
 
 async def above(tx: Tx, group_ids: Collection[str]) -> list[Row]:
     """Return a row for each of these groups (`start_id`) and each group above it, including itself (`id`), nearest first."""
-    return await tx.each(_GROUPS_ABOVE, {"id": "text"}, [(group_id,) for group_id in sorted(group_ids)])
+    return await tx.each_id(_GROUPS_ABOVE, sorted(group_ids))
 
 
 async def id_at(tx: Tx, organization_id: str, path: str) -> str | None:
     """Return the id of the group with this path."""
-    row = await tx.one(
+    return await tx.value(
         "SELECT id FROM groups WHERE organization_id = :organization_id AND path = :path",
         organization_id=organization_id,
         path=path,
     )
-    return None if row is None else row["id"]
 
 
 async def organization_id(tx: Tx, name_or_id: str) -> str | None:
     """Return the id of an organization by its name or its id."""
-    row = await tx.one("SELECT id FROM organizations WHERE id = :it OR name = :it", it=name_or_id)
-    return None if row is None else row["id"]
+    return await tx.value("SELECT id FROM organizations WHERE id = :it OR name = :it", it=name_or_id)
 
 
 async def only_organization_id(tx: Tx) -> str | None:
@@ -152,5 +150,5 @@ async def lineage(tx: Tx, group_id: str) -> list[Group]:
 
 async def contents(tx: Tx, group_ids: Sequence[str]) -> dict[str, Row]:
     """Return how many groups and modules are directly in each of these groups, counted up to 1,000."""
-    rows = await tx.each(_CONTENTS, {"id": "text"}, [(each,) for each in group_ids])
+    rows = await tx.each_id(_CONTENTS, group_ids)
     return {row["id"]: row for row in rows}

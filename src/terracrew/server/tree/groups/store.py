@@ -1,6 +1,5 @@
 """The rows of organizations and groups."""
 
-from datetime import UTC, datetime
 from typing import LiteralString
 
 from terracrew import ids
@@ -25,7 +24,7 @@ _UPDATE = f"UPDATE groups SET {assignments(*_SETTINGS)} WHERE id = :id"
 
 async def ensure_deleted_place(tx: Tx) -> str:
     """Make the organization and the group of deleted modules if they are missing, and return the id of the group."""
-    now = datetime.fromtimestamp(tx.now, UTC)
+    now = tx.moment
     organization = Organization(DELETED_ORGANIZATION, "(deleted modules)", now)
     await tx.run(ORGANIZATIONS.insert() + " ON CONFLICT DO NOTHING", **to_params(organization))
     group = Group(
@@ -63,7 +62,7 @@ async def skip_job_number(tx: Tx, organization_id: str, number: int) -> None:
 
 async def insert_organization(tx: Tx, name: str) -> Organization | None:
     """Insert an organization. Returns None if one of this name exists."""
-    made = Organization(ids.new("org"), name, datetime.fromtimestamp(tx.now, UTC))
+    made = Organization(ids.new("org"), name, tx.moment)
     is_new = await tx.run(ORGANIZATIONS.insert() + " ON CONFLICT (name) DO NOTHING", **to_params(made))
     return made if is_new else None
 
@@ -92,7 +91,7 @@ async def insert(
         name=name,
         path=path,
         depth=parent.depth + 1 if parent else 0,
-        created_at=datetime.fromtimestamp(tx.now, UTC),
+        created_at=tx.moment,
     )
     await tx.run(GROUPS.insert(), **to_params(made))
     return made
@@ -103,17 +102,11 @@ async def update(tx: Tx, group: Group) -> None:
 
 
 async def get(tx: Tx, id: str) -> Group | None:  # noqa: A002
-    row = await tx.one("SELECT * FROM groups WHERE id = :id", id=id)
-    return None if row is None else row_to(Group, row)
+    return await GROUPS.find(tx, id=id)
 
 
 async def at(tx: Tx, organization_id: str, path: str) -> Group | None:
-    row = await tx.one(
-        "SELECT * FROM groups WHERE organization_id = :organization_id AND path = :path",
-        organization_id=organization_id,
-        path=path,
-    )
-    return None if row is None else row_to(Group, row)
+    return await GROUPS.find(tx, organization_id=organization_id, path=path)
 
 
 async def hold(tx: Tx, id: str) -> None:  # noqa: A002

@@ -1,7 +1,6 @@
 """Writes new versions of inputs and removes inputs. The caller has locked the place and checked its permissions."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -116,5 +115,5 @@ def _version(
     sealed: bytes | None,
     size: int,
 ) -> Input:
-    now = datetime.fromtimestamp(tx.now, UTC)
+    now = tx.moment
     return Input(ids.new("inp"), place_id, target, name, version, kind, sealed, size, True, who.id, who.name, now)

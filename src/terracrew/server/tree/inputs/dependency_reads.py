@@ -68,10 +68,9 @@ async def users(tx: Tx, module_id: str, count: int) -> list[Row]:
 
 async def references(tx: Tx, module_ids: Sequence[str]) -> list[tuple[str, str]]:
     """Return which of these modules use outputs of which modules."""
-    rows = await tx.each(
+    rows = await tx.each_id(
         """SELECT DISTINCT inputs.place_id, inputs.source_module_id FROM batch JOIN inputs ON inputs.place_id = batch.id
         WHERE inputs.is_current AND inputs.source_module_id IS NOT NULL""",
-        {"id": "text"},
-        [(each,) for each in sorted(module_ids)],
+        sorted(module_ids),
     )
     return [(row["place_id"], row["source_module_id"]) for row in rows]

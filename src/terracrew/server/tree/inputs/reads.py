@@ -117,12 +117,12 @@ def holds_jobs(now: LiteralString, destroys: LiteralString) -> LiteralString:
 
 async def of_modules(tx: Tx, module_ids: Sequence[str]) -> dict[str, list[PlacedInput]]:
     """Return the inputs that are set at each of these modules and at the groups above it, removals included."""
-    return _by_module(await tx.each(_OF_MODULES, {"id": "text"}, [(each,) for each in sorted(set(module_ids))]))
+    return _by_module(await tx.each_id(_OF_MODULES, sorted(set(module_ids))))
 
 
 async def of_modules_with(tx: Tx, job_ids: Sequence[str]) -> dict[str, list[PlacedInput]]:
     """Return the same for the modules of these jobs, no two of which are of the same module."""
-    return _by_module(await tx.each(_OF_MODULES_WITH_JOBS, {"id": "text"}, [(each,) for each in job_ids]))
+    return _by_module(await tx.each_id(_OF_MODULES_WITH_JOBS, job_ids))
 
 
 def _by_module(rows: Iterable[Row]) -> dict[str, list[PlacedInput]]:
@@ -151,13 +151,13 @@ async def secret_versions(tx: Tx, inputs: Sequence[Input]) -> list[Input]:
 
 async def lasting_references(tx: Tx, source_module_id: str) -> list[Input]:
     """Return the inputs that are outputs of this module now, without those that have ended."""
-    rows = await tx.all(
-        f"""SELECT {INPUTS.columns} FROM inputs
+    return await INPUTS.all(
+        tx,
+        f"""FROM inputs
         WHERE source_module_id = :id AND is_current AND sealed IS NOT NULL AND NOT {is_ended(":now")}""",
         id=source_module_id,
         now=tx.now,
     )
-    return rows_to(Input, rows)
 
 
 async def needs(tx: Tx, module_id: str, other_id: str) -> bool:
@@ -190,8 +190,7 @@ async def has_any(tx: Tx) -> bool:
 
 async def changed_at(tx: Tx, module_id: str) -> float | None:
     """Return since when a module has to be applied because of a changed output; None if it does not have to."""
-    row = await tx.one("SELECT changed_at FROM triggered_modules WHERE module_id = :module_id", module_id=module_id)
-    return None if row is None else row["changed_at"]
+    return await tx.value("SELECT changed_at FROM triggered_modules WHERE module_id = :module_id", module_id=module_id)
 
 
 async def holding(tx: Tx, module_id: str, count: int) -> list[Row]:

@@ -3,7 +3,7 @@
 from typing import LiteralString
 
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.mapping import to_params
 from terracrew.server.db.statements.table import Table
 from terracrew.server.tree.inputs.model import Input
 
@@ -13,22 +13,16 @@ _OF_NAME: LiteralString = "place_id = :place_id AND target = :target AND name = 
 
 async def current(tx: Tx, place_id: str, target: str, name: str) -> Input | None:
     """Return the newest version of an input, which may stand for its removal."""
-    row = await tx.one(
-        f"SELECT {INPUTS.columns} FROM inputs WHERE {_OF_NAME} AND is_current",
-        place_id=place_id,
-        target=target,
-        name=name,
+    return await INPUTS.one(
+        tx, f"FROM inputs WHERE {_OF_NAME} AND is_current", place_id=place_id, target=target, name=name
     )
-    return None if row is None else row_to(Input, row)
 
 
 async def at_place(tx: Tx, place_id: str) -> list[Input]:
     """Return the newest version of every input at a place, removals included."""
-    rows = await tx.all(
-        f"SELECT {INPUTS.columns} FROM inputs WHERE place_id = :place_id AND is_current ORDER BY target, name",
-        place_id=place_id,
+    return await INPUTS.all(
+        tx, "FROM inputs WHERE place_id = :place_id AND is_current ORDER BY target, name", place_id=place_id
     )
-    return rows_to(Input, rows)
 
 
 async def insert(tx: Tx, new: Input) -> None:
@@ -49,12 +43,12 @@ async def end(tx: Tx, input_id: str, by_name: str) -> None:
 
 async def reference(tx: Tx, source_module_id: str, input_id: str) -> Input | None:
     """Return an input that is an output of this module now."""
-    row = await tx.one(
-        f"SELECT {INPUTS.columns} FROM inputs WHERE id = :id AND source_module_id = :source_module_id AND is_current",
+    return await INPUTS.one(
+        tx,
+        "FROM inputs WHERE id = :id AND source_module_id = :source_module_id AND is_current",
         id=input_id,
         source_module_id=source_module_id,
     )
-    return None if row is None else row_to(Input, row)
 
 
 async def reseal(tx: Tx, each: Input, sealed: bytes) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import IO
 
@@ -80,7 +80,7 @@ async def keep(
 
 
 async def _now(tx: Tx) -> datetime:
-    return datetime.fromtimestamp(tx.now, UTC)
+    return tx.moment
 
 
 async def _receive(body: Body, file: "IO[bytes]") -> tuple[str, int]:

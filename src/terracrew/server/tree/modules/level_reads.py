@@ -43,13 +43,10 @@ async def in_group(tx: Tx, seen: Visible, group: Group, after: str, count: int) 
 async def count_below(tx: Tx, group: Group, most: int) -> int:
     """Return how many modules are in a group and below it, or `most` if there are more."""
     if group.path == "":
-        row = await tx.one(_COUNT_OF_ORGANIZATION, organization_id=group.organization_id, most=most)
-    else:
-        row = await tx.one(_COUNT_BELOW, group_id=group.id, most=most)
-    return 0 if row is None else row["modules"]
+        return await tx.value(_COUNT_OF_ORGANIZATION, organization_id=group.organization_id, most=most)
+    return await tx.value(_COUNT_BELOW, group_id=group.id, most=most)
 
 
 async def count_of_runner(tx: Tx, runner_id: str, most: int) -> int:
     """Return how many modules are in and below the groups that a runner is assigned to, or `most` if there are more."""
-    row = await tx.one(_COUNT_OF_RUNNER, runner_id=runner_id, most=most)
-    return 0 if row is None else row["modules"]
+    return await tx.value(_COUNT_OF_RUNNER, runner_id=runner_id, most=most)

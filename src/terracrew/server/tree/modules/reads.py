@@ -166,7 +166,7 @@ async def search(
 async def paths(tx: Tx, module_ids: Sequence[str]) -> list[str]:
     """Return the paths of these modules, ordered."""
     sql: LiteralString = "SELECT modules.path FROM batch JOIN modules ON modules.id = batch.id ORDER BY modules.path"
-    return [row["path"] for row in await tx.each(sql, {"id": "text"}, [(each,) for each in module_ids])]
+    return [row["path"] for row in await tx.each_id(sql, module_ids)]
 
 
 async def count(
@@ -176,8 +176,7 @@ async def count(
     if seen.is_nothing:
         return 0
     sql, given = _filtered(*_searching(seen, within, words, "", only_paths=False), wanted)
-    row = await tx.one("SELECT count(*) AS modules FROM (" + sql + " LIMIT :most) AS counted", most=most, **given)
-    return 0 if row is None else row["modules"]
+    return await tx.value("SELECT count(*) AS modules FROM (" + sql + " LIMIT :most) AS counted", most=most, **given)
 
 
 def _searching(
@@ -207,7 +206,7 @@ def _filtered(
 
 async def with_newest_job(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
     """Return what a list shows of these modules: their newest job, and what blocks the next one."""
-    return await tx.each(_WITH_NEWEST_JOB, {"id": "text"}, [(module_id,) for module_id in module_ids])
+    return await tx.each_id(_WITH_NEWEST_JOB, module_ids)
 
 
 async def names(tx: Tx, module_id: str) -> Row | None:
@@ -224,7 +223,7 @@ async def approval_settings(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
 
     A module whose plans all need an approval is a place where one person must approve each change.
     """
-    return await tx.each(
+    return await tx.each_id(
         """WITH RECURSIVE above (module_id, group_id) AS (
             SELECT modules.id, modules.group_id FROM batch JOIN modules ON modules.id = batch.id
             UNION ALL SELECT above.module_id, groups.parent_id FROM above JOIN groups ON groups.id = above.group_id
@@ -238,14 +237,13 @@ async def approval_settings(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
             groups.service_account_approval, groups.min_approvals, groups.interrupted, 0 AS is_module, groups.depth
         FROM above JOIN groups ON groups.id = above.group_id
         ORDER BY is_module DESC, depth DESC""",
-        {"id": "text"},
-        [(each,) for each in module_ids],
+        module_ids,
     )
 
 
 async def job_settings_of_groups(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
     """Return what each group above these modules sets for jobs, if it sets anything, the nearest group last."""
-    return await tx.each(
+    return await tx.each_id(
         """WITH RECURSIVE above (module_id, group_id) AS (
             SELECT modules.id, modules.group_id FROM batch JOIN modules ON modules.id = batch.id
             UNION ALL SELECT above.module_id, groups.parent_id FROM above JOIN groups ON groups.id = above.group_id
@@ -254,8 +252,7 @@ async def job_settings_of_groups(tx: Tx, module_ids: Sequence[str]) -> list[Row]
         FROM above JOIN groups ON groups.id = above.group_id
         WHERE groups.interrupted IS NOT NULL OR groups.limits <> '{}' OR groups.cloud <> '{}' OR groups.dispatcher <> '{}'
         ORDER BY groups.depth""",
-        {"id": "text"},
-        [(each,) for each in module_ids],
+        module_ids,
     )
 
 
@@ -271,12 +268,11 @@ async def remains(tx: Tx, module_id: str) -> Row | None:
 
 async def path(tx: Tx, module_id: str, organization_id: str) -> str | None:
     """Return the path of a module; None if it was deleted, which moves it to another organization."""
-    row = await tx.one(
+    return await tx.value(
         "SELECT path FROM modules WHERE id = :id AND organization_id = :organization_id",
         id=module_id,
         organization_id=organization_id,
     )
-    return None if row is None else row["path"]
 
 
 async def below(tx: Tx, group_id: str, count: int) -> list[Row]:
@@ -304,10 +300,9 @@ async def below(tx: Tx, group_id: str, count: int) -> list[Row]:
 
 async def with_own_backends(tx: Tx, module_ids: Iterable[str]) -> set[str]:
     """Return those of these modules that keep their state in a backend of their own."""
-    rows = await tx.each(
+    rows = await tx.each_id(
         "SELECT modules.id FROM batch JOIN modules ON modules.id = batch.id AND modules.backend = 'own'",
-        {"id": "text"},
-        [(each,) for each in sorted(set(module_ids))],
+        sorted(set(module_ids)),
     )
     return {row["id"] for row in rows}
 

@@ -2,7 +2,6 @@
 
 import difflib
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +126,7 @@ async def create(tx: Tx, who: Principal, new: NewModule, roots: Sequence[Path], 
         source=await checked_source(tx, who, organization_id, new.source, roots, new.engine),
         runner_id=await _runner(tx, who, new.runner),
         state_version=0,
-        created_at=datetime.fromtimestamp(tx.now, UTC),
+        created_at=tx.moment,
         tags=normalized(new.tags),
         engine_version=new.engine_version.strip(),
         inputs=UNSET,

@@ -62,27 +62,23 @@ async def delete(tx: Tx, id: str) -> None:  # noqa: A002
 
 async def next_deleted(tx: Tx, after: str) -> str | None:
     """Return the id of the next deleted module after `after` whose row still exists."""
-    row = await tx.one(
+    return await tx.value(
         """SELECT id FROM modules WHERE organization_id = :organization_id AND path > :after ORDER BY path LIMIT 1""",
         organization_id=DELETED_ORGANIZATION,
         after=after,
     )
-    return None if row is None else row["id"]
 
 
 async def get(tx: Tx, id: str) -> Module | None:  # noqa: A002
-    row = await tx.one(
-        "SELECT * FROM modules WHERE id = :id AND organization_id <> :deleted", id=id, deleted=DELETED_ORGANIZATION
+    return await MODULES.one(
+        tx, "FROM modules WHERE id = :id AND organization_id <> :deleted", id=id, deleted=DELETED_ORGANIZATION
     )
-    return None if row is None else row_to(Module, row)
 
 
 async def hold_many(tx: Tx, ids: Sequence[str]) -> list[Module]:
     """Return those of these modules that exist and can be read. They are not moved or deleted until the transaction ends."""
-    rows = await tx.each(
-        "SELECT modules.* FROM modules JOIN batch ON batch.id = modules.id FOR KEY SHARE OF modules",
-        {"id": "text"},
-        [(each,) for each in ids],
+    rows = await tx.each_id(
+        "SELECT modules.* FROM modules JOIN batch ON batch.id = modules.id FOR KEY SHARE OF modules", ids
     )
     return [module for module in readable_rows(Module, rows) if module.organization_id != DELETED_ORGANIZATION]
 
@@ -99,12 +95,7 @@ async def lock(tx: Tx, id: str) -> None:  # noqa: A002
 
 
 async def at(tx: Tx, organization_id: str, path: str) -> Module | None:
-    row = await tx.one(
-        "SELECT * FROM modules WHERE organization_id = :organization_id AND path = :path",
-        organization_id=organization_id,
-        path=path,
-    )
-    return None if row is None else row_to(Module, row)
+    return await MODULES.find(tx, organization_id=organization_id, path=path)
 
 
 async def hold_at_many(tx: Tx, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Module]:
@@ -133,19 +124,14 @@ async def delete_archive(tx: Tx, id: str) -> None:  # noqa: A002
 
 
 async def archive(tx: Tx, id: str, organization_id: str) -> Archive | None:  # noqa: A002
-    row = await tx.one(
-        "SELECT * FROM archives WHERE id = :id AND organization_id = :organization_id",
-        id=id,
-        organization_id=organization_id,
-    )
-    return None if row is None else row_to(Archive, row)
+    return await ARCHIVES.find(tx, id=id, organization_id=organization_id)
 
 
 async def hold_archive(tx: Tx, id: str, organization_id: str) -> Archive | None:  # noqa: A002
     """Read an archive and lock its row, so that it cannot be removed before the transaction that uses it ends."""
-    row = await tx.one(
-        "SELECT * FROM archives WHERE id = :id AND organization_id = :organization_id FOR SHARE",
+    return await ARCHIVES.one(
+        tx,
+        "FROM archives WHERE id = :id AND organization_id = :organization_id FOR SHARE",
         id=id,
         organization_id=organization_id,
     )
-    return None if row is None else row_to(Archive, row)
