@@ -14,67 +14,17 @@ from terracrew.plan_diff import document
 from terracrew.plan_diff.document import PlanDescription, PlannedOutput
 from terracrew.plan_diff.model import ResourceAction
 from terracrew.plan_diff.resources import PlannedResource, Values
-from terracrew.server.state import stack_checkpoint
-
-
-class PathStep(msgspec.Struct):
-    """A step of the path of a sensitive value: the name of an attribute, or an index."""
-
-    value: Any = None
-
-
-class _VersionInstance(msgspec.Struct):
-    index_key: str | int | None = None
-    attributes: msgspec.Raw = msgspec.Raw(b"{}")
-    sensitive_attributes: list[list[PathStep]] = []
-    deposed: str = ""
-
-
-class _VersionResource(msgspec.Struct):
-    mode: str
-    type: str
-    name: str
-    module: str = ""
-    instances: list[_VersionInstance] = []
-
-
-class _VersionOutput(msgspec.Struct):
-    value: Any = None
-    sensitive: bool = False
-
-
-class _StackVersion(msgspec.Struct):
-    urn: str
-    type: str = ""
-    custom: bool = False
-    external: bool = False
-    delete: bool = False
-    id: str = ""
-    outputs: dict[str, Any] = {}
-
-
-class _VersionDeployment(msgspec.Struct):
-    resources: list[_StackVersion] | None = None
-
-
-class _VersionCheckpoint(msgspec.Struct):
-    latest: _VersionDeployment | None = None
-
-
-class _StateContent(msgspec.Struct):
-    resources: list[_VersionResource] | None = None
-    """A state that the engine has encrypted does not have this field, and neither has a checkpoint of Pulumi."""
-    outputs: dict[str, _VersionOutput] = {}
-    checkpoint: _VersionCheckpoint | None = None
+from terracrew.server.state import document as state_document
+from terracrew.server.state.document import PathStep, StackResource, StateInstance, StateOutput, StateResource
 
 
 class _ComparedState(NamedTuple):
-    instances: dict[str, _VersionInstance]
+    instances: dict[str, StateInstance]
     """By their addresses."""
-    outputs: dict[str, _VersionOutput]
+    outputs: dict[str, StateOutput]
 
 
-_state = msgspec.json.Decoder(_StateContent)
+_outputs_of = msgspec.json.Decoder(dict[str, Any])
 _STACK = "pulumi:pulumi:Stack"
 _SECRET_MARK = b'"4dabf18193072939515e22adb298388d"'
 """The field that each secret in a state of Pulumi has, which is encrypted."""
@@ -93,13 +43,10 @@ def compared(before: bytes, after: bytes) -> bytes:
 
 
 def _content(state: bytes) -> _ComparedState:
-    found = _state.decode(state)
-    if found.resources is not None:
-        return _ComparedState(_instances(found.resources), found.outputs)
-    if found.checkpoint is not None:
-        latest = found.checkpoint.latest
-        return _of_stack((latest.resources if latest else None) or [])
-    raise ValueError("it has no list of resources. Its engine may have encrypted it")
+    found = state_document.decode(state)
+    if found.checkpoint is not None and found.resources is None:
+        return _of_stack(found.checkpoint.resources)
+    return _ComparedState(_instances(found.read_resources()), found.outputs)
 
 
 def _resources(before: _ComparedState, after: _ComparedState) -> Iterator[PlannedResource]:
@@ -111,18 +58,20 @@ def _resources(before: _ComparedState, after: _ComparedState) -> Iterator[Planne
             yield PlannedResource(address, action, _values(was, now))
 
 
-def _of_stack(found: list[_StackVersion]) -> _ComparedState:
+def _of_stack(found: list[StackResource]) -> _ComparedState:
     """Return what a stack manages, and its outputs, which are those of the resource that stands for the stack."""
-    instances: dict[str, _VersionInstance] = {}
-    outputs: dict[str, _VersionOutput] = {}
+    instances: dict[str, StateInstance] = {}
+    outputs: dict[str, StateOutput] = {}
     for each in found:
         if each.type == _STACK:
-            outputs = {name: _VersionOutput(value, _has_secret(value)) for name, value in each.outputs.items()}
-        elif stack_checkpoint.is_managed(each.type, is_custom=each.custom, is_external=each.external):
-            secret = [[PathStep(name)] for name, value in each.outputs.items() if _has_secret(value)]
-            attributes = msgspec.Raw(msgspec.json.encode({"id": each.id} | each.outputs))
+            own = _outputs_of.decode(each.outputs)
+            outputs = {name: StateOutput(value, _has_secret(value)) for name, value in own.items()}
+        elif each.is_managed:
+            own = _outputs_of.decode(each.outputs)
+            secret = [[PathStep(name)] for name, value in own.items() if _has_secret(value)]
+            attributes = msgspec.Raw(msgspec.json.encode({"id": each.id} | own))
             suffix = f" (replaced object {each.id})" if each.delete else ""
-            instances[stack_checkpoint.address(each.urn) + suffix] = _VersionInstance(None, attributes, secret)
+            instances[each.address + suffix] = StateInstance(None, attributes, secret)
     return _ComparedState(instances, outputs)
 
 
@@ -130,9 +79,9 @@ def _has_secret(value: Any) -> bool:
     return _SECRET_MARK in msgspec.json.encode(value)
 
 
-def _instances(found: list[_VersionResource]) -> dict[str, _VersionInstance]:
+def _instances(found: list[StateResource]) -> dict[str, StateInstance]:
     return {
-        address(each.module, each.type, each.name, one.index_key)
+        state_document.address(each.module, each.type, each.name, one.index_key)
         + (f" (leftover object {one.deposed})" if one.deposed else ""): one
         for each in found
         if each.mode == "managed"
@@ -140,14 +89,7 @@ def _instances(found: list[_VersionResource]) -> dict[str, _VersionInstance]:
     }
 
 
-def address(module: str, type_: str, name: str, key: str | int | None) -> str:
-    """Return the address of an instance of a resource."""
-    prefix = f"{module}." if module else ""
-    index = "" if key is None else f"[{key}]" if isinstance(key, int) else f'["{key}"]'
-    return f"{prefix}{type_}.{name}{index}"
-
-
-def _values(before: _VersionInstance | None, after: _VersionInstance | None) -> Callable[[], Values]:
+def _values(before: StateInstance | None, after: StateInstance | None) -> Callable[[], Values]:
     def read() -> Values:
         old, new = _attributes(before), _attributes(after)
         return Values(old, new, None, _marks(before, old), _marks(after, new))
@@ -155,11 +97,11 @@ def _values(before: _VersionInstance | None, after: _VersionInstance | None) -> 
     return read
 
 
-def _attributes(instance: _VersionInstance | None) -> dict[str, Any] | None:
+def _attributes(instance: StateInstance | None) -> dict[str, Any] | None:
     return None if instance is None else msgspec.json.decode(instance.attributes, type=dict[str, Any])
 
 
-def _marks(instance: _VersionInstance | None, attributes: dict[str, Any] | None) -> dict[str, bool]:
+def _marks(instance: StateInstance | None, attributes: dict[str, Any] | None) -> dict[str, bool]:
     """Return which attributes are sensitive. An attribute of which a part is sensitive counts as a whole."""
     paths = instance.sensitive_attributes if instance else []
     marked = {str(path[0].value) for path in paths if path}
@@ -167,7 +109,7 @@ def _marks(instance: _VersionInstance | None, attributes: dict[str, Any] | None)
 
 
 def _outputs(before: _ComparedState, after: _ComparedState) -> Iterator[PlannedOutput]:
-    nothing = _VersionOutput()
+    nothing = StateOutput()
     for name in sorted({**before.outputs, **after.outputs}):
         was, now = before.outputs.get(name, nothing), after.outputs.get(name, nothing)
         if was.value != now.value:

@@ -1,7 +1,6 @@
 """The ids of the resources in a module's current state, to compare them with what a log reports."""
 
 import asyncio
-from typing import Any
 
 import msgspec
 
@@ -10,7 +9,7 @@ from terracrew.errors import Undecryptable
 from terracrew.server.db.seam import Database
 from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.state import content, stack_checkpoint, store
+from terracrew.server.state import content, document, store
 
 MAX_READ_BYTES = 64 << 20
 """A larger state is not read."""
@@ -24,36 +23,6 @@ class InstanceIds(msgspec.Struct, frozen=True):
     """Address → id of the resource; '' if the state does not tell the id."""
     deposed: frozenset[tuple[str, str]] = frozenset()
     """Address and id of each object that was replaced and is not destroyed yet."""
-
-
-class _ComparedAttributes(msgspec.Struct):
-    id: Any = None
-
-
-class _ComparedInstance(msgspec.Struct):
-    index_key: str | int | None = None
-    deposed: str = ""
-    attributes: _ComparedAttributes | None = None
-
-    @property
-    def id(self) -> str:
-        return "" if self.attributes is None or self.attributes.id is None else str(self.attributes.id)
-
-
-class _ComparedResource(msgspec.Struct):
-    mode: str
-    type: str
-    name: str
-    module: str = ""
-    instances: list[_ComparedInstance] = []
-
-
-class _ComparedDocument(msgspec.Struct):
-    resources: list[_ComparedResource] | None = None
-    """A state that the engine has encrypted does not have this field, and neither has a checkpoint of Pulumi."""
-
-
-_document = msgspec.json.Decoder(_ComparedDocument)
 
 
 async def current(
@@ -75,19 +44,19 @@ async def current(
 
 
 def read(state: bytes, version: int) -> InstanceIds:
-    found: dict[str, str] = {}
+    current: dict[str, str] = {}
     deposed: set[tuple[str, str]] = set()
-    document = _document.decode(state)
-    if document.resources is None:
-        known = stack_checkpoint.resources(state)
-        deposed = {(each.address, each.id) for each in known if each.is_replaced}
-        current = {each.address: each.id for each in known if not each.is_replaced}
-        return InstanceIds(version, current, frozenset(deposed))
-    for resource in document.resources:
+    found = document.decode(state)
+    if found.checkpoint is not None and found.resources is None:
+        known = [each for each in found.checkpoint.resources if each.is_managed]
+        deposed = {(each.address, each.id) for each in known if each.delete}
+        return InstanceIds(version, {each.address: each.id for each in known if not each.delete}, frozenset(deposed))
+    for resource in found.read_resources():
         for instance in resource.instances if resource.mode == "managed" else ():
             address = import_blocks.instance_address(resource.module, resource.type, resource.name, instance.index_key)
+            resource_id = "" if instance.id is None else str(instance.id)
             if instance.deposed:
-                deposed.add((address, instance.id))
+                deposed.add((address, resource_id))
             else:
-                found[address] = instance.id
-    return InstanceIds(version, found, frozenset(deposed))
+                current[address] = resource_id
+    return InstanceIds(version, current, frozenset(deposed))

@@ -1,7 +1,6 @@
 """The addresses of the resources in a module's current state, which a destroy would destroy."""
 
 import asyncio
-from typing import Any
 
 import msgspec
 
@@ -10,8 +9,8 @@ from terracrew.errors import Unavailable, Undecryptable
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.state import content, store
-from terracrew.server.state.differences import PathStep, address
+from terracrew.server.state import content, document, store
+from terracrew.server.state.document import StateInstance
 from terracrew.server.state.store import StoredState
 
 MAX_ADDRESSES = 20
@@ -50,49 +49,6 @@ class ResourcePage(msgspec.Struct, frozen=True):
         return end if end < self.total else None
 
 
-class _Attributes(msgspec.Struct):
-    id: Any = None
-
-
-class _Instance(msgspec.Struct):
-    index_key: str | int | None = None
-    attributes: _Attributes | None = None
-    sensitive_attributes: list[list[PathStep]] = []
-
-
-class _ListedResource(msgspec.Struct):
-    mode: str
-    type: str
-    name: str
-    module: str = ""
-    instances: list[_Instance] = []
-
-
-class _StackResource(msgspec.Struct):
-    urn: str
-    type: str = ""
-    id: str = ""
-    custom: bool = False
-    external: bool = False
-
-
-class _Deployment(msgspec.Struct):
-    resources: list[_StackResource] | None = None
-
-
-class _Checkpoint(msgspec.Struct):
-    latest: _Deployment | None = None
-
-
-class _Document(msgspec.Struct):
-    """A state in the format of OpenTofu and Terraform, or a checkpoint of Pulumi."""
-
-    resources: list[_ListedResource] | None = None
-    """A state that the engine has encrypted does not have this field."""
-    checkpoint: _Checkpoint | None = None
-
-
-_document = msgspec.json.Decoder(_Document)
 _UNREADABLE = "the state is not in the format of OpenTofu, or its engine has encrypted it"
 
 
@@ -123,31 +79,19 @@ async def current(db: Database, objects: Objects, keys: Keyring, module_id: str,
 
 def addresses(state: bytes) -> list[str]:
     """Return the addresses of all managed resources in a state."""
-    document = _document.decode(state)
-    if document.checkpoint is not None:
-        return [each.address for each in _of_stack(document.checkpoint)]
+    return [each.address for each in _managed(state)]
+
+
+def _managed(state: bytes) -> list[ResourceRow]:
+    found = document.decode(state)
+    if found.checkpoint is not None:
+        stack = [each for each in found.checkpoint.resources if each.is_managed]
+        return [ResourceRow("", each.address, each.id[:MAX_ID_CHARACTERS]) for each in stack]
     return [
-        address(resource.module, resource.type, resource.name, instance.index_key)
-        for resource in _resources(document)
-        if resource.mode == "managed"
-        for instance in resource.instances
-    ]
-
-
-def _resources(document: _Document) -> list[_ListedResource]:
-    """Return the resources of a state. Raises a MsgspecError if it does not tell any: that is not the same as none."""
-    if document.resources is None:
-        raise msgspec.ValidationError("the state has no list of resources")
-    return document.resources
-
-
-def _of_stack(found: _Checkpoint) -> list[ResourceRow]:
-    """Return `<type>::<name>` of what exists somewhere, without components, providers and the stack itself."""
-    resources = (found.latest.resources if found.latest else None) or []
-    return [
-        ResourceRow("", each.urn.split("::", 2)[-1], each.id[:MAX_ID_CHARACTERS])
-        for each in resources
-        if each.custom and not each.external and not each.type.startswith("pulumi:providers:")
+        ResourceRow(each.module, document.address(each.module, each.type, each.name, one.index_key), _id(one))
+        for each in found.read_resources()
+        if each.mode == "managed"
+        for one in each.instances
     ]
 
 
@@ -173,20 +117,11 @@ async def page(
 
 def listed(state: bytes) -> list[ResourceRow]:
     """Return all managed resources of a state in the order of their modules."""
-    document = _document.decode(state)
-    if document.checkpoint is not None:
-        return sorted(_of_stack(document.checkpoint), key=lambda row: row.address)
-    rows = [
-        ResourceRow(each.module, address(each.module, each.type, each.name, one.index_key), _id(one))
-        for each in _resources(document)
-        if each.mode == "managed"
-        for one in each.instances
-    ]
-    return sorted(rows, key=lambda row: (row.module, row.address))
+    return sorted(_managed(state), key=lambda row: (row.module, row.address))
 
 
-def _id(instance: _Instance) -> str:
-    if instance.attributes is None or any(path and path[0].value == "id" for path in instance.sensitive_attributes):
+def _id(instance: StateInstance) -> str:
+    if any(path and path[0].value == "id" for path in instance.sensitive_attributes):
         return ""
-    found = instance.attributes.id
+    found = instance.id
     return "" if found is None or isinstance(found, dict | list) else str(found)[:MAX_ID_CHARACTERS]

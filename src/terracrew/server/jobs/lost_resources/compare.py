@@ -7,7 +7,7 @@ from terracrew.engine_rules import import_blocks
 from terracrew.protocol.spec import ImportedResource
 from terracrew.server.jobs.lost_resources.model import StoredChange, UnreportedChange
 from terracrew.server.logs.chunks import MASK
-from terracrew.server.state import stack_checkpoint
+from terracrew.server.state import document
 from terracrew.server.state.instance_ids import InstanceIds
 
 _MASK = MASK.decode()
@@ -95,7 +95,7 @@ def _listed(
     change: StoredChange | UnreportedChange, address: str, remedy: Remedy, explanation: str, block: str = ""
 ) -> LostResource:
     is_logged = isinstance(change, StoredChange)
-    kind = import_blocks.type_of(address) or stack_checkpoint.type_of(address)
+    kind = import_blocks.type_of(address) or document.type_of(address)
     return LostResource(
         attempt=change.attempt,
         address=address,

@@ -24,7 +24,7 @@ from terracrew.server.logs import reads
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.state import content, instance_ids, stack_checkpoint
+from terracrew.server.state import content, document, instance_ids
 from terracrew.server.state import store as states
 from terracrew.server.supervise import FailedRows
 
@@ -112,7 +112,7 @@ async def _begun(db: Database, objects: Objects, keys: Keyring, state: State) ->
         return []
     try:
         plain = (await content.read(objects, keys, kept.context, kept.sealed)).content
-        found = await asyncio.to_thread(stack_checkpoint.pending, plain)
+        found = await asyncio.to_thread(document.pending, plain)
     except (Undecryptable, msgspec.MsgspecError):
         return []
     return [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from terracrew.server.state import instance_ids, stack_checkpoint
+from terracrew.server.state import document, instance_ids
 from tests.server.state.checkpoints import checkpoint, resource
 
 pytestmark = pytest.mark.feature("J15.pulumi")
@@ -15,13 +15,13 @@ def test_what_it_manages_is_compared_by_address_and_id() -> None:
     found = instance_ids.read(state, 7)
     assert found.current == {"a:b:C$testing:index:File::web": "w-1"}
     assert found.deposed == {("a:b:C$testing:index:File::web", "w-0")}
-    assert stack_checkpoint.type_of("a:b:C$testing:index:File::web") == "testing:index:File"
-    assert stack_checkpoint.type_of("aws_vpc.main") == ""
+    assert document.type_of("a:b:C$testing:index:File::web") == "testing:index:File"
+    assert document.type_of("aws_vpc.main") == ""
 
 
 def test_what_had_begun_is_named_and_reads_are_not() -> None:
     kinds = ("creating", "updating", "deleting", "reading", "importing")
     state = checkpoint([], [{"resource": resource(kind), "type": kind} for kind in kinds])
-    found = {each.address.rpartition("::")[2]: each.action for each in stack_checkpoint.pending(state)}
+    found = {each.address.rpartition("::")[2]: each.action for each in document.pending(state)}
     assert found == {"creating": "creating", "updating": "changing", "deleting": "destroying", "importing": "creating"}
-    assert stack_checkpoint.pending(b'{"version": 3, "checkpoint": {"stack": "a"}}') == []
+    assert document.pending(b'{"version": 3, "checkpoint": {"stack": "a"}}') == []
