@@ -34,7 +34,7 @@ def _demands(draw: st.DrawFn) -> list[WakeDemand]:
     found: list[WakeDemand] = []
     for number in range(draw(st.integers(1, 4))):
         runners = tuple(sorted(draw(st.sets(st.sampled_from(RUNNERS), min_size=1))))
-        route = Route((f"place-{number}",), draw(st.sampled_from(("tofu", "pulumi"))))
+        route = Route(draw(st.sampled_from(("tofu", "pulumi"))), places=(f"place-{number}",))
         jobs = tuple(f"job-{number}-{each}" for each in range(draw(st.integers(1, 9))))
         found.append(WakeDemand(route, len(jobs), (*runners, "rnr_own"), runners, jobs))
     return found

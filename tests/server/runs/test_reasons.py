@@ -243,7 +243,7 @@ async def test_a_large_crew_is_kept_for_a_moment_and_renewed_while_somebody_asks
     """Each list of jobs took tens of milliseconds to sum up the thousands of runners that serve a whole organization."""
     root = await queue.rows.db.read(lambda tx: tx.one("SELECT place_id FROM assignments"))
     assert root is not None
-    key = crews.Wanted(str(root["place_id"]), "", "tofu")
+    key = crews.CrewNeeds(str(root["place_id"]), "", "tofu")
 
     async def crew() -> crews.Crew:
         return (await queue.rows.db.read(lambda tx: crews.crews(tx, {key})))[key]

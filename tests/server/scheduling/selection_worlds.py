@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from terracrew.protocol.dispatcher_choice import NO_CHOICE, AllowedChoices, DispatcherChoice, OfferedDispatcher
 from terracrew.server.engines.model import AvailableEngines, available
 from terracrew.server.runners.eligibility import Precedence
-from terracrew.server.scheduling.select import Candidate, JobNeeds, Selection, select
+from terracrew.server.scheduling.select import JobNeeds
+from tests.server.scheduling.selection_reference import Candidate, Selection, select
 
 ANCESTORS = ["a/b", "a", ""]
 """The groups above the module `a/b/m`, the nearest first."""

@@ -76,7 +76,9 @@ async def observe(db: Database, world: World) -> Observed:
 
     async def work(tx: Tx) -> None:
         await build(tx, world)
-        seen.code = (await explain.why(tx, await store.get(tx, "job"), Registry(), precedence=world.precedence)).code
+        job = await store.get(tx, "job")
+        found = await explain.why_each(tx, [job], Registry(), precedence=world.precedence, with_turn=True)
+        seen.code = found["job"].code
         for row in await tx.all("SELECT id, runner_id FROM instances ORDER BY id"):
             claimant = Claimant("job", 1, row["runner_id"], row["id"], 1)
             if given := await claims.claim_offered(tx, world.precedence, [claimant]):

@@ -18,7 +18,7 @@ from terracrew.testing.rows import change_modules
 from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 pytestmark = pytest.mark.feature("S3.turns")
-ROUTES = [Route(("*",), "tofu", tags=frozenset(tags)) for tags in ((), ("big",), ("arm",))]
+ROUTES = [Route("tofu", frozenset(tags), places=("*",)) for tags in ((), ("big",), ("arm",))]
 
 
 def job(number: int, organization: str = "org", group: str = "a", priority: int = 0) -> Waiting:

@@ -21,7 +21,8 @@ pytestmark = pytest.mark.feature("W3.scale")
 
 async def _why(rows: JobRows, job_id: str) -> Reason:
     async def read(tx: Tx) -> Reason:
-        return await explain.why(tx, await job_store.get(tx, job_id), Registry())
+        job = await job_store.get(tx, job_id)
+        return (await explain.why_each(tx, [job], Registry(), with_turn=True))[job_id]
 
     return await rows.db.read(read)
 

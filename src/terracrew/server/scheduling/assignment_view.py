@@ -7,31 +7,22 @@ cover its module, not after the runners there. So a runner that is added to a pl
 import asyncio
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
-from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.runners import reads as runners
 from terracrew.server.runners.assignments import store as assignments
 from terracrew.server.scheduling.queue import Waiting
+from terracrew.server.scheduling.select import JobNeeds
 
 EVERYWHERE = "*"
 """The place of shared runners."""
 PAGE_ROWS = 200
 
 
-class Route(msgspec.Struct, frozen=True, cache_hash=True):
+class Route(JobNeeds, frozen=True, kw_only=True, cache_hash=True):
     """What decides which runners can take a job. Jobs with equal routes wait in one line."""
 
     places: tuple[str, ...]
     """The places with runners that cover the module, the nearest first."""
-    engine: str
-    instance_name: str | None = None
-    runner_id: str | None = None
-    """The only runner that may take the job; None if any runner of the places may."""
-    tags: frozenset[str] = frozenset()
-    engine_version: str = ""
-    choice: DispatcherChoice = NO_CHOICE
 
 
 class AssignedRunners:
@@ -99,8 +90,8 @@ class AssignmentView:
 
     def route(self, job: Waiting) -> Route:
         places = tuple(place for place in covering(job) if place in self._members)
-        condition = job.runner_instance_name, job.runner_id, job.tags, job.engine_version, job.choice
-        return Route(places, job.engine, *condition)
+        needs = job.engine, job.tags, job.runner_instance_name, job.runner_id, job.engine_version, job.choice
+        return Route(*needs, places=places)
 
     def tiers(self, route: Route) -> Iterator[AssignedRunners]:
         """Yield the runners that may take a job, the nearest first."""

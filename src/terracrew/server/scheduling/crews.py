@@ -41,7 +41,7 @@ class Crew(Tier, frozen=True):
     for a job that asks for something of a dispatcher."""
 
 
-class Wanted(NamedTuple):
+class CrewNeeds(NamedTuple):
     """What a job needs at one place of the tree."""
 
     place_id: str
@@ -77,7 +77,7 @@ async def assigned_places(tx: Tx, runner_ids: Collection[str]) -> dict[str, set[
     return found
 
 
-async def crews(tx: Tx, wanted: Collection[Wanted]) -> dict[Wanted, Crew]:
+async def crews(tx: Tx, wanted: Collection[CrewNeeds]) -> dict[CrewNeeds, Crew]:
     """Return the crew of each wanted place. Places without runners are left out.
 
     The numbers of a large crew may be a moment old.
@@ -85,18 +85,18 @@ async def crews(tx: Tx, wanted: Collection[Wanted]) -> dict[Wanted, Crew]:
     return await LARGE_CREWS.get(tx, wanted)
 
 
-async def _read_crews(tx: Tx, wanted: Collection[Wanted]) -> dict[Wanted, Crew]:
-    asked: list[Wanted] = sorted(wanted)
+async def _read_crews(tx: Tx, wanted: Collection[CrewNeeds]) -> dict[CrewNeeds, Crew]:
+    asked: list[CrewNeeds] = sorted(wanted)
     rows = await crew_reads.counts(tx, asked)
     of_place = [(asked[int(row["number"])], row) for row in rows if row["runners"]]
     found = {place: row_to(Crew, {**row, "place_id": place.place_id}) for place, row in of_place}
     choosing = [each for each in asked if each.choice != "{}" and each in found]
     if not choosing:
         return found
-    announced: dict[Wanted, list[Row]] = {each: [] for each in choosing}
+    announced: dict[CrewNeeds, list[Row]] = {each: [] for each in choosing}
     for row in await crew_reads.announcements(tx, choosing):
         announced[choosing[int(row["number"])]].append(row)
-    sleeping: dict[Wanted, list[Row]] = {each: [] for each in choosing}
+    sleeping: dict[CrewNeeds, list[Row]] = {each: [] for each in choosing}
     for row in (
         await crew_reads.wakeable_announcements(tx, choosing) if any(found[each].wakeable for each in choosing) else ()
     ):
@@ -104,7 +104,7 @@ async def _read_crews(tx: Tx, wanted: Collection[Wanted]) -> dict[Wanted, Crew]:
     return found | {each: _offering(each, found[each], announced[each], sleeping[each]) for each in choosing}
 
 
-def _offering(wanted: Wanted, crew: Crew, announcements: Sequence[Row], sleeping: Sequence[Row]) -> Crew:
+def _offering(wanted: CrewNeeds, crew: Crew, announcements: Sequence[Row], sleeping: Sequence[Row]) -> Crew:
     """Count the instances that offer what a job asks for, and the runners that would, from what their instances announced."""
     choice = _choice.decode(wanted.choice)
     offering = [(row, have) for row in announcements if (have := available(row)).offers(choice)]
@@ -129,12 +129,12 @@ def _offering(wanted: Wanted, crew: Crew, announcements: Sequence[Row], sleeping
     )
 
 
-def _is_large(wanted: Wanted, crew: Crew) -> bool:
+def _is_large(wanted: CrewNeeds, crew: Crew) -> bool:
     """Return whether the answer is kept. That of the shared runners is not, because their place has the same name in every database."""
     return crew.runners >= MIN_KEPT_RUNNERS and wanted.place_id != SHARED
 
 
-LARGE_CREWS: KeptAnswers[Wanted, Crew] = KeptAnswers(_read_crews, _is_large)
+LARGE_CREWS: KeptAnswers[CrewNeeds, Crew] = KeptAnswers(_read_crews, _is_large)
 """Counting thousands of runners takes tens of milliseconds, and every list of jobs needs the count of the whole organization."""
 
 

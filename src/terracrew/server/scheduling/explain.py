@@ -15,8 +15,8 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.scheduling import crews, reason_texts, select
-from terracrew.server.scheduling.crews import SHARED, Wanted
-from terracrew.server.scheduling.reason_texts import MAX_COUNTED_JOBS, FullGroup, ReadableNames, Way, tags_of
+from terracrew.server.scheduling.crews import SHARED, CrewNeeds
+from terracrew.server.scheduling.reason_texts import MAX_COUNTED_JOBS, FullGroup, ReadableNames, UnservedJob, tags_of
 from terracrew.server.scheduling.select import Code, JobNeeds
 
 _choice = msgspec.json.Decoder(DispatcherChoice)
@@ -24,13 +24,6 @@ _LISTING: tuple[Code, ...] = ("none_online", "settling", "waking", "wrong_tag")
 """The codes whose reasons name the runners and what is wrong with each of them."""
 _SERVED: tuple[Code, ...] = ("capped", "all_full", "offered")
 """The codes of jobs that wait for nothing but their turn, as far as runners are concerned."""
-
-
-async def why(
-    tx: Tx, job: Job, registry: Registry, reader: Principal | None = None, precedence: Precedence = "online"
-) -> Reason:
-    """Return what keeps a queued job of a free module waiting. A job that waits for its turn is told how many are ahead of it."""
-    return (await why_each(tx, [job], registry, reader, precedence, with_turn=True))[job.id]
 
 
 async def why_each(
@@ -42,68 +35,76 @@ async def why_each(
     *,
     with_turn: bool = False,
 ) -> dict[str, Reason]:
-    """Return the reasons of many jobs by their ids, with a fixed number of statements. They name no runner that `reader` may not see."""
+    """Return what keeps queued jobs of free modules waiting, by their ids. The reasons name no runner that `reader` may not see.
+
+    The number of statements is fixed, except `with_turn`: then a job that waits for its turn is told how many are ahead of it.
+    """
     if not jobs:
         return {}
     names = ReadableNames(None if reader is None else await authorize.visible(tx, reader, Verb.RUNNER_READ))
     full = await _full_groups(tx, [job.id for job in jobs])
-    ways = await _ways(tx, jobs, precedence, full)
-    listed = {crew.place_id for way in ways if way.code in _LISTING or _may_grow(way) for crew in way.offline}
+    all_unserved = await _unserved(tx, jobs, precedence, full)
+    listed = {
+        crew.place_id
+        for unserved in all_unserved
+        if unserved.code in _LISTING or _may_grow(unserved)
+        for crew in unserved.offline
+    }
     members = await crews.members(tx, listed) if listed else {}
     cloud = await reason_texts.read_waking(tx, (row for rows in members.values() for row in rows))
-    first = await _first_of_modules(tx, [way.job for way in ways if way.code in _SERVED])
+    first = await _first_of_modules(tx, [unserved.job for unserved in all_unserved if unserved.code in _SERVED])
     found: dict[str, Reason] = {}
-    for way in ways:
-        known = [row for each in way.offline for row in members.get(each.place_id, [])]
-        if way.code == "waking":
-            found[way.job.id] = reason_texts.starting(cloud, known, names.has_row) or reason_texts.asleep(
-                way.job.queued_at
+    for unserved in all_unserved:
+        known = [row for each in unserved.offline for row in members.get(each.place_id, [])]
+        if unserved.code == "waking":
+            found[unserved.job.id] = reason_texts.starting(cloud, known, names.has_row) or reason_texts.asleep(
+                unserved.job.queued_at
             )
-        elif way.code == "none_online" and (no := reason_texts.refused(cloud, known, names.has_row, tx.now)):
-            found[way.job.id] = no
-        elif way.code not in _SERVED:
-            found[way.job.id] = reason_texts.unserved(way, known, names, registry.watched_for, tx.now)
-        elif earlier := first.get(way.job.id):
+        elif unserved.code == "none_online" and (no := reason_texts.refused(cloud, known, names.has_row, tx.now)):
+            found[unserved.job.id] = no
+        elif unserved.code not in _SERVED:
+            found[unserved.job.id] = reason_texts.no_runner(unserved, known, names, registry.watched_for, tx.now)
+        elif earlier := first.get(unserved.job.id):
             text = f"job #{earlier['number']} of this module goes first"
-            found[way.job.id] = Reason("module_busy", text, f"/dashboard/jobs/{earlier['id']}")
-        elif withheld := registry.withheld.reason(way.job.id):
-            link = f"/dashboard/modules/{way.job.module_id}"
-            found[way.job.id] = Reason("damaged", withheld.problem, link)
+            found[unserved.job.id] = Reason("module_busy", text, f"/dashboard/jobs/{earlier['id']}")
+        elif withheld := registry.withheld.reason(unserved.job.id):
+            link = f"/dashboard/modules/{unserved.job.module_id}"
+            found[unserved.job.id] = Reason("damaged", withheld.problem, link)
             if not withheld.is_damaged:
                 text = f"what it needs cannot be decrypted: {withheld.problem}. "
                 text += "Give the server that master key, or replace the state"
-                found[way.job.id] = Reason("undecryptable", text, link)
-        elif way.code == "capped":
-            found[way.job.id] = reason_texts.capped(full[way.job.id])
-        elif way.code == "offered":
-            found[way.job.id] = reason_texts.offered(registry.seconds_until_retry(way.job.id), tx.now)
-        elif _may_grow(way) and (coming := reason_texts.starting(cloud, known, names.has_row)):
-            found[way.job.id] = coming
+                found[unserved.job.id] = Reason("undecryptable", text, link)
+        elif unserved.code == "capped":
+            found[unserved.job.id] = reason_texts.capped(full[unserved.job.id])
+        elif unserved.code == "offered":
+            found[unserved.job.id] = reason_texts.offered(registry.seconds_until_retry(unserved.job.id), tx.now)
+        elif _may_grow(unserved) and (coming := reason_texts.starting(cloud, known, names.has_row)):
+            found[unserved.job.id] = coming
         else:
-            ahead = await _ahead(tx, way, precedence) if with_turn else None
-            found[way.job.id] = reason_texts.full(way, ahead)
+            ahead = await _ahead(tx, unserved, precedence) if with_turn else None
+            found[unserved.job.id] = reason_texts.full(unserved, ahead)
     return found
 
 
-def _may_grow(way: Way) -> bool:
+def _may_grow(unserved: UnservedJob) -> bool:
     """Return whether all runners of a job are full, and one of them may be starting a further instance."""
-    return way.code == "all_full" and way.crew is not None and way.crew.wakeable_able > 0
+    return unserved.code == "all_full" and unserved.crew is not None and unserved.crew.wakeable_able > 0
 
 
-async def _ways(tx: Tx, jobs: Sequence[Job], precedence: Precedence, full: Container[str]) -> list[Way]:
+async def _unserved(tx: Tx, jobs: Sequence[Job], precedence: Precedence, full: Container[str]) -> list[UnservedJob]:
     modules = await crews.modules(tx, [job.id for job in jobs])
     above = await crews.groups_above(tx, {module["group_id"] for module in modules.values()})
     needs = {job_id: _needs(module) for job_id, module in modules.items()}
     serves = await crews.assigned_places(tx, {each.runner_id for each in needs.values() if each.runner_id})
-    wanted: dict[str, list[Wanted]] = {}
+    wanted: dict[str, list[CrewNeeds]] = {}
     for job_id, module in modules.items():
         places = [module["id"], *above.get(module["group_id"], ()), SHARED]
         if runner_id := needs[job_id].runner_id:
             places = [runner_id] if serves.get(runner_id, set()).intersection(places) else []
         condition = module["instance_name"] or "", module["engine"], module["engine_version"], module["tags"]
-        wanted[job_id] = [Wanted(place, *condition, module["dispatcher"]) for place in places]
+        wanted[job_id] = [CrewNeeds(place, *condition, module["dispatcher"]) for place in places]
     found = await crews.crews(tx, {each for places in wanted.values() for each in places})
-    ways: list[Way] = []
+    all_unserved: list[UnservedJob] = []
     for job in jobs:
         if job.id in modules:
             tiers = [found[each] for each in wanted[job.id] if each in found]
@@ -111,8 +112,8 @@ async def _ways(tx: Tx, jobs: Sequence[Job], precedence: Precedence, full: Conta
             code = select.judge(tiers, crew, is_capped=job.id in full)
             if crew is not None and crew.online and not crew.in_contact:
                 code = "none_online"  # the server has just started, and they may be reconnecting
-            ways.append(Way(job, modules[job.id], needs[job.id], tiers, crew, code))
-    return ways
+            all_unserved.append(UnservedJob(job, modules[job.id], needs[job.id], tiers, crew, code))
+    return all_unserved
 
 
 def _needs(module: Row) -> JobNeeds:
@@ -140,7 +141,7 @@ async def _first_of_modules(tx: Tx, jobs: Sequence[Job]) -> dict[str, Row]:
     return {row["behind"]: row for row in rows}
 
 
-async def _ahead(tx: Tx, way: Way, precedence: Precedence) -> int:
+async def _ahead(tx: Tx, unserved: UnservedJob, precedence: Precedence) -> int:
     """Count the jobs that come first on an instance that could run this one, too."""
-    instance_id = way.crew.instance_id if way.crew is not None else None
-    return await queue_reads.count_ahead(tx, way.job.id, instance_id or "", precedence, MAX_COUNTED_JOBS + 1)
+    instance_id = unserved.crew.instance_id if unserved.crew is not None else None
+    return await queue_reads.count_ahead(tx, unserved.job.id, instance_id or "", precedence, MAX_COUNTED_JOBS + 1)

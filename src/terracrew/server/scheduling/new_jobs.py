@@ -4,10 +4,11 @@ If each server claimed every new job for its own runners, all claims of a job bu
 of a job if nobody here can take it, or when its claim here was refused. If this server stops before, their sweeps find the job.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Generator, Iterable
+from contextlib import contextmanager
 from itertools import islice
 
-from terracrew.server.db.seam import Database
+from terracrew.server.db.seam import Database, Wakeups
 from terracrew.server.scheduling.queue import Waiting
 
 
@@ -46,3 +47,39 @@ class NewJobs:
             self._untold.discard(job_id)
             if not is_claimed:
                 self._db.wake_others("queue", job_id)
+
+
+class Freshness:
+    """Tells whether the scheduler's view has everything that this server was told of the queue."""
+
+    def __init__(self) -> None:
+        self._wakeups: Wakeups | None = None
+        self._readers = 0
+
+    @contextmanager
+    def watching(self, db: Database) -> Generator[Wakeups]:
+        """Subscribe to the changes that concern the scheduler."""
+        with db.listen("queue", "freed", "tree", "assignments") as self._wakeups:
+            try:
+                yield self._wakeups
+            finally:
+                self._wakeups = None
+
+    @contextmanager
+    def reading(self) -> Generator[None]:
+        """Mark that jobs are being read, so that slots may be free for jobs that are not in their lines yet."""
+        self._readers += 1
+        try:
+            yield
+        finally:
+            self._readers -= 1
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether the scheduler runs, and learns of changes."""
+        return self._wakeups is not None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether every queued job that this server was told of is in its line."""
+        return self._wakeups is not None and not self._readers and not self._wakeups.has("queue")

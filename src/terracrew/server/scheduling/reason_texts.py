@@ -31,7 +31,7 @@ HIDDEN_RUNNER = "a runner that you may not see"
 tags_of = msgspec.json.Decoder(list[str]).decode
 
 
-class Way(msgspec.Struct, frozen=True):
+class UnservedJob(msgspec.Struct, frozen=True):
     """A job with what it needs, and the places whose runners may take it, nearest first."""
 
     job: Job
@@ -71,37 +71,39 @@ class ReadableNames(msgspec.Struct, frozen=True):
         return self.has(row["organization_id"], row["path"])
 
 
-def unserved(way: Way, known: list[Row], names: ReadableNames, watched_for: float, now: float) -> Reason:
+def no_runner(unserved: UnservedJob, known: list[Row], names: ReadableNames, watched_for: float, now: float) -> Reason:
     """Return the reason if no runner that is online could take the job, even with a free slot."""
-    match way.code:
+    match unserved.code:
         case "no_assignment":
             text = "no runner is assigned to this module; assign one, or register a new one"
             return Reason("no_assignment", text, RUNNERS)
         case "instance_absent":
-            return _absent(way)
+            return _absent(unserved)
         case "wrong_tag":
-            return _wrong_tag(way, known, names)
+            return _wrong_tag(unserved, known, names)
         case "no_dispatcher":
-            return _no_dispatcher(way)
+            return _no_dispatcher(unserved)
         case "no_engine":
-            return _no_engine(way)
+            return _no_engine(unserved)
         case _:
-            return _none_online(way, known, names, watched_for, now)
+            return _none_online(unserved, known, names, watched_for, now)
 
 
-def _none_online(way: Way, known: list[Row], names: ReadableNames, watched_for: float, now: float) -> Reason:
+def _none_online(
+    unserved: UnservedJob, known: list[Row], names: ReadableNames, watched_for: float, now: float
+) -> Reason:
     crew = {row["id"]: row for row in known}
-    said = _said(way, list(crew.values()), names)
+    said = _said(unserved, list(crew.values()), names)
     single = next(iter(crew.values())) if len(crew) == 1 else None
     is_named = single is not None and names.has(single["organization_id"], single["path"])
     link = _page(single["id"]) if single is not None and is_named else RUNNERS
     start = now - watched_for
     if watched_for < SILENCE_SECONDS and any(start - SILENCE_SECONDS < (r["heard_at"] or 0) < start for r in known):
         return Reason("settling", f"the server has just started, and its runners are not back yet: {said}", link)
-    if way.code == "settling":
+    if unserved.code == "settling":
         text = f"its nearest runners have just disconnected, and are waited for before others may have it: {said}"
         return Reason("settling", text, link)
-    if way.module["maker_id"] is not None:
+    if unserved.module["maker_id"] is not None:
         text = f"only the runner that made its plan can continue with it, and that runner takes no jobs now: {said}"
         return Reason("plan_runner", text, link)
     if not any(row["has_credential"] for row in known):
@@ -110,12 +112,12 @@ def _none_online(way: Way, known: list[Row], names: ReadableNames, watched_for: 
     return Reason("none_online", f"no runner available: {said}", link)
 
 
-def _said(way: Way, crew: list[Row], names: ReadableNames) -> str:
+def _said(unserved: UnservedJob, crew: list[Row], names: ReadableNames) -> str:
     """Return the names of a few runners, each with the reason why it takes no jobs."""
     named = sorted(f"{row['path']} ({_state(row)})" for row in crew if names.has(row["organization_id"], row["path"]))
     hidden = sum(not names.has(row["organization_id"], row["path"]) for row in crew)
-    is_cut = any(tier.runners > crew_reads.MAX_LISTED for tier in way.offline)
-    total = sum(tier.runners for tier in way.offline) if is_cut else len(crew)
+    is_cut = any(tier.runners > crew_reads.MAX_LISTED for tier in unserved.offline)
+    total = sum(tier.runners for tier in unserved.offline) if is_cut else len(crew)
     parts = named[:MAX_NAMED_RUNNERS]
     if not parts:
         return HIDDEN_RUNNER if total == 1 else f"{total} runners that you may not see"
@@ -142,15 +144,15 @@ def _state(row: Row) -> str:
     return f"offline since {datetime.fromtimestamp(row['heard_at'], UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _absent(way: Way) -> Reason:
-    where = "the runner that it may use" if way.needs.runner_id else "any runner that it may use"
-    text = f"it is pinned to the instance {way.needs.instance_name}, which is not connected to {where}"
+def _absent(unserved: UnservedJob) -> Reason:
+    where = "the runner that it may use" if unserved.needs.runner_id else "any runner that it may use"
+    text = f"it is pinned to the instance {unserved.needs.instance_name}, which is not connected to {where}"
     return Reason("instance_absent", text, RUNNERS)
 
 
-def _wrong_tag(way: Way, known: list[Row], names: ReadableNames) -> Reason:
+def _wrong_tag(unserved: UnservedJob, known: list[Row], names: ReadableNames) -> Reason:
     """Return the reason if no online runner has all tags of the module. It names a few of them with the tags that they lack."""
-    wanted = way.needs.tags
+    wanted = unserved.needs.tags
     online = {row["id"]: row for row in known if row["is_connected"] and not (row["is_disabled"] or row["is_drained"])}
     lacking = sorted(
         f"{row['path']} lacks {_listed(lacks)}"
@@ -174,18 +176,18 @@ def _listed(tags: Iterable[str]) -> str:
     return ", ".join(sorted(tags))
 
 
-def _no_dispatcher(way: Way) -> Reason:
+def _no_dispatcher(unserved: UnservedJob) -> Reason:
     """Return the reason if no online runner gives the job what it asks of a dispatcher. It says what the runners offer instead."""
-    choice, crew = way.needs.choice, way.crew
+    choice, crew = unserved.needs.choice, unserved.crew
     assert crew is not None
     offers = [each for text in crew.announced for each in engines.announced(text)]
     what = f"the dispatcher {choice.name}" if choice.name else "its default dispatcher for jobs that ask for something"
-    if way.needs.instance_name:
-        text = f"the instance {way.needs.instance_name}, to which it is pinned, does not offer"
-    elif way.needs.runner_id:
+    if unserved.needs.instance_name:
+        text = f"the instance {unserved.needs.instance_name}, to which it is pinned, does not offer"
+    elif unserved.needs.runner_id:
         text = "the runner that it may use does not offer"
-    elif way.needs.tags:
-        text = f"no online runner with the tags {_listed(way.needs.tags)} that is assigned here offers"
+    elif unserved.needs.tags:
+        text = f"no online runner with the tags {_listed(unserved.needs.tags)} that is assigned here offers"
     else:
         text = "no online runner that is assigned here offers"
     named = [each for text in crew.announced for each in dispatcher_choice.named(choice.name, engines.announced(text))]
@@ -202,35 +204,35 @@ def _no_dispatcher(way: Way) -> Reason:
     )
 
 
-def _no_engine(way: Way) -> Reason:
-    engine = _engine(way)
-    if way.needs.choice.name:
-        engine += f" for the dispatcher {way.needs.choice.name}"
-    advice = _engine_advice(way)
-    if way.needs.instance_name:
-        text = f"the instance {way.needs.instance_name}, to which it is pinned, does not have the engine {engine}"
-    elif way.needs.runner_id:
+def _no_engine(unserved: UnservedJob) -> Reason:
+    engine = _engine(unserved)
+    if unserved.needs.choice.name:
+        engine += f" for the dispatcher {unserved.needs.choice.name}"
+    advice = _engine_advice(unserved)
+    if unserved.needs.instance_name:
+        text = f"the instance {unserved.needs.instance_name}, to which it is pinned, does not have the engine {engine}"
+    elif unserved.needs.runner_id:
         text = f"the runner that it may use does not have the engine {engine}"
-    elif way.needs.tags:
-        text = f"no online runner with the tags {_listed(way.needs.tags)} has the engine {engine}"
+    elif unserved.needs.tags:
+        text = f"no online runner with the tags {_listed(unserved.needs.tags)} has the engine {engine}"
     else:
         text = f"no online runner has the engine {engine}"
     return Reason("no_engine", f"{text}: {advice}", RUNNERS)
 
 
-def _engine(way: Way) -> str:
-    return f"{way.needs.engine} {way.needs.engine_version}".rstrip()
+def _engine(unserved: UnservedJob) -> str:
+    return f"{unserved.needs.engine} {unserved.needs.engine_version}".rstrip()
 
 
-def _engine_advice(way: Way) -> str:
+def _engine_advice(unserved: UnservedJob) -> str:
     """Return what to do on a runner so that it has the engine in a wanted version."""
-    engine, wanted = way.needs.engine, way.needs.engine_version
+    engine, wanted = unserved.needs.engine, unserved.needs.engine_version
     if engine not in plugins.BUILT_IN[plugins.ENGINES]:
         return "install the package that provides it there"
     if not wanted:
         return f"`terracrew engine install {engine}` there"
-    if way.job.pinned_engine_version:
-        wanted = way.job.pinned_engine_version
+    if unserved.job.pinned_engine_version:
+        wanted = unserved.job.pinned_engine_version
         start = "its first attempt was given this version, and it keeps it: "
     else:
         start = ""
@@ -258,20 +260,24 @@ def capped(group: FullGroup) -> Reason:
     )
 
 
-def full(way: Way, ahead: int | None) -> Reason:
+def full(unserved: UnservedJob, ahead: int | None) -> Reason:
     """Return the reason if runners could take the job but all of their slots are taken."""
-    crew = way.crew
+    crew = unserved.crew
     assert crew is not None
     slots = f"{crew.slots} slot{'' if crew.slots == 1 else 's'}"
-    if way.needs.instance_name:
-        text = f"the instance {way.needs.instance_name}, to which it is pinned, is full ({slots})"
+    if unserved.needs.instance_name:
+        text = f"the instance {unserved.needs.instance_name}, to which it is pinned, is full ({slots})"
     elif crew.offering < crew.tagged:
-        asked = f"the dispatcher {way.needs.choice.name}" if way.needs.choice.name else "what it asks of a dispatcher"
+        asked = (
+            f"the dispatcher {unserved.needs.choice.name}"
+            if unserved.needs.choice.name
+            else "what it asks of a dispatcher"
+        )
         text = f"all of its runners that offer {asked} are full ({slots})"
     elif crew.able < crew.offering:
-        text = f"all of its runners with the engine {_engine(way)} are full ({slots})"
+        text = f"all of its runners with the engine {_engine(unserved)} are full ({slots})"
     elif crew.tagged < crew.named:
-        text = f"all of its runners with the tags {_listed(way.needs.tags)} are full ({slots})"
+        text = f"all of its runners with the tags {_listed(unserved.needs.tags)} are full ({slots})"
     else:
         text = f"all of its runners are full ({slots})"
     if ahead is not None:

@@ -18,9 +18,8 @@ from terracrew.server.scheduling import assignment_view, reads, wake_demand
 from terracrew.server.scheduling.assignment_view import AssignmentView, Route
 from terracrew.server.scheduling.candidates import Candidates
 from terracrew.server.scheduling.caps import Caps
-from terracrew.server.scheduling.freshness import Freshness
 from terracrew.server.scheduling.lines import WaitingLines
-from terracrew.server.scheduling.new_jobs import NewJobs
+from terracrew.server.scheduling.new_jobs import Freshness, NewJobs
 from terracrew.server.scheduling.online import OnlineRunners
 from terracrew.server.scheduling.queue import ModuleQueues, Waiting
 from terracrew.server.scheduling.reservations import Reservations

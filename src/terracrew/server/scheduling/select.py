@@ -1,8 +1,7 @@
-"""Selects the instances that a queued job may go to, or tells why there are none.
+"""The rule that selects the instances which a queued job may go to, or tells why there are none, as pure functions.
 
-`select` is the one rule of selection. It is pure: it maps a job and the instances of its runners to a tier, instances and a reason. The
-scheduler applies its parts to connected instances, `explain` applies them to numbers that the database has counted, and the
-statement of the claim says the same in SQL (`runners/eligibility.py`). Tests compare all of them on both databases.
+The scheduler applies them to connected instances, `explain` to numbers that the database has counted, and the statement of the claim
+says the same in SQL (`runners/eligibility.py`). A test has the whole rule as one function, and compares all of them on both databases.
 
 A tier is the set of runners that are assigned to the same place: the module, its group, each group above it, and everything (the
 shared runners). Only the nearest tier that is available gets the job. A tier that is full, or that lacks a tag, a dispatcher
@@ -35,46 +34,22 @@ Code = Literal[
 """What selection says about a job. Each code is the code of a `Reason`."""
 
 
-class Needs(Protocol):
-    """What a job needs of an instance."""
-
-    @property
-    def engine(self) -> str: ...
-    @property
-    def engine_version(self) -> str:
-        """The range of versions of the engine that the job may run with; empty for any."""
-        ...
-
-    @property
-    def choice(self) -> DispatcherChoice:
-        """What the job asks of the dispatcher that starts it."""
-        ...
-
-    @property
-    def tags(self) -> frozenset[str]: ...
-    @property
-    def instance_name(self) -> str | None:
-        """The name of the instance that the module is pinned to; None if there is none."""
-        ...
-
-    @property
-    def runner_id(self) -> str | None:
-        """The only runner that may take the job, because the module names it or because it made the plan; None if any may."""
-        ...
-
-
 class JobNeeds(msgspec.Struct, frozen=True):
     """What a job needs of an instance, as its module and its plan say."""
 
     engine: str
     tags: frozenset[str] = frozenset()
     instance_name: str | None = None
+    """The name of the instance that the module is pinned to; None if there is none."""
     runner_id: str | None = None
+    """The only runner that may take the job, because the module names it or because it made the plan; None if any may."""
     engine_version: str = ""
+    """The range of versions of the engine that the job may run with; empty for any."""
     choice: DispatcherChoice = NO_CHOICE
+    """What the job asks of the dispatcher that starts it."""
 
 
-class Seat(Protocol):
+class ConnectedInstance(Protocol):
     """A connected instance that takes jobs."""
 
     @property
@@ -85,28 +60,6 @@ class Seat(Protocol):
     def engines(self) -> AvailableEngines: ...
     @property
     def free(self) -> int: ...
-
-
-class Candidate(msgspec.Struct, frozen=True):
-    """An instance of a runner that the module may use. A runner that has never connected is a candidate without an instance."""
-
-    runner_id: str
-    instance_id: str | None
-    name: str
-    distance: int
-    """Counts the places from the module (0) up to the nearest one that the runner is assigned to. Shared runners are the farthest."""
-    is_open: bool
-    """Whether the runner is enabled and not draining, and the instance is not draining either."""
-    is_connected: bool
-    is_expected: bool = False
-    """Whether it disconnected so short a time ago that it still counts as online for precedence."""
-    tags: frozenset[str] = frozenset()
-    engines: AvailableEngines = AvailableEngines()
-    free: int = 0
-    can_wake: bool = False
-    """Whether the runner is enabled and not draining, and the cloud starts an instance of it as soon as a job needs one."""
-    is_newest: bool = False
-    """Whether no instance of the runner is newer: what this one announced is what the next one will have."""
 
 
 class Tier(msgspec.Struct, frozen=True):
@@ -134,28 +87,20 @@ class Tier(msgspec.Struct, frozen=True):
     """How many of them have the engine in a wanted version, too, as far as that is known."""
 
 
-class Selection(msgspec.Struct, frozen=True):
-    tier: int | None
-    """The distance of the tier that the job waits for; None if no tier is available."""
-    instances: tuple[str, ...]
-    """The ids of the instances that the job may be claimed for."""
-    code: Code
-
-
-def lacks(needs: Needs, seat: Seat) -> Code | None:
+def lacks(needs: JobNeeds, instance: ConnectedInstance) -> Code | None:
     """Return the first condition of a job that an online instance does not meet; None if the instance may have the job."""
-    if needs.instance_name not in (None, seat.name):
+    if needs.instance_name not in (None, instance.name):
         return "instance_absent"
-    if not needs.tags <= seat.tags:
+    if not needs.tags <= instance.tags:
         return "wrong_tag"
-    if not seat.engines.offers(needs.choice):
+    if not instance.engines.offers(needs.choice):
         return "no_dispatcher"
-    if not seat.engines.can_run(needs.engine, needs.engine_version, needs.choice):
+    if not instance.engines.can_run(needs.engine, needs.engine_version, needs.choice):
         return "no_engine"
-    return None if seat.free > 0 else "all_full"
+    return None if instance.free > 0 else "all_full"
 
 
-def lacks_asleep(needs: Needs, tags: frozenset[str], engines: AvailableEngines | None) -> Code | None:
+def lacks_asleep(needs: JobNeeds, tags: frozenset[str], engines: AvailableEngines | None) -> Code | None:
     """Return the first condition of a job that a runner without an instance would not meet; None if it can be woken for the job.
 
     Its next instance has the engines that the newest one announced. If it never had one (None), it may have any.
@@ -175,7 +120,7 @@ Requirement = Literal["assigned", "online", "online_with_name"]
 """What makes a tier available to a job: that it has a runner, that one is online, or that one with the wanted name is."""
 
 
-def requirement(needs: Needs, precedence: Precedence) -> Requirement:
+def requirement(needs: JobNeeds, precedence: Precedence) -> Requirement:
     """Return what makes a tier available to a job.
 
     A job that is bound to one runner waits for it in any case. A job that is pinned to an instance by its name alone goes to the
@@ -191,7 +136,7 @@ def requirement(needs: Needs, precedence: Precedence) -> Requirement:
 AnyTier = TypeVar("AnyTier", bound=Tier)
 
 
-def nearest(needs: Needs, tiers: Iterable[AnyTier], precedence: Precedence) -> AnyTier | None:
+def nearest(needs: JobNeeds, tiers: Iterable[AnyTier], precedence: Precedence) -> AnyTier | None:
     """Return the tier that a job waits for; None if none is available. The tiers are those with runners, the nearest first."""
     required = requirement(needs, precedence)
     for tier in tiers:
@@ -234,49 +179,3 @@ def _judge_sleeping(tier: Tier, *, is_capped: bool) -> Code:
     if not tier.wakeable_able:
         return "no_engine"
     return "capped" if is_capped else "waking"
-
-
-def select(needs: Needs, candidates: Iterable[Candidate], precedence: Precedence, *, is_capped: bool) -> Selection:
-    """Select the instances that a job may go to.
-
-    `is_capped` tells whether a group above the module has as many running jobs as it may have.
-    """
-    members: dict[int, list[Candidate]] = {}
-    for each in candidates:
-        if needs.runner_id in (None, each.runner_id):
-            members.setdefault(each.distance, []).append(each)
-    tiers = {distance: summarize(needs, members[distance]) for distance in sorted(members)}
-    tier = nearest(needs, tiers.values(), precedence)
-    code = judge(list(tiers.values()), tier, is_capped=is_capped)
-    distance = next((distance for distance, each in tiers.items() if each is tier), None)
-    if distance is None or code != "offered":
-        return Selection(distance, (), code)
-    online = [each for each in members[distance] if each.is_open and each.is_connected]
-    return Selection(distance, tuple(each.instance_id or "" for each in online if lacks(needs, each) is None), code)
-
-
-def summarize(needs: Needs, candidates: Sequence[Candidate]) -> Tier:
-    """Count the instances of one tier."""
-    expected = [each for each in candidates if each.is_open and (each.is_connected or each.is_expected)]
-    online = [each for each in expected if each.is_connected]
-    named = [each for each in online if needs.instance_name in (None, each.name)]
-    tagged = [each for each in named if needs.tags <= each.tags]
-    offering = [each for each in tagged if each.engines.offers(needs.choice)]
-    able = [each for each in offering if each.engines.can_run(needs.engine, needs.engine_version, needs.choice)]
-    wakeable = [each for each in candidates if each.can_wake and each.is_newest and needs.instance_name is None]
-    lacking = [lacks_asleep(needs, each.tags, None if each.instance_id is None else each.engines) for each in wakeable]
-    return Tier(
-        runners=len({each.runner_id for each in candidates}),
-        expected=len(expected),
-        expected_named=sum(needs.instance_name in (None, each.name) for each in expected),
-        online=len(online),
-        named=len(named),
-        tagged=len(tagged),
-        offering=len(offering),
-        able=len(able),
-        free=sum(each.free > 0 for each in able),
-        wakeable=len(wakeable),
-        wakeable_tagged=sum(code != "wrong_tag" for code in lacking),
-        wakeable_offering=sum(code not in ("wrong_tag", "no_dispatcher") for code in lacking),
-        wakeable_able=sum(code is None for code in lacking),
-    )
