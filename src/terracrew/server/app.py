@@ -37,8 +37,7 @@ from terracrew.server.fleet_process.link import FleetLink
 from terracrew.server.history.points import FILE_NAME, History
 from terracrew.server.http import problem
 from terracrew.server.http.authentication import AuthenticationMiddleware
-from terracrew.server.http.query_parameters import refuse_unknown
-from terracrew.server.http.request import App, Call, refuse_oversized
+from terracrew.server.http.request import App, Call, refuse_oversized, refuse_unknown
 from terracrew.server.http.streams import Streams
 from terracrew.server.hub import endpoint
 from terracrew.server.hub.runners.claiming import Claiming

@@ -17,7 +17,7 @@ from terracrew.server.disk_reserve import DiskReserve
 from terracrew.server.fleet_jobs.handlers import FleetHandlers
 from terracrew.server.fleet_process.link import FleetLink
 from terracrew.server.history.points import History
-from terracrew.server.http.counts import Counts
+from terracrew.server.http.request import Counts
 from terracrew.server.http.streams import Streams
 from terracrew.server.hub.endpoint import HubContext
 from terracrew.server.hub.executors.arrivals import arrivals

@@ -13,7 +13,7 @@ from litestar.datastructures import State
 from litestar.params import FromPath
 
 from terracrew.errors import NotFound
-from terracrew.server.http import compression
+from terracrew.server.http import streams
 
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".woff2": "font/woff2"}
 _FOR_EVER = "public, max-age=31536000, immutable"
@@ -60,9 +60,9 @@ async def serve(request: Request[object, object, State], digest: FromPath[str], 
     # A page of another version of the server asks with its own hash. It gets this file, but must not cache it.
     headers = {"Cache-Control": _FOR_EVER if digest == assets.digest else "no-store"}
     if asset.zipped is not None:
-        headers |= compression.VARY
-        if compression.is_accepted(request.headers):
-            headers |= compression.HEADERS
+        headers |= streams.VARY
+        if streams.is_gzip_accepted(request.headers):
+            headers |= streams.GZIP_HEADERS
             return Response(asset.zipped, media_type=asset.media_type, headers=headers)
     return Response(asset.content, media_type=asset.media_type, headers=headers)
 

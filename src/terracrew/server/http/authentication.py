@@ -20,7 +20,7 @@ from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from terracrew.errors import Forbidden, Unauthenticated
-from terracrew.server.http.client import address_of, identity_of, is_on_this_machine
+from terracrew.server.http.request import address_of, identity_of, is_on_this_machine
 from terracrew.server.identity.access import organizations
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.context import Identity

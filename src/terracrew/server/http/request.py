@@ -1,7 +1,10 @@
-"""How a request is read: JSON bodies strictly by their type, and a path of the tree as one segment of a URL."""
+"""How a request is read: JSON bodies strictly by their type, a path of the tree as one segment of a URL, no query parameter that an
+operation does not have, and who has sent it."""
 
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from difflib import get_close_matches
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -9,19 +12,28 @@ from urllib.parse import unquote
 
 import msgspec
 from litestar import Litestar, Request
+from litestar.connection import ASGIConnection
 from litestar.datastructures import State
+from litestar.handlers import HTTPRouteHandler
 from litestar.plugins import PluginProtocol
 from litestar.plugins.core import MsgspecDIPlugin
+from litestar.types import Message, Scope
+from litestar.types.internal_types import PathParameterDefinition
 
 from terracrew.errors import Invalid, TooLarge
+from terracrew.server.addresses import UNKNOWN, is_loopback
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.http import choices
+from terracrew.server.identity.context import Identity
 from terracrew.server.principals.model import Principal
+from terracrew.server.transport.forwarded import is_forwarded
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 """A NUL character as JSON escapes it. After an odd number of further backslashes, the same characters are ordinary text."""
+API = "/api/v1/"
+MAX_QUOTED_CHARACTERS = 60
 
 
 class CallContext(Protocol):
@@ -126,3 +138,53 @@ def tree_path(segment: str) -> str:
 
 def _keep_slashes(raw: str) -> str:
     return "/".join(unquote(part).replace("/", "%2F") if "%" in part else part for part in raw.split("/"))
+
+
+def identity_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Identity:
+    return connection.app.state.identity
+
+
+def address_of(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+    """Return the client's address. Behind a trusted proxy, `transport.front` has put the address of the proxy's client here."""
+    return connection.client.host if connection.client is not None else UNKNOWN
+
+
+def is_on_this_machine(connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
+    """Return whether a request was made on this machine. A request that a proxy on this machine forwarded was not."""
+    return is_loopback(address_of(connection)) and not is_forwarded(connection.scope["headers"])
+
+
+class Counts:
+    """Counts answered requests by method and status, as plain numbers, because this runs for every request."""
+
+    def __init__(self) -> None:
+        self.answers: Counter[tuple[str, int]] = Counter()
+
+    async def count(self, message: Message, scope: Scope) -> None:
+        if message["type"] == "http.response.start" and scope["type"] == "http":
+            self.answers[scope["method"], message["status"]] += 1
+
+
+async def refuse_unknown(request: Request[Any, Any, Any]) -> None:
+    """Refuse a query parameter of an API operation that the operation does not have. Pages of the dashboard are not checked."""
+    if not request.scope["path"].startswith(API) or not request.scope["query_string"]:
+        return
+    known = _known(request.route_handler, frozenset(request.scope["path_params"]))
+    for name in request.query_params:
+        if name not in known:
+            raise _refusal(name, known)
+
+
+@cache
+def _known(handler: HTTPRouteHandler, path_parameters: frozenset[str]) -> frozenset[str]:
+    in_path = {name: PathParameterDefinition(name, name, str, None) for name in path_parameters}
+    return frozenset(each.field_alias for each in handler.create_kwargs_model(in_path).expected_query_params)
+
+
+def _refusal(name: str, known: frozenset[str]) -> Invalid:
+    shown = name if len(name) <= MAX_QUOTED_CHARACTERS else name[:MAX_QUOTED_CHARACTERS] + "…"
+    nearest = get_close_matches(name[:MAX_QUOTED_CHARACTERS], known, 1)
+    rest = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+    words = f"did you mean {nearest[0]!r}? It takes {', '.join(sorted(known))}" if nearest else rest
+    message = f"there is no query parameter {shown!r} here: {words}"
+    return Invalid(message, errors=[{"field": shown, "message": message}])

@@ -16,7 +16,7 @@ from litestar.enums import RequestEncodingType
 
 from terracrew.errors import Invalid, RateLimited, Removed, TerracrewError, Unauthenticated
 from terracrew.server.api.context import AccessCall
-from terracrew.server.http.client import address_of, identity_of
+from terracrew.server.http.request import address_of, identity_of
 from terracrew.server.identity.oidc import cloud
 from terracrew.server.identity.oidc.tokens import AccessToken
 

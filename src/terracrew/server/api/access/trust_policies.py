@@ -7,8 +7,7 @@ from terracrew import ids
 from terracrew.api.access import NewPolicy, TrustPolicy
 from terracrew.api.pages import Page
 from terracrew.server.api.context import AccessCall
-from terracrew.server.http.client import identity_of
-from terracrew.server.http.request import tree_path
+from terracrew.server.http.request import identity_of, tree_path
 from terracrew.server.identity.federation import service
 
 

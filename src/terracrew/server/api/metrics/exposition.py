@@ -13,7 +13,7 @@ from terracrew import __version__
 from terracrew.server.api.metrics.gauges import Figures, Gauges
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
-from terracrew.server.http.counts import Counts
+from terracrew.server.http.request import Counts
 from terracrew.server.metrics import process
 from terracrew.server.objects import Objects
 

@@ -25,7 +25,7 @@ from terracrew.protocol.uploads import HEADER, PART_BYTES
 from terracrew.server.api import publishing
 from terracrew.server.api.context import OperationsCall
 from terracrew.server.db.seam import Tx
-from terracrew.server.http import downloads
+from terracrew.server.http import streams
 from terracrew.server.paging import After, Limit, cursor, start
 from terracrew.server.releases import rules, service, store, tokens
 from terracrew.server.releases.model import Release
@@ -108,7 +108,7 @@ async def download(
     context = request.context
     found = await request.read(service.file, release, artifact)
     staging = context.publishing.staging
-    return await downloads.answer(
+    return await streams.download(
         staging.objects, found.object_name, found.name, found.size_bytes, found.sha256, asked, condition
     )
 

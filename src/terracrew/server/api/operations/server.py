@@ -8,7 +8,7 @@ from terracrew.api.operations import IssuerView, Preview, RekeyProgress, Release
 from terracrew.server.api.context import OperationsCall
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.http.client import identity_of
+from terracrew.server.http.request import identity_of
 from terracrew.server.jobs.set_back import release as service
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb

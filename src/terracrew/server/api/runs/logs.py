@@ -13,7 +13,7 @@ from terracrew.api.jobs import Job
 from terracrew.errors import Invalid
 from terracrew.server.api.context import RunsCall
 from terracrew.server.db.seam import Tx
-from terracrew.server.http import compression
+from terracrew.server.http import streams
 from terracrew.server.http.streams import begun
 from terracrew.server.jobs import service as jobs
 from terracrew.server.logs import reads
@@ -107,10 +107,10 @@ async def stream_log(
 
 async def _streamed(request: RunsCall, found: AsyncIterator[bytes], media_type: str, headers: dict[str, str]) -> Stream:
     """Answer with a log, compressed if the reader understands that. It is large, and holds nothing of the reader."""
-    headers |= compression.VARY
+    headers |= streams.VARY
     pieces = await begun(found)
-    if compression.is_accepted(request.headers):
-        return Stream(compression.zipped(pieces), media_type=media_type, headers=headers | compression.HEADERS)
+    if streams.is_gzip_accepted(request.headers):
+        return Stream(streams.zipped(pieces), media_type=media_type, headers=headers | streams.GZIP_HEADERS)
     return Stream(pieces, media_type=media_type, headers=headers)
 
 

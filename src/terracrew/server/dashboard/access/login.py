@@ -13,7 +13,7 @@ from terracrew.client.address import is_loopback
 from terracrew.errors import Invalid, RateLimited, Unauthenticated, Unavailable
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.http.client import address_of, is_on_this_machine
+from terracrew.server.http.request import address_of, is_on_this_machine
 from terracrew.server.identity.people import devices, logins, passwords, service, sessions
 from terracrew.server.identity.people.model import Session
 

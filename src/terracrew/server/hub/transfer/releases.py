@@ -6,7 +6,7 @@ from litestar import get
 from litestar.params import FromPath, HeaderParameter
 from litestar.response import Stream
 
-from terracrew.server.http import downloads
+from terracrew.server.http import streams
 from terracrew.server.hub.transfer.context import TransferCall
 from terracrew.server.releases import service
 
@@ -21,6 +21,6 @@ async def get_file(
 ) -> Stream:
     who, context = request.user, request.context
     found = await context.db.read(lambda tx: service.file(tx, who, release, artifact, is_installed=True))
-    return await downloads.answer(
+    return await streams.download(
         context.objects, found.object_name, found.name, found.size_bytes, found.sha256, asked, condition
     )

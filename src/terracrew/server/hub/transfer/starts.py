@@ -9,7 +9,7 @@ from terracrew.errors import Superseded, Unauthenticated
 from terracrew.logging import get_logger
 from terracrew.protocol.start import FETCH_PATH, MAX_START_BYTES, TICKET_HEADER, StartRevoked, StartWanted
 from terracrew.server.db.seam import Tx
-from terracrew.server.http.client import address_of
+from terracrew.server.http.request import address_of
 from terracrew.server.hub.transfer import own_attempt
 from terracrew.server.hub.transfer.context import TransferCall
 from terracrew.server.jobs import decide

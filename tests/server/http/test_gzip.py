@@ -2,7 +2,7 @@
 
 import pytest
 
-from terracrew.server.http import compression
+from terracrew.server.http import streams
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ from terracrew.server.http import compression
     ],
 )
 def test_a_weight_of_zero_is_a_no(accepted: str, is_accepted: bool) -> None:
-    assert compression.is_accepted({"accept-encoding": accepted}) == is_accepted
+    assert streams.is_gzip_accepted({"accept-encoding": accepted}) == is_accepted
