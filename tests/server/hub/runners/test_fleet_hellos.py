@@ -9,7 +9,7 @@ import pytest
 from terracrew.server.db.seam import Columns, Database, Param, Row, Tx
 from terracrew.server.db.topics import InstanceKey
 from terracrew.server.hub.notify import HubNotifier
-from terracrew.server.hub.runners.model import Arriving
+from terracrew.server.hub.runners.context import Arriving
 from terracrew.server.hub.runners.places import places
 from terracrew.testing.job_rows import insert_instance
 from terracrew.testing.rows import change_runners

@@ -10,7 +10,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections import store
 from terracrew.server.db.seam import Row
 from terracrew.server.hub.runners import places
-from terracrew.server.hub.runners.model import Arriving, Placed
+from terracrew.server.hub.runners.context import Arriving, Placed
 from terracrew.server.principals.model import Principal
 from terracrew.testing import hellos
 from terracrew.testing.job_rows import JobRows

@@ -2,13 +2,17 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from itertools import islice
 from typing import TypeAlias
 
 from terracrew.errors import Forbidden, Superseded, TerracrewError, Unavailable
 from terracrew.logging import get_logger
+from terracrew.masking import facts as masked_facts
+from terracrew.masking.redactor import Redactor
 from terracrew.protocol import frames, messages
 from terracrew.protocol.events import (
+    HEADER,
     MAX_BATCH_BYTES,
     MAX_BATCH_RECORDS,
     Fact,
@@ -18,6 +22,7 @@ from terracrew.protocol.events import (
     Record,
     Result,
     fact_of,
+    pack_fact,
     state_of,
     unpack,
 )
@@ -25,7 +30,6 @@ from terracrew.server.connections.registry import ExecutorSession
 from terracrew.server.db.availability import retry_when_back
 from terracrew.server.hub.executors import event_contents
 from terracrew.server.hub.executors.context import ExecutorContext
-from terracrew.server.hub.executors.module_secrets import ModuleSecrets
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.attempts.ingest import Delivery
 from terracrew.server.jobs.plans import store as plan_store
@@ -38,6 +42,38 @@ THREAD_ABOVE_BYTES = 64 << 10
 """Compressing more than this is not done on the event loop."""
 Batch: TypeAlias = tuple[frames.BatchHeader, bytes]
 log = get_logger("terracrew.hub")
+
+
+class ModuleSecrets:
+    """Masks the secrets of a job in what its executor delivers: salvaged output may not have been masked on its runner."""
+
+    def __init__(self, values: Sequence[str]) -> None:
+        self._redactor = Redactor(values)
+
+    def __bool__(self) -> bool:
+        return bool(self._redactor)
+
+    def mask(self, records: Sequence[Record]) -> list[Record]:
+        return [self._masked(record) for record in records]
+
+    def _masked(self, record: Record) -> Record:
+        if record.kind == Kind.LOG:
+            return record._replace(payload=self._redactor.mask(record.payload))
+        if record.kind != Kind.FACT or self._redactor.mask(record.payload) is record.payload:
+            return record
+        try:
+            fact = fact_of(record)
+        except ValueError:
+            return record  # it is passed over, and shown to nobody
+        is_outputs = isinstance(fact, OutputsRead)
+        masked = (
+            masked_facts.hide_outputs(fact, self._redactor) if is_outputs else masked_facts.masked(fact, self._redactor)
+        )
+        return record._replace(payload=pack_fact(masked, record.step_name, record.time)[HEADER.size :])
+
+
+NO_SECRETS = ModuleSecrets([])
+"""Shared by all jobs without secrets."""
 
 
 class Deliveries:

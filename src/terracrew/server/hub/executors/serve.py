@@ -13,8 +13,7 @@ from terracrew.server.connections.registry import ExecutorSession
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.availability import retry_when_back
 from terracrew.server.hub.executors.context import ExecutorContext
-from terracrew.server.hub.executors.deliveries import Deliveries
-from terracrew.server.hub.executors.module_secrets import NO_SECRETS, ModuleSecrets
+from terracrew.server.hub.executors.deliveries import NO_SECRETS, Deliveries, ModuleSecrets
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.attempts import begin, claims
 from terracrew.server.jobs.set_back import detection, restore

@@ -11,8 +11,7 @@ from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.connections.socket import HubSocket
 from terracrew.server.db.seam import Tx
 from terracrew.server.hub.runners import ended_attempts, instances, once_connections, takeover, takeover_audit
-from terracrew.server.hub.runners.context import RunnerContext
-from terracrew.server.hub.runners.model import Arriving, InstanceRow
+from terracrew.server.hub.runners.context import Arriving, InstanceRow, RunnerContext
 from terracrew.server.jobs.set_back import detection
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners.model import SILENCE_SECONDS

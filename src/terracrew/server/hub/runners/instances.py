@@ -21,9 +21,8 @@ from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.engines import model as engines
 from terracrew.server.engines import store as engine_store
 from terracrew.server.engines.model import AvailableEngines
-from terracrew.server.hub.runners import takeover, updates
-from terracrew.server.hub.runners.context import RunnerContext
-from terracrew.server.hub.runners.model import Arriving, InstanceRow
+from terracrew.server.hub.runners import reports, takeover
+from terracrew.server.hub.runners.context import Arriving, InstanceRow, RunnerContext
 from terracrew.server.hub.runners.takeover_audit import FormerInstance
 from terracrew.server.principals import authorize
 from terracrew.server.principals.model import Principal
@@ -199,7 +198,7 @@ async def _bring_up_to_date(hub: RunnerContext, session: RunnerSession, row: Row
             session.ask()
         session.retire(row["retire_reason"])
         _apply(hub, session, owner, min(row["capacity"], owner.max_jobs))
-        await updates.send(hub, session, row["update_id"])
+        await reports.send_update(hub, session, row["update_id"])
 
 
 async def _dismiss(hub: RunnerContext, session: RunnerSession) -> None:

@@ -11,7 +11,7 @@ from terracrew.server.connections.reads import ServedRunner
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.hub.runners import instances, takeover_audit
-from terracrew.server.hub.runners.model import Arriving, Placed, Places
+from terracrew.server.hub.runners.context import Arriving, Placed, Places
 from terracrew.server.hub.runners.takeover_audit import FormerInstance
 from terracrew.server.principals import authorize
 

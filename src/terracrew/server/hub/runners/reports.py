@@ -1,12 +1,13 @@
 """Takes what a runner says besides the ends of its attempts: what their starts wait for, that it may leave, and how updates went."""
 
+import contextlib
 from collections.abc import Sequence
 from datetime import datetime
+
 from terracrew import ids
 from terracrew.errors import Unavailable
 from terracrew.logging import get_logger
-from terracrew.protocol import limits
-from terracrew.protocol import messages
+from terracrew.protocol import limits, messages
 from terracrew.protocol.messages import AttemptRef, WaitingStart
 from terracrew.server.cloud_hosted import leaving
 from terracrew.server.connections import store as instance_store
@@ -18,7 +19,6 @@ from terracrew.server.jobs import service as jobs
 from terracrew.server.runner_updates import service
 from terracrew.server.runner_updates.model import MAX_WORDS_CHARACTERS, plain_line
 from terracrew.wording.escapes import plain
-import contextlib
 
 MAX_REASON_CHARACTERS = 500
 log = get_logger("terracrew.hub")

@@ -21,10 +21,8 @@ from terracrew.server.hub.runners import (
     arrival,
     ended_attempts,
     instances,
-    leaving,
-    starts,
+    reports,
     takeover,
-    updates,
 )
 from terracrew.server.hub.runners.context import RunnerContext
 from terracrew.server.identity.bearer import principal_from_bearer
@@ -96,11 +94,11 @@ async def _take(hub: RunnerContext, session: RunnerSession, message: messages.Fr
         case messages.Leave():
             if not session.may_leave:
                 raise Invalid("a runner that asks to leave must say so in its hello")
-            hub.tasks.start(leaving.answer(hub, session, message.idle_seconds))
+            hub.tasks.start(reports.answer_leave(hub, session, message.idle_seconds))
         case messages.UpdateReport():
-            await updates.take_report(hub, session, message)
+            await reports.take_update_report(hub, session, message)
         case messages.TrialReport():
-            await updates.take_trial(hub, session, message)
+            await reports.take_trial(hub, session, message)
         case messages.Renew():
             await _renew(hub, session, message)
         case messages.RunnerHello():
@@ -126,7 +124,7 @@ async def _renew(hub: RunnerContext, session: RunnerSession, message: messages.R
 async def _heartbeat(hub: RunnerContext, session: RunnerSession, message: messages.Heartbeat) -> None:
     hub.registry.set_reported_attempts(session, message.attempts)
     hub.heartbeats.note(session.instance_id, session.epoch)
-    await starts.note(hub, session, message.starting)
+    await reports.note_starts(hub, session, message.starting)
     if point := session.next_point(hub.history.latest):
         session.socket.post(messages.HistoryPoint(point))
     drain = message.is_draining, message.is_disk_full, message.drain_reason, message.ends_at

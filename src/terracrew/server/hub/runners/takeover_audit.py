@@ -9,7 +9,7 @@ from terracrew.server.connections.reads import ServedRunner
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.hub.runners import takeover
-from terracrew.server.hub.runners.model import InstanceRow
+from terracrew.server.hub.runners.context import InstanceRow
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners.alerts import raising
 from terracrew.server.runners.alerts.raising import AlertedRunner
