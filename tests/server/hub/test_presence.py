@@ -12,6 +12,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.topics import InstanceKey
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
 from terracrew.server.process import serve
@@ -54,7 +55,7 @@ async def test_silence_makes_a_runner_offline_and_whoever_looks_is_told(
         assert await status(hub) == "ONLINE"
         clock.advance(61)
         monkeypatch.setattr(hub.server.registry, "now", lambda: time.monotonic() + 61)
-        instance = f"{hub.runner_id} {hub.session().instance_id}"
+        instance = InstanceKey(hub.runner_id, hub.session().instance_id).encode()
         with hub.server.db.listen("instances") as woken:
             await Presence(hub.server.hub.runners).step()
             assert ("instances", instance) in await woken.get(TIMEOUT_SECONDS)
