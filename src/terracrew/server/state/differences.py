@@ -15,7 +15,7 @@ from terracrew.plan_diff.document import PlanDescription, PlannedOutput
 from terracrew.plan_diff.model import ResourceAction
 from terracrew.plan_diff.resources import PlannedResource, Values
 from terracrew.server.state import document as state_document
-from terracrew.server.state.document import PathStep, StackResource, StateInstance, StateOutput, StateResource
+from terracrew.server.state.document import PathStep, RecordedResource, StackResource, StateInstance, StateOutput
 
 
 class _ComparedState(NamedTuple):
@@ -79,7 +79,7 @@ def _has_secret(value: Any) -> bool:
     return _SECRET_MARK in msgspec.json.encode(value)
 
 
-def _instances(found: list[StateResource]) -> dict[str, StateInstance]:
+def _instances(found: list[RecordedResource]) -> dict[str, StateInstance]:
     return {
         state_document.address(each.module, each.type, each.name, one.index_key)
         + (f" (leftover object {one.deposed})" if one.deposed else ""): one

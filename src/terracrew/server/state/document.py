@@ -45,7 +45,7 @@ class StateInstance(msgspec.Struct):
         return None if found is None else found.id
 
 
-class StateResource(msgspec.Struct):
+class RecordedResource(msgspec.Struct):
     mode: str
     type: str
     name: str
@@ -98,12 +98,12 @@ class _Checkpoint(msgspec.Struct):
 
 
 class StateDocument(msgspec.Struct):
-    resources: list[StateResource] | None = None
+    resources: list[RecordedResource] | None = None
     """A state that the engine has encrypted does not have this field, and neither has a checkpoint of Pulumi."""
     outputs: dict[str, StateOutput] = {}
     checkpoint: _Checkpoint | None = None
 
-    def read_resources(self) -> list[StateResource]:
+    def read_resources(self) -> list[RecordedResource]:
         """Return the resources of a state. Raises a MsgspecError if it does not tell any: that is not the same as none."""
         if self.resources is None:
             raise msgspec.ValidationError("the state has no list of resources. Its engine may have encrypted it")
