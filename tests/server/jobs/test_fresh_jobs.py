@@ -81,5 +81,5 @@ async def test_the_pages_of_a_module_ask_for_a_fresh_workspace(application: Appl
     assert (await someone.submit(f"{module}/settings/engine", is_fresh="true")).status_code == 303
     assert (await admin.get("/api/v1/modules/app")).json()["is_fresh"] is True
     assert "runs in every job" in await someone.see(module)
-    assert (await someone.submit(f"{module}/settings/engine")).status_code == 303
+    assert (await someone.submit(f"{module}/settings/engine", is_fresh="")).status_code == 303
     assert (await admin.get("/api/v1/modules/app")).json()["is_fresh"] is False

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, date, datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -110,6 +111,12 @@ def name(typed: str) -> str:
 def split(typed: str) -> list[str]:
     """Return the words of a field: they are separated by commas, spaces or line ends."""
     return typed.replace(",", " ").split()
+
+
+def day(typed: str) -> datetime | None:
+    """Return the beginning of a day, in UTC; None for one so late that it has none after it. Raises ValueError."""
+    found = date.fromisoformat(typed)
+    return datetime(found.year, found.month, found.day, tzinfo=UTC) if found.year < 9999 else None
 
 
 def days(typed: str) -> int | None:

@@ -101,35 +101,30 @@ def attention_rows(
     found: Attention, jobs: dict[str, JobRow], plans: dict[str, dict[str, Any]], *, is_administrator: bool
 ) -> tuple[list[AttentionRow], list[tuple[str, str]]]:
     """Return what needs a person, the most urgent first, and what of it is not listed. A pure function."""
-    lost = [
-        each
-        for each in found.out_of_contact
-        if each in jobs and (why := jobs[each].reason) is not None and why.code in ("lost", "silent")
+
+    def known(ids: Iterable[str]) -> list[JobRow]:
+        return [jobs[each] for each in ids if each in jobs]
+
+    plans_to_see = known(found.to_approve)
+    out_of_contact = [
+        each for each in known(found.out_of_contact) if each.reason and each.reason.code in ("lost", "silent")
     ]
-    waiting = _waiting((jobs[each] for each in found.queued if each in jobs), is_administrator=is_administrator)
-    known = {row.module_path for row in (jobs[each] for each in (*found.to_approve, *lost) if each in jobs)}
-    in_doubt = [each for each in found.in_doubt if each.path not in known]
+    waiting = _waiting(known(found.queued), is_administrator=is_administrator)
+    named = {row.module_path for row in (*plans_to_see, *out_of_contact)}
+    in_doubt = [each for each in found.in_doubt if each.path not in named]
     held = {each.path for each in found.quarantined}
     waiting = [row for row in waiting if not (row.path in held and row.reason and row.reason.code == "quarantine")]
+    to_approve = [_to_approve(each, plans.get(each.id, {})) for each in plans_to_see]
+    failed = [_of_job(each, "Open job", each.finished_at, text=each.message) for each in known(found.failed)]
+    stale = [_of_job(each, "Plan again", each.queued_at, badge=_STALE) for each in known(found.stale)]
+    lost = [_of_job(each, "Open job", each.started_at, "#lost") for each in out_of_contact]
     kinds: list[tuple[list[AttentionRow], str, str]] = [
-        (
-            [_to_approve(jobs[each], plans.get(each, {})) for each in found.to_approve if each in jobs],
-            "More plans wait for your approval",
-            "/dashboard/jobs?status=AWAITING_APPROVAL",
-        ),
-        (
-            [_failed(jobs[each]) for each in found.failed if each in jobs],
-            "More failed",
-            "/dashboard/jobs?status=FAILED",
-        ),
-        ([_lost(jobs[each]) for each in lost], "More are lost", "/dashboard/jobs?status=open"),
+        (to_approve, "More plans wait for your approval", "/dashboard/jobs?status=AWAITING_APPROVAL"),
+        (failed, "More failed", "/dashboard/jobs?status=FAILED"),
+        (lost, "More are lost", "/dashboard/jobs?status=open"),
         ([_doubtful(each) for each in in_doubt], "More modules are in doubt", "/dashboard/modules"),
         ([_quarantined(each) for each in found.quarantined], "More states are in quarantine", "/dashboard/modules"),
-        (
-            [_stale(jobs[each]) for each in found.stale if each in jobs],
-            "More plans are out of date",
-            "/dashboard/jobs?status=AWAITING_APPROVAL",
-        ),
+        (stale, "More plans are out of date", "/dashboard/jobs?status=AWAITING_APPROVAL"),
         (waiting, "More jobs wait", "/dashboard/jobs?status=open"),
     ]
     rows = [row for each, _, _ in kinds for row in each[:MAX_LISTED]]
@@ -138,45 +133,16 @@ def attention_rows(
 
 def _to_approve(job: JobRow, plan: dict[str, Any]) -> AttentionRow:
     destroyed = (plan.get("destroy") or 0) + (plan.get("replace") or 0)
-    return AttentionRow(
-        job.id,
-        job.badge,
-        job.module_path,
-        f"/dashboard/jobs/{job.id}",
-        "Review plan",
-        job,
-        plan_words.counts(plan),
-        job.reason,
-        f"Destroys {destroyed:,}." if destroyed else "",
-        job.reason.since if job.reason else job.queued_at,
-    )
+    danger = f"Destroys {destroyed:,}." if destroyed else ""
+    return _of_job(job, "Review plan", job.queued_at, text=plan_words.counts(plan), danger=danger)
 
 
-def _failed(job: JobRow) -> AttentionRow:
-    address = f"/dashboard/jobs/{job.id}"
-    return AttentionRow(
-        job.id, job.badge, job.module_path, address, "Open job", job, job.message, since=job.finished_at
-    )
-
-
-def _lost(job: JobRow) -> AttentionRow:
-    since = job.reason.since if job.reason else job.started_at
-    return AttentionRow(
-        job.id,
-        job.badge,
-        job.module_path,
-        f"/dashboard/jobs/{job.id}#lost",
-        "Open job",
-        job,
-        reason=job.reason,
-        since=since,
-    )
-
-
-def _stale(job: JobRow) -> AttentionRow:
-    address = f"/dashboard/jobs/{job.id}"
-    since = job.reason.since if job.reason else job.queued_at
-    return AttentionRow(job.id, _STALE, job.module_path, address, "Plan again", job, reason=job.reason, since=since)
+def _of_job(job: JobRow, action: str, since: datetime | None, anchor: str = "", **others: Any) -> AttentionRow:
+    """Return a row about a job. Without a reason, it has lasted since `since`."""
+    address = f"/dashboard/jobs/{job.id}{anchor}"
+    values: dict[str, Any] = {"badge": job.badge, "reason": job.reason} | others
+    since = job.reason.since if job.reason else since
+    return AttentionRow(id=job.id, path=job.module_path, address=address, action=action, job=job, since=since, **values)
 
 
 def _doubtful(module: TroubledModule) -> AttentionRow:

@@ -1,4 +1,4 @@
-"""Renders templates as answers, with the filters that templates use and the headers of every page."""
+"""Renders templates as answers, with the filters that templates use, the headers of every page, and the counts beside the main menu."""
 
 import asyncio
 import json
@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import quote, urlencode
 
+import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from litestar import Response
 from litestar.response import Redirect
@@ -15,7 +16,7 @@ from markupsafe import Markup, escape
 
 from terracrew import __version__
 from terracrew.protocol.spec import MUTATING
-from terracrew.server.dashboard import assets, markdown, nav, words
+from terracrew.server.dashboard import assets, markdown, words
 from terracrew.server.dashboard.access import words as access_words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.jobs import diff
@@ -23,7 +24,17 @@ from terracrew.server.dashboard.releases import listing as release_words
 from terracrew.server.dashboard.runners import cloud
 from terracrew.server.dashboard.tree import words as place_words
 from terracrew.server.dashboard.tree.words import cloud_names, dispatcher_phrases, limit_phrases, places
+from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.history import store as holds
 from terracrew.server.http.authentication import Authentication
+from terracrew.server.identity.access import organizations
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runners import service as runners
+from terracrew.server.runs import to_approve
+from terracrew.server.tree.groups import reads
 from terracrew.wording import approval_words, module_words, plan_words
 from terracrew.wording.durations import duration
 
@@ -33,6 +44,29 @@ COMPILE_AFTER_SECONDS = 10.0
 COMPILE_PAUSE_SECONDS = 0.05
 _CODE = re.compile(r"`([^`\n]{1,500})`")
 """A name or a command in a message, as the command line shows it."""
+
+
+MAX_COUNTED = 999
+"""A larger count is shown as `999+`."""
+
+
+class Nav(msgspec.Struct, frozen=True):
+    """The counts of what the reader may see; each is at most one more than MAX_COUNTED."""
+
+    organization: str = ""
+    awaiting: int = 0
+    """How many jobs wait for an approval by anybody."""
+    to_approve: int = 0
+    """How many of them the reader may approve."""
+    open_jobs: int = 0
+    modules: int = 0
+    runners: int = 0
+    has_access_pages: bool = False
+    """Whether the reader may see who has access to the organization, and with it the audit log."""
+    held_since: datetime | None = None
+    """Since when the server hands out no changes; None if it does."""
+    has_organizations: bool = False
+    """Whether the reader may act in another organization, or create one."""
 
 
 def is_fragment(request: DashboardCall) -> bool:
@@ -54,13 +88,40 @@ async def template(request: DashboardCall, name: str, /, status: int = 200, **co
     shared: dict[str, Any] = {
         "user": request.user,
         "csrf": csrf(request),
-        "nav": await request.read(nav.counts),
+        "nav": await request.read(count_nav),
         "store_problem": request.context.objects.health.problem,
         "is_fragment": False,
         "live": "/api/v1/events",
     }
     # To render a long list takes tens of milliseconds, which would block the event loop.
     return await asyncio.to_thread(answer, name, status, **shared | context)
+
+
+async def count_nav(tx: Tx, who: Principal) -> Nav:
+    """Count what the reader may see.
+
+    Every role that shows a module shows its jobs and the runners of its group, so one check of the roles is enough.
+    """
+    seen = await authorize.visible(tx, who, Verb.TREE_READ)
+    is_shared = runners.is_shared_seen(who)
+    row = await reads.counts(tx, who.organization_id or "", seen, MAX_COUNTED + 1, is_shared=is_shared)
+    if row is None:
+        return Nav()
+    place = authorize.organization(who.organization_id)
+    has_access_pages = await authorize.may(tx, who, Verb.ACCESS_READ, place)
+    return msgspec.structs.replace(
+        row_to(Nav, row),
+        to_approve=len(await to_approve.job_ids(tx, who, MAX_COUNTED + 1)) if row["awaiting"] else 0,
+        has_access_pages=has_access_pages,
+        has_organizations=await _has_organizations(tx, who),
+        held_since=None if (hold := await holds.open_hold(tx)) is None else hold.started_at,
+    )
+
+
+async def _has_organizations(tx: Tx, who: Principal) -> bool:
+    if who.is_system_admin or who.kind != "user":
+        return who.is_system_admin
+    return len((await organizations.listing(tx, who, None, 2)).items) > 1
 
 
 def answer(template: str, status: int = 200, /, **context: Any) -> Response[bytes]:
@@ -161,8 +222,8 @@ def _dollars(amount: float) -> str:
 
 
 def _bounded(count: int) -> str:
-    """Return a count, or `999+` for one beyond `nav.MAX_COUNTED`."""
-    return f"{nav.MAX_COUNTED:,}+" if count > nav.MAX_COUNTED else f"{count:,}"
+    """Return a count, or `999+` for one beyond `MAX_COUNTED`."""
+    return f"{MAX_COUNTED:,}+" if count > MAX_COUNTED else f"{count:,}"
 
 
 _FILTERS: dict[str, Any] = {

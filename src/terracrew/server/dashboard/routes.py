@@ -17,7 +17,7 @@ from terracrew.server.dashboard.groups import runs as group_runs
 from terracrew.server.dashboard.jobs import handlers as jobs
 from terracrew.server.dashboard.modules import creation, page, settings, source, states
 from terracrew.server.dashboard.releases import handlers as releases
-from terracrew.server.dashboard.runners import actions, deploy, deployment, edit, fleet_jobs, rows, start
+from terracrew.server.dashboard.runners import actions, deploy, deployment, edit, fleet_jobs, rows
 from terracrew.server.dashboard.runners import page as runner
 from terracrew.server.dashboard.tree import inputs, steps
 
@@ -40,7 +40,7 @@ routers: list[ControllerRouterHandler] = [
     _router("/", account, login, request_max_body_size=MAX_CREDENTIALS_BYTES),
     _router("/", roles, states),
     _router(overview.HERE, overview),
-    _router(runner.HERE, rows, runner, edit, deploy, actions, deployment, start),
+    _router(runner.HERE, rows, runner, edit, deploy, actions, deployment),
     _router(releases.HERE, releases),
     _router(cloud_identities.HERE, cloud_identities),
     _router(jobs.HERE, jobs),

@@ -1,6 +1,6 @@
 """The words and badges of the dashboard, the same on every page; templates see this module as `words`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal, Protocol
 
@@ -14,7 +14,7 @@ from terracrew.protocol.spec import (
     JobType,
     Step,
 )
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, FleetStep
+from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, FleetJobView
 from terracrew.wording import alert_words, module_words
 
 Tone = Literal["ok", "warn", "bad", "busy", "idle"]
@@ -114,9 +114,6 @@ SETTING_LAYERS = {
 UNASSIGN_CONSEQUENCE = (
     "Jobs that it has now continue. New jobs of these modules go to other runners that are assigned to them, or wait."
 )
-MAX_NEARER_NAMED = 2
-"""How many places with nearer runners are named beside an assignment."""
-MAX_JOBS_MEANING = "The most jobs that each of its processes runs at once. A process with fewer slots runs fewer."
 JOB_FILTERS = {
     "": "All",
     "open": "Active",
@@ -278,29 +275,6 @@ def declared_place(runner: Runner | RunnerView) -> str:
     return "No server's settings declare it."
 
 
-class _Assigned(Protocol):
-    @property
-    def kind(self) -> str: ...
-    @property
-    def path(self) -> str: ...
-    @property
-    def companions(self) -> int: ...
-    @property
-    def nearer(self) -> list[str]: ...
-
-
-def assignment_rank(place: _Assigned) -> str:
-    """Return what an assignment covers, and which other runners share its jobs or come before it, in words."""
-    text = "the module itself" if place.kind == "module" else "all modules in and below it"
-    if place.companions:
-        text += f", with {place.companions:,} other runner{'' if place.companions == 1 else 's'}"
-    if len(place.nearer) > MAX_NEARER_NAMED:
-        return f"{text}; in several places below it, runners assigned there come first"
-    if place.nearer:
-        return f"{text}; in {' and '.join(place.nearer)}, runners assigned there come first"
-    return f"{text}; first choice"
-
-
 def run_badge(status: str) -> Badge:
     """Return the badge of a run of a group, or of a module in it."""
     return _RUN_MODULES[status]
@@ -337,13 +311,7 @@ def fleet_job_badge(job: FleetJob) -> Badge:
     return _JOBS[JobStatus(job.status.value)]
 
 
-def things_made(steps: Sequence[FleetStep]) -> int:
-    """Return how many things the steps of a deployment have made. The network is only chosen, and a hello names no new thing."""
-    made = [each for each in steps if each.status == "done" and each.reference]
-    return sum(each.name not in ("network", "hello") for each in made)
-
-
-def fleet_cancel_words(job: FleetJob, made: int) -> tuple[str, str]:
+def fleet_cancel_words(job: FleetJobView) -> tuple[str, str]:
     """Return what the button that cancels a fleet job says, and what the question before it names as the consequence."""
     match job.type:
         case FleetJobType.CONNECTION_TEST:
@@ -358,6 +326,9 @@ def fleet_cancel_words(job: FleetJob, made: int) -> tuple[str, str]:
         case FleetJobType.UPDATE_WORKER:
             return "Cancel update…", "What is new is removed again. The runner stays as it was deployed before."
         case FleetJobType.DEPLOY_WORKER:
+            # The network is only chosen, and a hello names no new thing.
+            done = [each for each in job.steps if each.status == "done" and each.reference]
+            made = sum(each.name not in ("network", "hello") for each in done)
             if not made:
                 return "Cancel deployment…", "Nothing was made in the account so far."
             things = counted(made, "resource")

@@ -283,6 +283,11 @@ async def visible(source: Tx | Database, principal: Principal, verb: Verb) -> Vi
     return (await visible_by_verb(source, principal, verb))[verb]
 
 
+async def may(source: Tx | Database, principal: Principal, verb: Verb, place: Place) -> bool:
+    """Return whether the principal may use the verb at a place, for a page that only shows what is possible."""
+    return (await visible(source, principal, verb)).covers(place)
+
+
 async def visible_by_verb(source: Tx | Database, principal: Principal, *verbs: Verb) -> dict[Verb, Visible]:
     """Return the same for several verbs, of which the roles are read once."""
     if principal.attempt is not None or principal.kind in ("runner", "publisher"):

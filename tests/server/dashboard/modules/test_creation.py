@@ -49,7 +49,7 @@ async def test_a_module_is_created_from_an_uploaded_archive_with_all_that_the_fo
         description="Card numbers",
         tags="eu, pci",
         runner="payments/prod",
-        instance="a",
+        runner_instance_name="a",
         needs_approval="true",
     )
     assert answer.status_code == 303, answer.text
@@ -105,7 +105,7 @@ async def test_each_mistake_stands_beside_its_field_and_nothing_that_was_typed_i
         "group": "payments/nowhere",
         "engine": "To fu",
         "runner": "no/such",
-        "instance": "i" * 500,
+        "runner_instance_name": "i" * 500,
         "tags": "good, b@d",
         "description": "d" * 3000,
     }

@@ -1,6 +1,6 @@
 """The audit log page: who changed what, and when, with filters, links to what was changed, and an export."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ from litestar.params import FromQuery
 from terracrew.api.audit import AuditQuery, Entry
 from terracrew.errors import Invalid
 from terracrew.server.audit.listing import listing
-from terracrew.server.dashboard import render, words
+from terracrew.server.dashboard import forms, render, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import Principal
@@ -92,8 +92,7 @@ def _day(typed: str, name: str) -> datetime | None:
     if not typed:
         return None
     try:
-        day = date.fromisoformat(typed)
-        return datetime(day.year, day.month, day.day, tzinfo=UTC) if day.year < 9999 else None
+        return forms.day(typed)
     except ValueError:
         raise Invalid(f"{name}: {typed[:20]!r} is not a day: write it like 2026-11-30") from None
 

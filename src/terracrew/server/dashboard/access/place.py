@@ -8,7 +8,7 @@ import msgspec
 
 from terracrew.api.access import Role, RoleListed, ServiceAccount
 from terracrew.api.groups import Group
-from terracrew.server.dashboard import nav
+from terracrew.server.dashboard import render
 from terracrew.server.dashboard.access import words
 from terracrew.server.dashboard.words import counted
 from terracrew.server.db.seam import Tx
@@ -35,7 +35,7 @@ class AccessPlace(msgspec.Struct, frozen=True):
     lineage: list[Group]
     """The groups whose roles apply to it, the nearest first; a group itself is the first one."""
     modules: int
-    """How many modules a role at it applies to, counted up to one more than `nav.MAX_COUNTED`."""
+    """How many modules a role at it applies to, counted up to one more than `render.MAX_COUNTED`."""
     may_change: bool
     """Whether the reader may grant and revoke roles."""
 
@@ -81,10 +81,10 @@ async def read(tx: Tx, who: Principal, kind: PlaceKind, reference: str, verb: Ve
         await authorize.require(tx, who, verb, place, service.unseen(reference))
         found = group.id, group.organization_id, group.path, group.name
         lineage = await reads.lineage(tx, group.id)
-        count = await module_reads.count_below(tx, group, nav.MAX_COUNTED + 1)
+        count = await module_reads.count_below(tx, group, render.MAX_COUNTED + 1)
     if place.organization_id != who.organization_id:
         raise service.unseen(reference)
-    may_change = (await authorize.visible(tx, who, Verb.ACCESS_WRITE)).covers(place)
+    may_change = await authorize.may(tx, who, Verb.ACCESS_WRITE, place)
     return AccessPlace(kind, *found, lineage=lineage, modules=count, may_change=may_change)
 
 
@@ -111,8 +111,8 @@ def _modules(place: AccessPlace) -> str:
         return place.path
     if place.modules == 0:
         return f"the modules of {place.path or 'the organization'}, of which there are none yet"
-    if place.modules > nav.MAX_COUNTED:
-        return f"more than {nav.MAX_COUNTED:,} modules"
+    if place.modules > render.MAX_COUNTED:
+        return f"more than {render.MAX_COUNTED:,} modules"
     return counted(place.modules, "module")
 
 

@@ -21,6 +21,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads
 
 HERE = "/dashboard/service-accounts"
+_FOLDER = "access/service_accounts"
 PAGE_ROWS = 50
 MAX_LISTED = 100
 """How many roles, and how many runners, the page of an account shows."""
@@ -78,7 +79,7 @@ async def read_one(tx: Tx, who: Principal, account_id: str) -> AccountPage:
         await trust.policies(tx, who, account.id),
         (await roles.listing(tx, who, query, None, MAX_LISTED)).items if is_here else [],
         await reads.of_account(tx, seen, account.organization_id, account.id, MAX_LISTED),
-        (await authorize.visible(tx, who, Verb.ACCESS_WRITE)).covers(place),
+        await authorize.may(tx, who, Verb.ACCESS_WRITE, place),
     )
 
 
@@ -88,7 +89,7 @@ async def list_page(
 ) -> Response[Any]:
     found = await request.read(read_page, group, after)
     shown: dict[str, Any] = {"page": found, "after": after, "wrong": "", "form": NewAccountForm("", group)}
-    return await render.page(request, "access/service_accounts/list", **shown)
+    return await render.page(request, f"{_FOLDER}/list", **shown)
 
 
 @get("/create")
@@ -111,19 +112,18 @@ async def _create_answer(request: DashboardCall, form: NewAccountForm, wrong: st
     if not groups:
         raise Forbidden("you may not create a service account: ask an owner of a group for a role")
     shown: dict[str, Any] = {"groups": groups, "form": form, "wrong": wrong}
-    return await render.page(request, "access/service_accounts/create", **shown)
+    return await render.page(request, f"{_FOLDER}/create", **shown)
 
 
 @get("/{account_id:str}")
 async def account_page(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
-    it = ids.parse("sac", account_id)
-    found = await request.read(read_one, it)
-    return await render.page(request, "access/service_accounts/account", page=found)
+    found = await request.read(read_one, ids.parse("sac", account_id))
+    return await render.page(request, f"{_FOLDER}/account", page=found)
 
 
 @get("/{account_id:str}/secret")
 async def secret_page(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
-    return await _secret_answer(request, account_id, "")
+    return await _form(request, account_id, "secret", secret="", wrong="")
 
 
 @post("/{account_id:str}/secret", status_code=200)
@@ -133,18 +133,15 @@ async def create_secret(request: DashboardCall, account_id: FromPath[str]) -> Re
     try:
         found, _, secret = await service.create_secret(request.context.db, request.user, it, forms.days(form.days))
     except (Invalid, Conflict) as error:
-        return await _secret_answer(request, account_id, error.message)
+        return await _form(request, account_id, "secret", secret="", wrong=error.message)
     shown: dict[str, Any] = {"account": found, "secret": secret.text, "wrong": ""}
-    return await render.page(
-        request, "access/service_accounts/secret", "access/service_accounts/secret_created", **shown
-    )
+    return await render.page(request, f"{_FOLDER}/secret", f"{_FOLDER}/secret_created", **shown)
 
 
-async def _secret_answer(request: DashboardCall, account_id: str, wrong: str) -> Response[Any]:
-    it = ids.parse("sac", account_id)
-    found = await request.read(service.show, it, Verb.ACCESS_WRITE)
-    shown: dict[str, Any] = {"account": found, "secret": "", "wrong": wrong}
-    return await render.page(request, "access/service_accounts/secret", **shown)
+async def _form(request: DashboardCall, account_id: str, name: str, **shown: Any) -> Response[Any]:
+    """Show a form about an account, to those who may change it."""
+    found = await request.read(service.show, ids.parse("sac", account_id), Verb.ACCESS_WRITE)
+    return await render.page(request, f"{_FOLDER}/{name}", account=found, **shown)
 
 
 @post("/{account_id:str}/secrets/{secret_id:str}/revoke")
@@ -156,7 +153,7 @@ async def revoke_secret(request: DashboardCall, account_id: FromPath[str], secre
 
 @get("/{account_id:str}/rename")
 async def rename_page(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
-    return await _rename_answer(request, account_id, None, "")
+    return await _form(request, account_id, "rename", new_name=None, rename_wrong="")
 
 
 @post("/{account_id:str}/rename", status_code=200)
@@ -166,17 +163,8 @@ async def rename(request: DashboardCall, account_id: FromPath[str]) -> Response[
         change = AccountChange(name=form.name.strip())
         await service.change_account(request.context.db, request.user, it, change)
     except (Invalid, Conflict) as error:
-        return await _rename_answer(request, account_id, form, error.message)
+        return await _form(request, account_id, "rename", new_name=form.name, rename_wrong=error.message)
     return render.go(request, f"{HERE}/{it}")
-
-
-async def _rename_answer(
-    request: DashboardCall, account_id: str, form: forms.NameForm | None, wrong: str
-) -> Response[Any]:
-    it = ids.parse("sac", account_id)
-    found = await request.read(service.show, it, Verb.ACCESS_WRITE)
-    shown: dict[str, Any] = {"account": found, "new_name": form.name if form else found.name, "rename_wrong": wrong}
-    return await render.page(request, "access/service_accounts/rename", **shown)
 
 
 @post("/{account_id:str}/disable")
@@ -191,14 +179,13 @@ async def disable(request: DashboardCall, account_id: FromPath[str]) -> Response
 
 @post("/{account_id:str}/delete")
 async def delete(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
-    it = ids.parse("sac", account_id)
-    await request.write(service.delete_account, it)
+    await request.write(service.delete_account, ids.parse("sac", account_id))
     return render.go(request, HERE)
 
 
 @get("/{account_id:str}/trust")
 async def trust_page(request: DashboardCall, account_id: FromPath[str]) -> Response[Any]:
-    return await _trust_answer(request, account_id, TrustForm(), "")
+    return await _trust_form(request, account_id, TrustForm(), "")
 
 
 @post("/{account_id:str}/trust", status_code=200)
@@ -210,7 +197,7 @@ async def add_trust(request: DashboardCall, account_id: FromPath[str]) -> Respon
         )
         await trust.add(request.context.db, request.user, it, wanted, request.context.identity.federation.trust)
     except (Invalid, Conflict) as error:
-        return await _trust_answer(request, account_id, form, error.message)
+        return await _trust_form(request, account_id, form, error.message)
     return render.go(request, f"{HERE}/{it}")
 
 
@@ -221,12 +208,9 @@ async def remove_trust(request: DashboardCall, account_id: FromPath[str], policy
     return render.done(request, "The issuer is no longer trusted by this policy", f"{HERE}/{it}")
 
 
-async def _trust_answer(request: DashboardCall, account_id: str, form: TrustForm, wrong: str) -> Response[Any]:
-    it = ids.parse("sac", account_id)
-    found = await request.read(service.show, it, Verb.ACCESS_WRITE)
+async def _trust_form(request: DashboardCall, account_id: str, form: TrustForm, wrong: str) -> Response[Any]:
     own = request.context.identity.federation.trust.url
-    shown: dict[str, Any] = {"account": found, "trust_form": form, "trust_wrong": wrong, "own_audience": own}
-    return await render.page(request, "access/service_accounts/trust", **shown)
+    return await _form(request, account_id, "trust", trust_form=form, trust_wrong=wrong, own_audience=own)
 
 
 def _claims(text: str) -> dict[str, str]:

@@ -62,7 +62,7 @@ async def read_one(tx: Tx, who: Principal, reference: str) -> UserPage:
 
 async def _may_change(tx: Tx, who: Principal) -> bool:
     place = authorize.organization(who.organization_id)
-    return (await authorize.visible(tx, who, Verb.ACCESS_WRITE)).covers(place)
+    return await authorize.may(tx, who, Verb.ACCESS_WRITE, place)
 
 
 @get("/")

@@ -142,4 +142,4 @@ def _wrong(error: Invalid | Conflict) -> dict[str, str]:
 
 
 def _words() -> dict[str, Any]:
-    return {"kinds": page.KINDS, "ways": page.WAYS}
+    return {"kinds": page.KINDS, "ways": page.WAYS, "badge_of_test": page.badge_of_test}

@@ -31,13 +31,8 @@ _TRUST_STEPS = frozenset({"sign_in", "others"})
 """The checks that a right trust policy mends."""
 
 
-class IdentityRow(msgspec.Struct, frozen=True):
-    identity: IdentityView
-    badge: Badge
-
-
 class IdentitiesPage(msgspec.Struct, frozen=True):
-    rows: list[IdentityRow]
+    identities: list[IdentityView]
     next: str | None
     groups: list[str]
     """The paths of the groups in which the reader may create an identity."""
@@ -104,8 +99,7 @@ class IdentityPage(msgspec.Struct, frozen=True, kw_only=True):
 
 async def read_list(tx: Tx, who: Principal, issuer: str, after: str | None) -> IdentitiesPage:
     found = await identity_views.listing(tx, who, issuer, None, after, PAGE_ROWS)
-    rows = [IdentityRow(each, badge_of_test(each.last_test)) for each in found.items]
-    return IdentitiesPage(rows, found.next, await forms.offer_groups(tx, who, Verb.ACCESS_WRITE))
+    return IdentitiesPage(found.items, found.next, await forms.offer_groups(tx, who, Verb.ACCESS_WRITE))
 
 
 async def read_one(tx: Tx, who: Principal, reference: str, issuer: str, shown_format: str) -> IdentityPage:

@@ -6,13 +6,12 @@ from terracrew.api.group_runs import GroupRun
 from terracrew.api.groups import Group
 from terracrew.api.jobs import JobStatus
 from terracrew.api.runners import RunnerView
-from terracrew.server.dashboard import nav, words
+from terracrew.server.dashboard import render
 from terracrew.server.dashboard.modules import page as modules
 from terracrew.server.dashboard.modules.page import ModuleRow
 from terracrew.server.dashboard.tree import inputs, steps
 from terracrew.server.dashboard.tree.inputs import InputsPanel
 from terracrew.server.dashboard.tree.steps import StepsPanel
-from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.fragments import patterns
 from terracrew.server.group_runs import service as group_runs
@@ -45,7 +44,6 @@ class GroupHead(msgspec.Struct, frozen=True):
     may_change: bool
     """Whether the reader may create groups in it, change its settings and delete it."""
     may_read_access: bool
-    may_change_access: bool
     may_cancel: bool = False
     """Whether the reader may cancel all jobs of the modules in and below it."""
     may_run: bool = False
@@ -67,27 +65,8 @@ class GroupHead(msgspec.Struct, frozen=True):
 class GroupRow(msgspec.Struct, frozen=True):
     group: Group
     groups: int | None = None
-    """How many groups are directly in it, counted up to one more than `nav.MAX_COUNTED`; None if the reader may not see all."""
+    """How many groups are directly in it, counted up to one more than `render.MAX_COUNTED`; None if the reader may not see all."""
     modules: int | None = None
-
-
-class RunnerLine(msgspec.Struct, frozen=True):
-    runner: RunnerView
-
-    @property
-    def badge(self) -> Badge:
-        return words.runner_badge(self.runner.status)
-
-
-class RunLine(msgspec.Struct, frozen=True):
-    """A module of the newest run of a group that has not succeeded."""
-
-    module: RunModule
-    job_status: JobStatus | None = None
-
-    @property
-    def badge(self) -> Badge:
-        return words.run_module_badge(self.module.status, self.job_status)
 
 
 class RunPanel(msgspec.Struct, frozen=True):
@@ -97,19 +76,15 @@ class RunPanel(msgspec.Struct, frozen=True):
     done: int
     """How many modules have succeeded."""
     count: int
-    lines: list[RunLine]
-    """The first modules that have not."""
-
-    @property
-    def badge(self) -> Badge:
-        return words.run_badge(self.run.status)
+    lines: list[tuple[RunModule, JobStatus | None]]
+    """The first modules that have not, with the status of their jobs."""
 
 
 class GroupPage(msgspec.Struct, frozen=True):
     head: GroupHead
     groups: list[GroupRow]
     modules: list[ModuleRow]
-    runners: list[RunnerLine]
+    runners: list[RunnerView]
     settings: dict[str, EffectiveRule]
     modules_below: int | None
     """How many modules are in the group and below it; None if the reader may not see all of them."""
@@ -134,11 +109,10 @@ async def read_head(tx: Tx, who: Principal, reference: str) -> GroupHead:
     return GroupHead(
         group,
         await reads.lineage(tx, group.id),
-        may_change=(await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place),
-        may_read_access=(await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place),
-        may_change_access=(await authorize.visible(tx, who, Verb.ACCESS_WRITE)).covers(place),
-        may_cancel=(await authorize.visible(tx, who, Verb.JOB_CANCEL)).covers(place),
-        may_run=(await authorize.visible(tx, who, Verb.JOB_RUN)).covers(place),
+        may_change=await authorize.may(tx, who, Verb.TREE_WRITE, place),
+        may_read_access=await authorize.may(tx, who, Verb.ACCESS_READ, place),
+        may_cancel=await authorize.may(tx, who, Verb.JOB_CANCEL, place),
+        may_run=await authorize.may(tx, who, Verb.JOB_RUN, place),
         organization=await organization_name(tx, group),
     )
 
@@ -166,9 +140,9 @@ async def read(
         head,
         await _rows(tx, seen, children[:PAGE_ROWS]),
         shown,
-        [RunnerLine(each) for each in await view_reads.views_of(tx, runner_ids[:MAX_RUNNERS])],
+        await view_reads.views_of(tx, runner_ids[:MAX_RUNNERS]),
         {name: inheritance.effective_rule(head.lineage, name) for name in inheritance.DEFAULTS},
-        await module_reads.count_below(tx, group, nav.MAX_COUNTED + 1) if is_whole else None,
+        await module_reads.count_below(tx, group, render.MAX_COUNTED + 1) if is_whole else None,
         await inputs.panel(tx, who, keys, places.of_group(group)) if is_whole else None,
         await steps.panel(tx, who, places.of_group(group)) if is_whole else None,
         await _run(tx, group) if is_whole else None,
@@ -188,7 +162,7 @@ async def _run(tx: Tx, group: Group) -> RunPanel | None:
     left = [each for each in members if each.status != "SUCCEEDED"]
     shown = left[:MAX_RUN_MODULES]
     statuses = await group_runs.job_statuses(tx, shown)
-    lines = [RunLine(each, statuses.get(each.job_id or "")) for each in shown]
+    lines = [(each, statuses.get(each.job_id or "")) for each in shown]
     return RunPanel(run, len(members) - len(left), len(members), lines)
 
 

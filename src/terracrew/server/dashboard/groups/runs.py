@@ -70,10 +70,6 @@ class RunPage(msgspec.Struct, frozen=True):
     """Other runs of the group, the newest first."""
 
     @property
-    def badge(self) -> Badge:
-        return words.run_badge(self.run.status)
-
-    @property
     def is_newest(self) -> bool:
         return all(each.id < self.run.id for each in self.others)
 

@@ -71,8 +71,7 @@ class PlanPanel(msgspec.Struct, frozen=True):
     @property
     def changes(self) -> list[ResourceChange]:
         """Return the changes without attributes, for a plan that has no diff."""
-        rank = {action: at for at, action in enumerate(plan_words.ORDER)}
-        return sorted(self.plan.resources if self.plan else [], key=lambda each: rank[each.action])
+        return sort_changes(self.plan)
 
     @property
     def has_changes(self) -> bool:
@@ -89,6 +88,12 @@ class PlanPanel(msgspec.Struct, frozen=True):
     def is_open(self, resource: ResourceDiff, position: int) -> bool:
         """Return whether a resource is unfolded at first: what is replaced or updated, and what a search has found."""
         return position <= _MAX_OPEN and (resource.action in _OPEN_ACTIONS or bool(self.search))
+
+
+def sort_changes(plan: PlanSummary | None) -> list[ResourceChange]:
+    """Return the changes of a plan, destructive ones first."""
+    rank = {action: at for at, action in enumerate(plan_words.ORDER)}
+    return sorted(plan.resources if plan else [], key=lambda each: rank[each.action])
 
 
 def query(action: str, search: str, start: int) -> DiffQuery:

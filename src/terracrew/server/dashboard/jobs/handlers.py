@@ -8,11 +8,10 @@ from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect
 
-from terracrew.api.jobs import ApplyPlan, JobChange, JobStatus, NewJob
+from terracrew.api.jobs import ApplyPlan, CancelRequest, Decline, JobChange, JobStatus, NewJob, Replan
 from terracrew.api.lost_resources import ImportLost
-from terracrew.api.modules import Priority
 from terracrew.errors import Invalid
-from terracrew.protocol.messages import AttemptRef, CancelMode
+from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import JobType
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
@@ -37,14 +36,6 @@ MAX_LOG_LINES = 50_000
 _ATTEMPT = re.compile(r"[0-9]{1,15}\Z")
 
 
-class PriorityForm(msgspec.Struct, frozen=True):
-    priority: Priority
-
-
-class CancelForm(msgspec.Struct, frozen=True):
-    mode: CancelMode
-
-
 class ApproveForm(msgspec.Struct, frozen=True):
     plan: Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
     """The number of the attempt that made the plan that the page showed."""
@@ -56,19 +47,6 @@ class ApproveForm(msgspec.Struct, frozen=True):
     def seen(self) -> list[AttemptRef]:
         pairs = (each.rpartition(".") for each in self.doubts.split())
         return [AttemptRef(job_id, int(attempt)) for job_id, _, attempt in pairs if _ATTEMPT.match(attempt)]
-
-
-class ApplyForm(msgspec.Struct, frozen=True):
-    is_destroy: bool = False
-    """Whether the page said that the plan destroys everything."""
-
-
-class ReplanForm(msgspec.Struct, frozen=True):
-    plan: Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
-
-
-class DeclineForm(ReplanForm, frozen=True):
-    reason: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
 
 
 class GoneForm(msgspec.Struct, frozen=True):
@@ -161,14 +139,14 @@ async def job_diff(
 
 @post("/{job:str}/priority")
 async def change_priority(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
-    form = await forms.read(request, PriorityForm)
-    after = await priorities.change(request.context.db, request.user, job, JobChange(form.priority))
+    change = await forms.read(request, JobChange)
+    after = await priorities.change(request.context.db, request.user, job, change)
     return render.done(request, f"Job #{after.number} has the priority {after.priority}", f"{HERE}/{job}")
 
 
 @post("/{job:str}/cancel")
 async def cancel(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
-    form = await forms.read(request, CancelForm)
+    form = await forms.read(request, CancelRequest)
     after = await service.cancel(request.context.db, request.user, job, form.mode)
     said = f"Job #{after.number} is canceled" if after.is_terminal else f"Job #{after.number} was asked to stop"
     return render.done(request, said, f"{HERE}/{job}")
@@ -186,21 +164,20 @@ async def approve(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
 @post("/{job:str}/apply")
 async def apply(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
     """Apply the plan of a PLAN job by a new job, and show that one."""
-    form = await forms.read(request, ApplyForm)
-    made = await request.context.apply_plan(request.user, job, ApplyPlan(form.is_destroy))
+    made = await request.context.apply_plan(request.user, job, await forms.read(request, ApplyPlan))
     return render.go(request, f"{HERE}/{made.job.id}")
 
 
 @post("/{job:str}/replan")
 async def replan(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
-    form = await forms.read(request, ReplanForm)
+    form = await forms.read(request, Replan)
     after = await approvals.replan(request.context.db, request.user, job, form.plan)
     return render.done(request, f"Job #{after.number} plans again", f"{HERE}/{job}")
 
 
 @post("/{job:str}/decline")
 async def decline(request: DashboardCall, job: FromPath[str]) -> Response[Any]:
-    form = await forms.read(request, DeclineForm)
+    form = await forms.read(request, Decline)
     after = await approvals.decline(request.context.db, request.user, job, form.plan, form.reason.strip())
     return render.done(request, f"Job #{after.number} is declined", f"{HERE}/{job}")
 

@@ -11,7 +11,7 @@ from terracrew.errors import Undecryptable
 from terracrew.protocol.events import Output, ResourceChange
 from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType, Step
 from terracrew.server.dashboard import words
-from terracrew.server.dashboard.jobs import timeline
+from terracrew.server.dashboard.jobs import diff, timeline
 from terracrew.server.dashboard.jobs.timeline import TimelinePart
 from terracrew.server.dashboard.modules import states
 from terracrew.server.dashboard.modules.states import QuarantineRow
@@ -55,8 +55,6 @@ class JobPage(msgspec.Struct, frozen=True):
     """The attempt whose log is shown; None shows the log of all attempts."""
     lost: AttemptReport | None
     """The current attempt, if it is lost in the middle of a change."""
-    doubts: list[AttemptReport]
-    """The attempts that were given up and are not known to be gone, which put the module in doubt."""
     quarantine: list[QuarantineRow]
     rules: list[dict[str, Any]] = []
     """The approval rules that apply to its module, as the API shows them; none if the job has ended or changes nothing."""
@@ -79,7 +77,7 @@ class JobPage(msgspec.Struct, frozen=True):
     @property
     def is_in_doubt(self) -> bool:
         """Return whether the module is in doubt, because of an attempt or since the database was set back."""
-        return bool(self.doubts) or any(each.is_in_doubt for each in self.view.holds)
+        return bool(self.view.doubts) or any(each.is_in_doubt for each in self.view.holds)
 
     @property
     def approvals(self) -> tuple[int, int]:
@@ -122,14 +120,7 @@ class JobPage(msgspec.Struct, frozen=True):
     @property
     def destroyed(self) -> list[ResourceChange]:
         """Return the resources that the plan destroys or replaces, replacements first."""
-        return [each for each in self.changes if each.action in ("replace", "delete")]
-
-    @property
-    def changes(self) -> list[ResourceChange]:
-        """Return the changes of the plan, destructive ones first."""
-        rank = {action: at for at, action in enumerate(plan_words.ORDER)}
-        found = [] if self.view.plan is None else self.view.plan.resources
-        return sorted(found, key=lambda each: rank[each.action])
+        return [each for each in diff.sort_changes(self.view.plan) if each.action in ("replace", "delete")]
 
     @property
     def step(self) -> Step | None:
@@ -187,7 +178,7 @@ async def read(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
     view = await read_view(tx, job, watch)
     place = authorize.module(job.organization_id, view.module_path)
     started_by = await reads.started_by(tx, job.id)
-    may_approve = await _may(tx, who, Verb.JOB_APPROVE, place)
+    may_approve = await authorize.may(tx, who, Verb.JOB_APPROVE, place)
     is_changing = not job.is_terminal and bool(MUTATING & set(STEPS_OF.get(job.type, ())))
     rules = await policy.of_module(tx, job.module_id) if is_changing else policy.ModulePolicy()
     refusal: str | None = None
@@ -209,14 +200,13 @@ async def read(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
         run_address=await _run_address(tx, who, job),
         outputs=_outputs(outputs, job, keys),
         outputs_checksum="" if outputs is None else outputs_checksum(keys, outputs),
-        may_cancel=not job.is_terminal and await _may(tx, who, Verb.JOB_CANCEL, place),
-        may_run=await _may(tx, who, Verb.JOB_RUN, place),
+        may_cancel=not job.is_terminal and await authorize.may(tx, who, Verb.JOB_CANCEL, place),
+        may_run=await authorize.may(tx, who, Verb.JOB_RUN, place),
         may_approve=may_approve,
         approval_refusal=refusal,
         before_apply=await _before_apply(tx, job) if view.is_plan_applicable else "",
         shown=attempt if attempt in {each.number for each in view.attempts} else None,
         lost=await attempt_report.report(tx, job.id, job.attempt) if is_lost else None,
-        doubts=view.doubts,
         quarantine=await states.rows(tx, who, job.module_id, place),
     )
 
@@ -228,7 +218,7 @@ async def _before_apply(tx: Tx, job: Job) -> str:
 
 async def _run_address(tx: Tx, who: Principal, job: Job) -> str | None:
     run = None if job.group_run_id is None else await group_runs.known(tx, job.group_run_id)
-    if run is None or not await _may(tx, who, Verb.TREE_READ, authorize.group(run.organization_id, run.path)):
+    if run is None or not await authorize.may(tx, who, Verb.TREE_READ, authorize.group(run.organization_id, run.path)):
         return None
     return f"/dashboard/groups/{run.group_id}/runs/{run.id}"
 
@@ -240,7 +230,7 @@ async def _runners(tx: Tx, job_id: str) -> dict[int, str]:
 
 async def _kept_outputs(tx: Tx, who: Principal, place: authorize.Place, job: Job) -> Row | None:
     """Return the row with the outputs of a job, if the reader may read the state of its module."""
-    if job.status is not JobStatus.SUCCEEDED or not await _may(tx, who, Verb.STATE_READ, place):
+    if job.status is not JobStatus.SUCCEEDED or not await authorize.may(tx, who, Verb.STATE_READ, place):
         return None
     return await state_reads.outputs_of_job(tx, job.id)
 
@@ -262,7 +252,3 @@ def _outputs(row: Row | None, job: Job, keys: Keyring) -> list[OutputRow] | None
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-
-
-async def _may(tx: Tx, who: Principal, verb: Verb, place: authorize.Place) -> bool:
-    return (await authorize.visible(tx, who, verb)).covers(place)

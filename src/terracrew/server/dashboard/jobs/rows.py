@@ -1,16 +1,14 @@
 """Rows of lists of jobs, on the jobs page and on the pages of runners and modules."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
-from terracrew.api.job_views import Reason
-from terracrew.api.jobs import TERMINAL, Job, JobStatus, Outcome
+from terracrew.api.job_views import JobListed
+from terracrew.api.jobs import Job, JobStatus, Outcome
 from terracrew.errors import Invalid, NotFound
-from terracrew.protocol.events import PlanSummary
-from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import JobType, Step
-from terracrew.server.dashboard import words
+from terracrew.server.dashboard import forms, words
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
@@ -28,34 +26,13 @@ MAX_SEARCHED_MODULES = 20
 MAX_NUMBER_DIGITS = 19
 
 
-class JobRow(msgspec.Struct, frozen=True):
-    id: str
-    module_path: str
-    number: int
-    type: JobType
-    status: JobStatus
-    attempt: int
-    created_by: str
-    created_at: datetime
-    queued_at: datetime
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
-    cancel_mode: CancelMode | None = None
-    message: str = ""
-    runner_path: str | None = None
-    instance_name: str | None = None
+class JobRow(JobListed, frozen=True, kw_only=True):
+    """A job in a list, with the name of who queued it. Of its plan, the resources are left out."""
+
     step: Step | None = None
     """The step that runs now."""
     earlier: Outcome | None = None
     """How the attempt before this one ended."""
-    reason: Reason | None = None
-    is_destroy_plan: bool = False
-    plan: PlanSummary | None = None
-    """How much its plan changes; its resources are left out."""
-
-    @property
-    def is_terminal(self) -> bool:
-        return self.status in TERMINAL
 
     @property
     def badge(self) -> Badge:
@@ -136,10 +113,9 @@ def _wanted(filters: JobFilters, module_id: str | None, before: str | None) -> r
 def _day(typed: str) -> datetime | None:
     """Return the beginning of a day, in UTC; None if that is not a day, or one so late that it has none after it."""
     try:
-        day = date.fromisoformat(typed)
+        return forms.day(typed)
     except ValueError:
         return None
-    return datetime(day.year, day.month, day.day, tzinfo=UTC) if day.year < 9999 else None
 
 
 async def read_open(tx: Tx, who: Principal, watch: Watch, limit: int = 20) -> list[JobRow]:

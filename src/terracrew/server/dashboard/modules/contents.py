@@ -1,4 +1,4 @@
-"""The lower part of a module's page: its dependencies, its outputs, the resources of its state, and the versions of the state."""
+"""The lower part of a module's page: dependencies, outputs, resources and versions of the state, and what was changed outside."""
 
 import hashlib
 from collections.abc import Sequence
@@ -11,20 +11,22 @@ import msgspec
 from terracrew.api.inputs import Dependency
 from terracrew.api.jobs import Job, JobStatus
 from terracrew.api.modules import Module
-from terracrew.errors import Undecryptable
+from terracrew.errors import TerracrewError, Undecryptable
+from terracrew.plan_diff.document import DiffQuery
 from terracrew.protocol.events import Output
 from terracrew.protocol.spec import JobType
 from terracrew.server.dashboard import words
-from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.modules import warnings
-from terracrew.server.dashboard.modules.warnings import Drift
+from terracrew.server.dashboard.context import DashboardCall, DashboardContext
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.jobs import reads as job_reads
+from terracrew.server.jobs.plans import diff_store
 from terracrew.server.jobs.plans.diff_store import StoredDiff
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.runs import plan_diff
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import importing, reads, resources
 from terracrew.server.state import service as states
@@ -37,6 +39,8 @@ MAX_VERSIONS = 10
 MAX_DEPENDENCIES = 50
 MAX_OUTPUTS = 100
 MAX_VALUE_CHARACTERS = 2_000
+MAX_DRIFTED = 5
+"""How many of the resources that were changed outside are named."""
 RESOURCE_ROWS = 20
 """How many resources the page shows at once."""
 _outputs = msgspec.json.Decoder(dict[str, Output])
@@ -85,6 +89,14 @@ class DependencyRow(msgspec.Struct, frozen=True):
     references: list[Dependency]
     """The single outputs in question, each with who set the input that it is."""
     badge: Badge | None = None
+
+
+class Drift(msgspec.Struct, frozen=True):
+    """What the last plan of a module has found to be changed outside of its engine."""
+
+    job: Job
+    count: int
+    addresses: list[str]
 
 
 class ModuleContents(msgspec.Struct, frozen=True):
@@ -138,13 +150,13 @@ async def read(
         listed = await resources.page(
             context.objects, context.keys, stored.state, stored.resource_count, search, start, RESOURCE_ROWS
         )
-    drift = await warnings.read_drift(context, who, stored.plan)
+    drift = await _read_drift(context, who, stored.plan)
     return msgspec.structs.replace(found, key=key, resources=listed, drift=drift)
 
 
 async def _read(tx: Tx, who: Principal, module: Module, search: str, keys: Keyring) -> tuple[ModuleContents, _Stored]:
     place = authorize.module(module.organization_id, module.path)
-    may_read_state = (await authorize.visible(tx, who, Verb.STATE_READ)).covers(place)
+    may_read_state = await authorize.may(tx, who, Verb.STATE_READ, place)
     scope = (tx, who, module.id, place)
     needs = await dependencies.listing(*scope, "needs", None, MAX_DEPENDENCIES)
     used_by = await dependencies.listing(*scope, "used_by", None, MAX_DEPENDENCIES)
@@ -161,13 +173,12 @@ async def _read(tx: Tx, who: Principal, module: Module, search: str, keys: Keyri
         output_count=len(outputs),
         outputs_problem=problem,
         may_read_state=may_read_state,
-        may_change=(await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place),
-        may_bring_state=importing.is_possible(module)
-        and (await authorize.visible(tx, who, Verb.STATE_WRITE)).covers(place),
+        may_change=await authorize.may(tx, who, Verb.TREE_WRITE, place),
+        may_bring_state=importing.is_possible(module) and await authorize.may(tx, who, Verb.STATE_WRITE, place),
         versions=[row_to(StateVersionRow, row) for row in versions],
     )
     count = None if state is None else await states.resource_count(tx, state.state.id)
-    return contents, _Stored(state, count, await warnings.find_drift(tx, module.id))
+    return contents, _Stored(state, count, await _find_drift(tx, module.id))
 
 
 async def _rows(tx: Tx, found: Sequence[Dependency]) -> list[DependencyRow]:
@@ -222,3 +233,27 @@ async def _read_outputs(
 def _text(value: Any) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= MAX_VALUE_CHARACTERS else text[:MAX_VALUE_CHARACTERS] + "…"
+
+
+async def _find_drift(tx: Tx, module_id: str) -> tuple[Job, StoredDiff] | None:
+    """Return the newest plan of a module, unless it was applied: that has undone or taken over what was changed outside."""
+    job = await job_reads.newest_planned(tx, module_id)
+    if job is None or (job.type != "PLAN" and job.status is JobStatus.SUCCEEDED):
+        return None
+    stored = await diff_store.get(tx, job.id)
+    return None if stored is None else (job, stored)
+
+
+async def _read_drift(context: DashboardContext, who: Principal, found: tuple[Job, StoredDiff] | None) -> Drift | None:
+    """Read what a plan has found to be changed outside; None if that is nothing, or cannot be read."""
+    if found is None:
+        return None
+    job, stored = found
+    try:
+        query = DiffQuery("drift", count=MAX_DRIFTED)
+        page = await plan_diff.page(context.objects, context.keys, context.diffs, who, stored, query)
+    except TerracrewError:  # the page of the job says why; this page can be shown without it
+        return None
+    if not page.head.drift:
+        return None
+    return Drift(job, page.head.drift, [each.address for each in page.resources])

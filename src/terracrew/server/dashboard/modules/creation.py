@@ -27,8 +27,8 @@ from terracrew.server.tree.groups import tree_path
 from terracrew.server.tree.modules import archives, service
 
 HERE = "/dashboard/modules"
-_TYPED = {"description": "description", "tags": "tags", "runner_instance_name": "instance"}
-"""The fields of the form whose types say what is valid, by those of the API."""
+_TYPED = ("description", "tags", "runner_instance_name")
+"""The fields whose types say what is valid."""
 
 
 class NewModuleForm(SourceFields, frozen=True):
@@ -39,7 +39,7 @@ class NewModuleForm(SourceFields, frozen=True):
     description: str = ""
     engine: str = "tofu"
     runner: str = ""
-    instance: str = ""
+    runner_instance_name: str = ""
     tags: str = ""
     needs_approval: bool = False
     is_triggered: bool = False
@@ -131,7 +131,7 @@ async def _wrong_fields(tx: Tx, who: Principal, form: NewModuleForm, roots: Sequ
     try:
         _settings(form)
     except FormErrors as error:
-        wrong |= {_TYPED[name]: message for name, message in error.messages.items()}
+        wrong |= error.messages
     return wrong
 
 
@@ -147,8 +147,7 @@ def _placed(form: NewModuleForm, error: TerracrewError) -> dict[str, str]:
 
 def _settings(form: NewModuleForm) -> dict[str, Any]:
     """Return what was typed into fields whose types say what is valid. Raises FormErrors."""
-    typed = {name: getattr(form, field) for name, field in _TYPED.items()}
-    shown = field_forms.layout(ModuleRequest, _TYPED)
+    shown, typed = field_forms.layout(ModuleRequest, _TYPED), {name: getattr(form, name) for name in _TYPED}
     return fields.given(field_forms.from_form(shown, typed, ModuleChange, PlaceSettings()))
 
 

@@ -1,7 +1,7 @@
 """The modules pages: the list, one module with what stands in the way of its next job, and the question before a destroy."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Annotated, Any, Literal
 
@@ -18,25 +18,24 @@ from terracrew.api.modules import Module
 from terracrew.api.states import Resources
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import JobType, Step
-from terracrew.server.dashboard import forms, nav, render, words
+from terracrew.server.dashboard import forms, render, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobFilters, JobRow
 from terracrew.server.dashboard.modules import contents as module_contents
-from terracrew.server.dashboard.modules import states, warnings
+from terracrew.server.dashboard.modules import states
 from terracrew.server.dashboard.modules.states import QuarantineRow
-from terracrew.server.dashboard.modules.warnings import BlockedTrigger
 from terracrew.server.dashboard.tree import inputs, steps
 from terracrew.server.dashboard.tree.inputs import InputsPanel
 from terracrew.server.dashboard.tree.steps import StepsPanel
 from terracrew.server.dashboard.words import Badge
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.http.request import tree_path
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.create import JobRequest
 from terracrew.server.principals import authorize
-from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.authorize import Verb, Visible
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report, held_lock, module_standing, placement
 from terracrew.server.runs import holds as module_holds
@@ -46,6 +45,7 @@ from terracrew.server.state import resources
 from terracrew.server.state import service as state_service
 from terracrew.server.tree.groups import reads as level_reads
 from terracrew.server.tree.inputs import dependencies
+from terracrew.server.tree.inputs import reads as trigger_reads
 from terracrew.server.tree.modules import output_references, places, policy, reads, service
 from terracrew.server.tree.modules.reads import NO_FILTER, ModuleFilter
 from terracrew.wording import approval_words
@@ -53,6 +53,8 @@ from terracrew.wording import approval_words
 HERE = "/dashboard/modules"
 MAX_RECENT_JOBS = 20
 PAGE_ROWS = 50
+MAX_HOLDING = 5
+"""How many of the modules that a module waits for are named."""
 MAX_SEARCH_CHARACTERS = 200
 Start = Annotated[int, QueryParameter(ge=0, le=1_000_000)]
 
@@ -97,7 +99,7 @@ class ModulesPage(msgspec.Struct, frozen=True):
     search: str
     filters: ModuleFilter
     count: int
-    """How many modules match, counted up to one more than `nav.MAX_COUNTED`."""
+    """How many modules match, counted up to one more than `render.MAX_COUNTED`."""
     after: str = ""
     """The path of the last module of the page before."""
     next: str = ""
@@ -107,6 +109,27 @@ class ModulesPage(msgspec.Struct, frozen=True):
     engines: list[str] = []
     runners: list[str] = []
     """What the filters offer."""
+
+
+class HoldingModule(msgspec.Struct, frozen=True):
+    """A module that another one waits for before it is applied by itself."""
+
+    text: str
+    """What it waits for: `output vpc_id of module network, which is being changed`."""
+    module_id: str = ""
+    """Empty if the reader may not see it, or if it is the module itself."""
+
+
+class BlockedTrigger(msgspec.Struct, frozen=True):
+    """Why a module that has to be applied because of a changed output has not been queued."""
+
+    since: datetime | None = None
+    """Since when it waits for its turn; None if it does not."""
+    holding: list[HoldingModule] = []
+    problem: str = ""
+    """Why the job could not be queued."""
+    problem_at: datetime | None = None
+    cause_job_id: str = ""
 
 
 class ModulePage(msgspec.Struct, frozen=True):
@@ -169,7 +192,7 @@ async def read_page(
     within = reads.ModuleScope(who.organization_id or "")
     ids = await reads.search(tx, seen, within, search, after, PAGE_ROWS + 1, filters)
     shown = await read_rows(tx, who, ids[:PAGE_ROWS])
-    count = await reads.count(tx, seen, within, search, nav.MAX_COUNTED + 1, filters)
+    count = await reads.count(tx, seen, within, search, render.MAX_COUNTED + 1, filters)
     groups = [(group, list(of)) for group, of in groupby(shown, key=lambda row: row.group)]
     following = shown[-1].path if len(ids) > PAGE_ROWS and shown else ""
     may_create = not (await authorize.visible(tx, who, Verb.TREE_WRITE)).is_nothing
@@ -216,14 +239,44 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyrin
         jobs=(await job_rows.read_page(tx, who, JobFilters(module=module.path), None, watch, MAX_RECENT_JOBS)).rows,
         inputs=await inputs.panel(tx, who, keys, places.of_module(module)),
         steps=await steps.panel(tx, who, places.of_module(module)),
-        may_run=(await authorize.visible(tx, who, Verb.JOB_RUN)).covers(place),
-        may_change=(await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place),
-        may_read_access=(await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place),
-        may_read_state=(await authorize.visible(tx, who, Verb.STATE_READ)).covers(place),
-        turn=await warnings.read_turn(tx, who, module),
+        may_run=await authorize.may(tx, who, Verb.JOB_RUN, place),
+        may_change=await authorize.may(tx, who, Verb.TREE_WRITE, place),
+        may_read_access=await authorize.may(tx, who, Verb.ACCESS_READ, place),
+        may_read_state=await authorize.may(tx, who, Verb.STATE_READ, place),
+        turn=await _read_turn(tx, who, module),
         rules=msgspec.to_builtins((await policy.of_module(tx, module.id)).rules),
         is_state_replaced=await state_service.is_replaced(tx, module.id),
     )
+
+
+async def _read_turn(tx: Tx, who: Principal, module: Module) -> BlockedTrigger:
+    since, problem = await trigger_reads.changed_at(tx, module.id), await trigger_reads.problem(tx, module.id)
+    holding: list[HoldingModule] = []
+    if since is not None:
+        seen = await authorize.visible(tx, who, Verb.TREE_READ)
+        holding = [_holding(row, seen) for row in await trigger_reads.holding(tx, module.id, MAX_HOLDING)]
+    return BlockedTrigger(
+        None if since is None else datetime.fromtimestamp(since, UTC),
+        holding,
+        problem["message"] if problem else "",
+        datetime.fromtimestamp(problem["created_at"], UTC) if problem else None,
+        problem["cause_job_id"] if problem else "",
+    )
+
+
+def _holding(row: Row, seen: Visible) -> HoldingModule:
+    if row["is_itself"]:
+        return HoldingModule("a run of its group" if row["is_in_run"] else "another change of this module")
+    is_seen = seen.covers(authorize.module(row["organization_id"], row["path"]))
+    name = f"module {row['path']}" if is_seen else "a module that you may not see"
+    what = f"output {row['output']} of {name}" if row["output"] else name
+    if row["has_open_change"]:
+        why = "which is being changed"
+    elif row["is_in_run"]:
+        why = "which has its turn in the run of a group"
+    else:
+        why = "which waits for its own turn" if row["is_triggered"] else "whose last change did not succeed"
+    return HoldingModule(f"{what}, {why}", row["id"] if is_seen else "")
 
 
 @get("/")

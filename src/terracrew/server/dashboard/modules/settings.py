@@ -171,10 +171,9 @@ async def read(tx: Tx, who: Principal, reference: str) -> ModuleSettingsPage:
         states=remains.states,
         resources=0 if state is None else await states.resource_count(tx, state.state.id),
         users=await dependencies.users(tx, who, module.id),
-        may_run=(await authorize.visible(tx, who, Verb.JOB_RUN)).covers(place),
-        may_read_access=(await authorize.visible(tx, who, Verb.ACCESS_READ)).covers(place),
-        may_bring_state=importing.is_possible(module)
-        and (await authorize.visible(tx, who, Verb.STATE_WRITE)).covers(place),
+        may_run=await authorize.may(tx, who, Verb.JOB_RUN, place),
+        may_read_access=await authorize.may(tx, who, Verb.ACCESS_READ, place),
+        may_bring_state=importing.is_possible(module) and await authorize.may(tx, who, Verb.STATE_WRITE, place),
     )
 
 

@@ -64,7 +64,7 @@ async def rows(tx: Tx, who: Principal, module_id: str, place: authorize.Place) -
     found = await reads.quarantined(tx, module_id)
     if not found:
         return []
-    may_decide = (await authorize.visible(tx, who, Verb.STATE_WRITE)).covers(place)
+    may_decide = await authorize.may(tx, who, Verb.STATE_WRITE, place)
     return [row_to(QuarantineRow, {**row, "may_decide": may_decide}) for row in found]
 
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import msgspec
 from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery
 
+from terracrew.api.releases import Withdrawal
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
@@ -18,17 +18,6 @@ from terracrew.server.rollouts import service as rollouts
 from terracrew.server.rollouts.model import NewRollout
 
 HERE = "/dashboard/releases"
-
-
-class WithdrawForm(msgspec.Struct, frozen=True):
-    reason: str = ""
-
-
-class UpdateAllForm(msgspec.Struct, frozen=True):
-    version: str = ""
-    """The release that the reader was shown."""
-    group: str = ""
-    accept_breaking: bool = False
 
 
 @get("/")
@@ -54,7 +43,7 @@ async def withdraw_page(request: DashboardCall, release: FromPath[str]) -> Respo
 
 @post("/{release:str}/withdraw", status_code=200)
 async def withdraw(request: DashboardCall, release: FromPath[str]) -> Response[Any]:
-    form = await forms.read(request, WithdrawForm)
+    form = await forms.read(request, Withdrawal)
     try:
         await request.write(service.withdraw, release, form.reason)
     except Invalid as error:
@@ -76,12 +65,11 @@ async def update_page(request: DashboardCall, group: FromQuery[str] = "") -> Res
 
 @post("/update", status_code=200)
 async def update_all(request: DashboardCall) -> Response[Any]:
-    form, rules = await forms.read(request, UpdateAllForm), request.context.rollout_rules
-    new = NewRollout(version=form.version or None, group=form.group, accept_breaking=form.accept_breaking)
+    new, rules = await forms.read(request, NewRollout), request.context.rollout_rules
     try:
         await request.write(rollouts.start, rules, new)
     except Conflict as error:
-        return await _ask_update(request, form.group, error.message)
+        return await _ask_update(request, new.group, error.message)
     return render.go(request, HERE)
 
 

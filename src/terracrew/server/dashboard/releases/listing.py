@@ -87,7 +87,7 @@ async def read(tx: Tx, who: Principal, page: int) -> ReleasesPage:
         ReleaseRow(each, release_badges(each, newest), before.get(each.version, ""), _count(in_use, each.version))
         for each in shown
     ]
-    may_withdraw = (await authorize.visible(tx, who, Verb.SERVER_ADMIN)).covers(authorize.SERVER)
+    may_withdraw = await authorize.may(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
     rollout = await rollouts.newest(tx, who)
     return ReleasesPage(
         rows,
@@ -179,7 +179,7 @@ async def read_notes(tx: Tx, who: Principal, rules_: RolloutRules, since: str, u
 
 
 async def _command(tx: Tx, who: Principal, rules_: RolloutRules, runner: Runner) -> str:
-    if not (await authorize.visible(tx, who, Verb.RUNNER_WRITE)).covers(runners.place(runner)):
+    if not await authorize.may(tx, who, Verb.RUNNER_WRITE, runners.place(runner)):
         return ""
     found = await rollout.by_hand(tx, rules_, runner)
     return found.command if found else ""

@@ -1,19 +1,17 @@
 """The actions on one runner, and the pages that ask before it is removed or updated, or its token replaced."""
 
-from datetime import datetime
 from typing import Any
 
 import msgspec
 from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery
 
-from terracrew.api.place_settings import PlaceKind
 from terracrew.api.runners import Acknowledgement, AssignTo, Dependents, RunnerChange, RunnerView
 from terracrew.errors import Conflict
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.releases import rollout
-from terracrew.server.dashboard.runners import page, start
+from terracrew.server.dashboard.runners import edit, page
 from terracrew.server.dashboard.runners.page import HERE, address
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
@@ -33,17 +31,6 @@ MAX_TYPED_CHARACTERS = 200
 """How much of what was typed is searched for."""
 
 
-class AssignForm(msgspec.Struct, frozen=True):
-    place: str
-    """A path as it was typed, or the id of a place that is assigned."""
-    kind: PlaceKind | None = None
-
-
-class AcknowledgeForm(msgspec.Struct, frozen=True):
-    until: datetime
-    """When the last alert on the page occurred: nothing is acknowledged that the reader has not seen."""
-
-
 class BindForm(msgspec.Struct, frozen=True):
     account: str = ""
     """The id or the path of a service account; empty to unbind it."""
@@ -56,12 +43,6 @@ class RemovePage(msgspec.Struct, frozen=True):
     """Whether it is removed without waiting for its jobs."""
     wrong: str = ""
     """Why the removal was refused."""
-
-
-class UpdateForm(msgspec.Struct, frozen=True):
-    version: str = ""
-    """The release that the reader was shown."""
-    accept_breaking: bool = False
 
 
 class UpdateOnePage(msgspec.Struct, frozen=True):
@@ -99,8 +80,8 @@ async def disable(request: DashboardCall, runner: FromPath[str]) -> Response[Any
 
 @post("/{runner:str}/assign")
 async def assign(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
-    form = await forms.read(request, AssignForm)
-    wanted = AssignTo(form.place.strip().strip("/"), form.kind)
+    form = await forms.read(request, AssignTo, strip=True)
+    wanted = msgspec.structs.replace(form, place=form.place.strip("/"))
     found = await request.write(assigning.assign, runner, wanted)
     place = wanted.place or "the whole organization"
     return render.done(request, f"{found.path} is assigned to {place}", address(found.id))
@@ -120,9 +101,7 @@ async def places(request: DashboardCall, runner: FromPath[str], place: FromQuery
 
 @post("/{runner:str}/unassign")
 async def unassign(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
-    form = await forms.read(request, AssignForm)
-    wanted = AssignTo(form.place, form.kind)
-    found = await request.write(assigning.withdraw, runner, wanted)
+    found = await request.write(assigning.withdraw, runner, await forms.read(request, AssignTo))
     return render.done(request, f"The assignment of {found.path} is removed", address(found.id))
 
 
@@ -146,8 +125,7 @@ async def bind(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
 
 @post("/{runner:str}/acknowledge")
 async def acknowledge(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
-    form = await forms.read(request, AcknowledgeForm)
-    seen = Acknowledgement(form.until)
+    seen = await forms.read(request, Acknowledgement)
     await request.write(service.acknowledge_alerts, runner, seen)
     return render.done(request, "The alerts are acknowledged", address(runner))
 
@@ -184,7 +162,7 @@ async def reregister(request: DashboardCall, runner: FromPath[str]) -> Response[
 
     async def write(tx: Tx, who: Principal) -> dict[str, Any]:
         made = await service.reregister(tx, who, runner, context.url, seconds, context.release_key)
-        return start.shown(made, tx.now)
+        return edit.shown(made, tx.now)
 
     try:
         how = await request.write(write)
@@ -225,8 +203,7 @@ async def update_page(request: DashboardCall, runner: FromPath[str]) -> Response
 
 @post("/{runner:str}/update", status_code=200)
 async def update(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
-    form, rules = await forms.read(request, UpdateForm), request.context.rollout_rules
-    wanted = RunnerUpdate(version=form.version or None, accept_breaking=form.accept_breaking)
+    wanted, rules = await forms.read(request, RunnerUpdate), request.context.rollout_rules
     try:
         job = await request.write(rollouts.update_runner, rules, runner, wanted)
     except Conflict as error:

@@ -7,11 +7,11 @@ import msgspec
 from litestar import Response, get, post
 from litestar.params import FromPath
 
-from terracrew.api.runners import RunnerStatus, RunnerView
+from terracrew.api.runners import RunnerView
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.cloud_hosted import deploying
 from terracrew.server.cloud_hosted.model import DeploymentView, DestroyRequest
-from terracrew.server.dashboard import forms, render, words
+from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.runners import cloud, deploy, page
 from terracrew.server.dashboard.runners.cloud import CloudState
@@ -29,7 +29,7 @@ from terracrew.server.runners import service, view_reads
 class DeploymentPage(msgspec.Struct, frozen=True):
     runner: RunnerView
     deployment: DeploymentView
-    state: CloudState
+    cloud: CloudState
     job: FleetJobView | None
     """The last fleet job of the runner, with its steps."""
     may_change: bool
@@ -37,25 +37,11 @@ class DeploymentPage(msgspec.Struct, frozen=True):
 
     @property
     def badge(self) -> Badge:
-        return self.state.badge(self.runner.status)
+        return self.cloud.badge(self.runner.status)
 
     @property
     def is_working(self) -> bool:
         return self.job is not None and not self.job.is_terminal
-
-    @property
-    def made(self) -> int:
-        """Return how many things the job has made so far."""
-        return words.things_made(self.job.steps if self.job else [])
-
-    @property
-    def cancel_words(self) -> tuple[str, str]:
-        assert self.job is not None
-        return words.fleet_cancel_words(self.job, self.made)
-
-    @property
-    def can_wake(self) -> bool:
-        return self.runner.status is RunnerStatus.ASLEEP and not self.state.refusal
 
 
 async def read(tx: Tx, who: Principal, reference: str) -> DeploymentPage:
@@ -68,7 +54,7 @@ async def read(tx: Tx, who: Principal, reference: str) -> DeploymentPage:
         found,
         state,
         await fleet_jobs.view(tx, found.job) if found.job else None,
-        (await authorize.visible(tx, who, Verb.RUNNER_WRITE)).covers(service.place(runner)),
+        await authorize.may(tx, who, Verb.RUNNER_WRITE, service.place(runner)),
         deploy.costs_of(found.kind, found.region, found.settings),
     )
 
@@ -104,8 +90,7 @@ async def destroy_page(request: DashboardCall, runner: FromPath[str]) -> Respons
 
 @post("/{runner:str}/destroy")
 async def destroy(request: DashboardCall, runner: FromPath[str]) -> Response[Any]:
-    form = await forms.read(request, forms.ForceForm)
-    wanted = DestroyRequest(form.force)
+    wanted = await forms.read(request, DestroyRequest)
     try:
         made = await request.write(deploying.destroy, runner, wanted)
     except Conflict as error:

@@ -44,20 +44,6 @@ class FleetJobPage(msgspec.Struct, frozen=True):
     def badge(self) -> Badge:
         return words.fleet_job_badge(self.job)
 
-    @property
-    def made(self) -> int:
-        """Return how many things the attempt has made so far."""
-        return words.things_made(self.job.steps)
-
-    @property
-    def done(self) -> int:
-        return sum(each.status == "done" for each in self.job.steps)
-
-    @property
-    def cancel_words(self) -> tuple[str, str]:
-        """Return what the button of the cancel says, and the consequence that the question names."""
-        return words.fleet_cancel_words(self.job, self.made)
-
 
 async def read(tx: Tx, who: Principal, reference: str) -> FleetJobPage:
     job = await service.show(tx, who, reference)

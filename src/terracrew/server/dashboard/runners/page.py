@@ -41,6 +41,8 @@ MAX_PLACES = 50
 """How many assignments are shown."""
 MAX_CHOICES = 300
 """How many service accounts and groups the forms offer."""
+MAX_NEARER_NAMED = 2
+"""How many places with nearer runners are named beside an assignment."""
 MAX_MODULES = 50
 """How many modules the form that assigns the runner offers."""
 Layer = Literal["dashboard", "default", "instance", "own"]
@@ -58,6 +60,18 @@ class PlaceRow(msgspec.Struct, frozen=True):
     """How many other runners are assigned to the same place."""
     nearer: list[str]
     """The paths of up to three places below it that have other runners, which come first there."""
+
+    @property
+    def rank(self) -> str:
+        """Return what the assignment covers, and which other runners share its jobs or come before it, in words."""
+        text = "the module itself" if self.kind == "module" else "all modules in and below it"
+        if self.companions:
+            text += f", with {words.counted(self.companions, 'other runner')}"
+        if len(self.nearer) > MAX_NEARER_NAMED:
+            return f"{text}; in several places below it, runners assigned there come first"
+        if self.nearer:
+            return f"{text}; in {' and '.join(self.nearer)}, runners assigned there come first"
+        return f"{text}; first choice"
 
 
 class AccountChoice(msgspec.Struct, frozen=True):
@@ -107,10 +121,6 @@ class RunnerPage(msgspec.Struct, frozen=True):
         return self.cloud.badge(self.runner.status) if self.cloud else words.runner_badge(self.runner.status)
 
     @property
-    def state(self) -> CloudState | None:
-        return self.cloud
-
-    @property
     def can_wake(self) -> bool:
         return self.cloud is not None and self.runner.status is RunnerStatus.ASLEEP and not self.cloud.refusal
 
@@ -149,10 +159,6 @@ class RunnerPage(msgspec.Struct, frozen=True):
         return any(each.is_urgent for each in self.alerts)
 
     @property
-    def is_drained(self) -> bool:
-        return self.runner.is_draining and not self.runner.jobs
-
-    @property
     def is_offline(self) -> bool:
         """Return whether it is away although it should be there. A cloud-hosted one says itself why it is not."""
         return self.runner.status is RunnerStatus.OFFLINE and self.cloud is None
@@ -161,7 +167,7 @@ class RunnerPage(msgspec.Struct, frozen=True):
 async def read(tx: Tx, who: Principal, reference: str, watch: Watch, rules: RolloutRules) -> RunnerPage:
     record = await service.find(tx, who, reference, Verb.RUNNER_READ)
     runner = await view_reads.view(tx, record)
-    may_change = (await authorize.visible(tx, who, Verb.RUNNER_WRITE)).covers(service.place(runner))
+    may_change = await authorize.may(tx, who, Verb.RUNNER_WRITE, service.place(runner))
     seen, organization_id = await authorize.visible(tx, who, Verb.JOB_READ), who.organization_id or ""
     active = await runner_reads.active(tx, organization_id, seen, runner.id, MAX_JOBS)
     waiting = await runner_reads.waiting(tx, organization_id, seen, runner.id, MAX_JOBS + 1)

@@ -77,8 +77,8 @@ async def panel(tx: Tx, who: Principal, keys: Keyring, at: InputPlace) -> Inputs
         at,
         found[:MAX_ROWS],
         len(found),
-        may_set=(await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place),
-        may_set_secrets=(await authorize.visible(tx, who, Verb.SECRET_SET)).covers(place),
+        may_set=await authorize.may(tx, who, Verb.TREE_WRITE, place),
+        may_set_secrets=await authorize.may(tx, who, Verb.SECRET_SET, place),
     )
 
 

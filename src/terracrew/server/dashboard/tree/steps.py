@@ -85,7 +85,7 @@ async def panel(tx: Tx, who: Principal, at: InputPlace) -> StepsPanel:
     steps_of = StepPlace(at.kind, at.id, at.organization_id, at.path)
     found = await step_settings.of_place(tx, steps_of, is_inherited=True)
     place = authorize.module if at.kind == "module" else authorize.group
-    may_change = (await authorize.visible(tx, who, Verb.TREE_WRITE)).covers(place(at.organization_id, at.path))
+    may_change = await authorize.may(tx, who, Verb.TREE_WRITE, place(at.organization_id, at.path))
     ordered = sorted(found, key=lambda each: (each.step.number, len(each.path)))
     return StepsPanel(at, [AddedToStep(each, each.path != at.path) for each in ordered], may_change)
 
