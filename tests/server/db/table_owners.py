@@ -178,11 +178,6 @@ READERS = (
         "what people are told about a job comes from several packages, all below `runs`, which owns no table",
     ),
     _reader(
-        "runs/attention_reads.py",
-        "attempts jobs modules states",
-        "what needs a person is found in several packages, all below `runs`",
-    ),
-    _reader(
         "cloud_hosted/reporting_reads.py",
         "cloud_deployments fleet_jobs removed runners",
         "who owns what is in an account comes from several packages, all below `cloud_hosted`",

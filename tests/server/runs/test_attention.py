@@ -8,7 +8,7 @@ from terracrew.server.db.sqlite.database import SqliteDatabase
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb, Visible
 from terracrew.server.principals.model import SYSTEM
-from terracrew.server.runs import attention_reads
+from terracrew.server.runs import reads
 from terracrew.testing.job_rows import JobRows
 from tests.server.hub.statement_counts import RecordingTx
 
@@ -25,10 +25,10 @@ async def test_sqlite_reads_no_table_as_a_whole_to_find_what_needs_a_person(rows
     async def read(tx: Any) -> None:
         recording: Any = RecordingTx(tx, said)
         for seen in (everything, somebody):
-            await attention_reads.oldest_queued(recording, rows.organization, seen, 5)
-        await attention_reads.out_of_contact(recording, rows.organization, 0.0, 5)
-        await attention_reads.modules_in_doubt(recording, rows.organization, 5)
-        await attention_reads.modules_with_quarantine(recording, rows.organization, 5)
+            await reads.oldest_queued(recording, rows.organization, seen, 5)
+        await reads.out_of_contact(recording, rows.organization, 0.0, 5)
+        await reads.modules_in_doubt(recording, rows.organization, 5)
+        await reads.modules_with_quarantine(recording, rows.organization, 5)
 
     await rows.db.read(read)
     indexes = ("jobs_open ", "jobs_queue_of_module", "jobs_running", "attempts_in_doubt", "states_quarantine")

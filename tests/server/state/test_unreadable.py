@@ -10,7 +10,7 @@ from terracrew.protocol.events import Kind, Result, StateFact, StepStatus, Strea
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import Step
 from terracrew.server.jobs.attempts.received_states import MAX_UNREADABLE
-from terracrew.server.runs import module_standing
+from terracrew.server.runs import module_view
 from terracrew.testing.deliveries import RUNNING
 from terracrew.testing.job_rows import begin
 from tests.server.hub.hub_clients import Hub
@@ -133,7 +133,7 @@ async def test_one_view_of_a_module_shows_a_bounded_number_of_states_in_quaranti
     runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every view of a module read all of its states in quarantine, however many there were."""
-    monkeypatch.setattr(module_standing, "MAX_QUARANTINED", 0)
+    monkeypatch.setattr(module_view, "MAX_QUARANTINED", 0)
     attempt = await runner.run(kind="APPLY")
     await attempt.deliver(RUNNING)
     await attempt.write(content(1))

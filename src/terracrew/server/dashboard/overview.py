@@ -24,7 +24,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads as runner_reads
 from terracrew.server.runners import service as runners
-from terracrew.server.runs import attention, holds
+from terracrew.server.runs import attention, module_view
 from terracrew.server.runs.attention import MAX_LISTED, Attention, TroubledModule
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.tree.modules import reads as module_reads
@@ -276,7 +276,7 @@ class HoldReleaseForm(msgspec.Struct, frozen=True):
 
 async def _read_hold(tx: Tx, who: Principal) -> HoldView:
     await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
-    return await holds.view(tx)
+    return await module_view.open_hold(tx)
 
 
 @get("/hold")

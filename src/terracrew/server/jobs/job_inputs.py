@@ -5,13 +5,16 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from terracrew.api.inputs import UsedInput
+from terracrew.api.inputs import JobInput, JobInputs, UsedInput
 from terracrew.api.jobs import Job
 from terracrew.api.steps import StepSettings
 from terracrew.masking import names
 from terracrew.protocol.spec import ImportedResource
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.jobs import input_store, module_outputs
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import store as state_store
 from terracrew.server.tree.inputs import effective, sealing
@@ -170,3 +173,22 @@ async def _values_to_mask(tx: Tx, keys: Keyring, job: Job, sources: input_store.
     if not isinstance(outputs, str):
         found += [secret for each in outputs.values() for secret in each.secrets]
     return [*found, *names.secrets_of(content.inputs), *names.secrets_of(content.environment)]
+
+
+async def used_by(tx: Tx, who: Principal, job: Job, attempt: int | None = None) -> JobInputs:
+    """Return what an attempt was given: this one, or the last one that was given anything.
+
+    A module whose output was an input is named only to those who may see it.
+    """
+    number, given = await used(tx, job.id, attempt)
+    placed = (await input_reads.of_modules(tx, [job.module_id])).get(job.module_id, [])
+    now = {each.input.id for each in effective.effective_inputs(placed)}
+    seen = await authorize.visible(tx, who, Verb.TREE_READ)
+    given = [
+        each
+        if each.source_module is None or seen.covers(authorize.module(job.organization_id, each.source_module))
+        else msgspec.structs.replace(each, source_module=None, source_job_id=None)
+        for each in given
+    ]
+    items = [JobInput(**msgspec.structs.asdict(each), is_current=not each.id or each.id in now) for each in given]
+    return JobInputs(number, items)

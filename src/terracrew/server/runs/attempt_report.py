@@ -1,5 +1,6 @@
 """Collects what is known about an attempt, for the person who decides whether it is gone or approves the next plan."""
 
+import itertools
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
@@ -9,14 +10,15 @@ from terracrew.api.job_views import AttemptReport, ModuleState
 from terracrew.api.jobs import StepRow
 from terracrew.api.lost_resources import LoggedChange
 from terracrew.errors import NotFound
+from terracrew.protocol.events import Stream
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import attempt_store
 from terracrew.server.jobs.attempts import reads as attempt_reads
-from terracrew.server.jobs.lost_resources import gaps
+from terracrew.server.jobs.lost_resources import gaps, log_lines
 from terracrew.server.logs import chunk_reads, chunks, ending
 from terracrew.server.objects import Objects
-from terracrew.server.runs import made, reads
+from terracrew.server.runs import reads
 from terracrew.server.state import reads as states
 from terracrew.wording.escapes import plain
 
@@ -25,11 +27,14 @@ LAST_BYTES = 8 << 10
 """The number of bytes at the end of a log that are searched for its last line."""
 MAX_DOUBTS_WITH_MADE = 5
 """The number of attempts in doubt whose logs one view searches for changes."""
+MAX_LOG_BYTES = 2 << 20
+"""How much of a log is read, from its end, to answer one question."""
+MAX_RESOURCES = 200
 
 
 async def read(db: Database, objects: Objects, job_id: str, attempt: int) -> AttemptReport:
     """Report on any attempt, wherever its log is stored. This may read megabytes of the log."""
-    moved = await ending.read(db, objects, job_id, attempt, made.MAX_LOG_BYTES)
+    moved = await ending.read(db, objects, job_id, attempt, MAX_LOG_BYTES)
     return await db.read_in_background(lambda tx: report(tx, job_id, attempt, moved=moved))
 
 
@@ -53,7 +58,7 @@ async def report(
     changed, is_cut = list[LoggedChange](), may_miss_state
     if may_miss_state and with_made:
         state_event = row["state_event"] or 0
-        changed, is_cut = await made.since(tx, job_id, attempt, state_event, moved)
+        changed, is_cut = await changes_since(tx, job_id, attempt, state_event, moved)
         is_cut = is_cut or (moved is None and row["log_moved"] > state_event)
     is_complete = not may_miss_state or row["has_result"] or (row["is_delivered"] and not row["is_output_missing"])
     gap = None
@@ -108,3 +113,29 @@ async def _last_line(tx: Tx, job_id: str, attempt: int, moved: ending.Ending | N
         return ""
     text = plain(chunks.text(last)[-LAST_BYTES:].decode(errors="replace"))
     return next((line.strip()[:MAX_LINE_CHARACTERS] for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+async def changes_since(
+    tx: Tx, job_id: str, attempt: int, event: int, moved: ending.Ending | None = None
+) -> tuple[list[LoggedChange], bool]:
+    """Return what the attempt's log says after this event, and whether the log was too long to be read from there.
+
+    `moved` is the end of the part that is in the object store, which a transaction cannot read.
+    """
+    moved = moved or ending.Ending()
+    rows = await chunk_reads.sizes_after(tx, job_id, attempt, max(event, moved.last))
+    total, start = 0, None
+    for row in rows:
+        total += row["size"]
+        if total > MAX_LOG_BYTES:
+            break
+        start = row["first"]
+    if start is None and rows:
+        return [], True
+    kept = [] if start is None else await chunk_reads.data_from(tx, job_id, attempt, start)
+    is_cut = total > MAX_LOG_BYTES
+    records = itertools.chain(() if is_cut else moved.records(), *(chunks.records(data) for data in kept))
+    text = b"".join(record.payload for number, record in records if number > event and record.stream == Stream.OUTPUT)
+    found = log_lines.changes(text.decode(errors="replace").split("\n"))
+    is_cut = is_cut or len(found) > MAX_RESOURCES or (not moved.is_whole and event < moved.first)
+    return found[-MAX_RESOURCES:], is_cut

@@ -15,8 +15,8 @@ from terracrew.server.jobs import reads as job_reads
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb, Visible
 from terracrew.server.principals.model import Principal
-from terracrew.server.runs import attention_reads, to_approve
 from terracrew.server.runs import reads as run_reads
+from terracrew.server.runs import to_approve
 from terracrew.server.runs.reasons import SILENT_AFTER_SECONDS
 
 MAX_LISTED = 10
@@ -65,11 +65,9 @@ async def read(tx: Tx, who: Principal) -> Attention:
     readable = seen[Verb.JOB_READ]
     failed = await job_reads.ids(tx, organization_id, readable, job_reads.JobFilter(JobStatus.FAILED), MAX_FAILED_READ)
     newest = await job_reads.newest_of_modules(tx, failed)
-    silent = await attention_reads.out_of_contact(
-        tx, organization_id, tx.now - SILENT_AFTER_SECONDS, MAX_UNFILTERED_READ
-    )
-    in_doubt = await attention_reads.modules_in_doubt(tx, organization_id, MAX_UNFILTERED_READ)
-    quarantined = await attention_reads.modules_with_quarantine(tx, organization_id, MAX_UNFILTERED_READ)
+    silent = await run_reads.out_of_contact(tx, organization_id, tx.now - SILENT_AFTER_SECONDS, MAX_UNFILTERED_READ)
+    in_doubt = await run_reads.modules_in_doubt(tx, organization_id, MAX_UNFILTERED_READ)
+    quarantined = await run_reads.modules_with_quarantine(tx, organization_id, MAX_UNFILTERED_READ)
     return Attention(
         to_approve=(await to_approve.job_ids(tx, who, MAX_APPROVALS_READ))[:most],
         stale=await _stale(tx, organization_id, seen[Verb.JOB_RUN], most),
@@ -77,13 +75,13 @@ async def read(tx: Tx, who: Principal) -> Attention:
         out_of_contact=[row["id"] for row in _visible(silent, readable, organization_id)][:most],
         in_doubt=[_troubled(row, row["number"]) for row in _visible(in_doubt, readable, organization_id)][:most],
         quarantined=[_troubled(row, row["states"]) for row in _visible(quarantined, readable, organization_id)][:most],
-        queued=await attention_reads.oldest_queued(tx, organization_id, readable, MAX_QUEUED_READ),
+        queued=await run_reads.oldest_queued(tx, organization_id, readable, MAX_QUEUED_READ),
     )
 
 
 async def plans(tx: Tx, job_ids: list[str]) -> dict[str, dict[str, Any]]:
     """Return the summaries of the plans of these jobs, by job."""
-    rows = await attention_reads.plans(tx, job_ids)
+    rows = await run_reads.plan_summaries(tx, job_ids)
     return {row["id"]: _counts.decode(row["plan"]) for row in rows if row["plan"]}
 
 

@@ -1,11 +1,13 @@
-"""Which plans wait for somebody: those that a reader may approve now, by their roles and by the rules about approvers."""
+"""What somebody may approve: the plans that wait for them now, by their roles and by the rules about approvers, and what limits them."""
 
 import msgspec
 
+from terracrew.api.access import Explanation
 from terracrew.api.jobs import GivenApproval, queued_by
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
+from terracrew.server.identity.access import explain as access
 from terracrew.server.identity.access import store as holder_store
 from terracrew.server.jobs import service, store
 from terracrew.server.jobs.attempts import reads as attempt_reads
@@ -15,8 +17,9 @@ from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runs import holds, reads
+from terracrew.server.runs import module_view, reads
 from terracrew.server.tree.modules import policy
+from terracrew.server.tree.modules import service as modules
 from terracrew.server.tree.modules.policy import ModulePolicy
 
 
@@ -78,5 +81,22 @@ async def _is_refused_beside_others(tx: Tx, who: Principal, job_id: str, rules: 
     plan = None if job.plan_attempt is None else await plan_store.get(tx, job.id, job.plan_attempt)
     known = await approvers.read(tx, job, plan, rules, await service.place_of(tx, job), who.id)
     doubts = [AttemptRef(row["job_id"], row["number"]) for row in await attempt_reads.in_doubt(tx, job.module_id)]
-    doubts += [hold_ref(each.hold_id) for each in await holds.of_module(tx, job.module_id) if each.is_in_doubt]
+    doubts += [hold_ref(each.hold_id) for each in await module_view.holds(tx, job.module_id) if each.is_in_doubt]
     return approver_rules.refusal(job, who, rules, known.standing, plan, doubts) is not None
+
+
+async def explain(tx: Tx, who: Principal, principal: str, verb: Verb, path: str) -> Explanation:
+    """Explain what a principal may do at a place, with the limits that apply although a role allows it."""
+    found = await access.explain(tx, who, principal, verb, path)
+    if verb is not Verb.JOB_APPROVE or not found.is_allowed or found.kind != "module":
+        return found
+    module = await modules.find(tx, who, path, Verb.TREE_READ)
+    rules = await policy.of_module(tx, module.id)
+    limits: list[str] = []
+    if found.principal_kind == "service_account" and not rules.service_account_approval:
+        place = rules.place_of("service_account_approval")
+        limits.append(f"Service accounts do not approve plans here: {place} does not allow `service_account_approval`.")
+    if found.principal_kind == "user" and not rules.self_approval:
+        place = rules.place_of("self_approval")
+        limits.append(f"Not for jobs that {found.principal_name} has started: {place} does not allow `self_approval`.")
+    return msgspec.structs.replace(found, limits=limits)

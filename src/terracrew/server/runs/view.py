@@ -16,7 +16,7 @@ from terracrew.server.jobs import attempt_store, service
 from terracrew.server.jobs.decision_types import hold_ref
 from terracrew.server.jobs.plans import approver_rules, approvers, decide_plan, destruction
 from terracrew.server.jobs.plans import store as plan_store
-from terracrew.server.runs import attempt_report, held_lock, holds, placement, reads, reasons, summary
+from terracrew.server.runs import attempt_report, module_view, reads, reasons, summary
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.modules import policy
 
@@ -77,7 +77,7 @@ async def read(tx: Tx, job: Job, watch: reasons.Watch) -> JobView:
     """Return the view of a job."""
     row = await _surroundings(tx, job)
     doubts = [] if job.is_terminal else await attempt_report.doubts(tx, job.module_id)
-    held = await held_lock.of_module(tx, job.module_id, row["backend"]) if _is_concerned(job) else None
+    held = await module_view.held_lock(tx, job.module_id, row["backend"]) if _is_concerned(job) else None
     return await _view(tx, job, watch, row, doubts, held)
 
 
@@ -103,7 +103,7 @@ async def _view(
 ) -> JobView:
     kept = None if job.plan_attempt is None else await plan_store.get(tx, job.id, job.plan_attempt)
     is_stale = kept is not None and not job.is_terminal and kept.state_version != row["state_version"]
-    held_since = await holds.of_module(tx, job.module_id) if row["has_holds"] and not job.is_terminal else []
+    held_since = await module_view.holds(tx, job.module_id) if row["has_holds"] and not job.is_terminal else []
     attempts = await attempt_store.attempts(tx, job.id)
     steps = await _steps(tx, job, row["plan_job_number"])
     return JobView(
@@ -113,7 +113,7 @@ async def _view(
         run=await summary.parts(tx, job, attempts, [step for step in steps if step.attempt == job.attempt]),
         notes=await attempt_store.notes(tx, job.id) if row["has_notes"] else [],
         lock=await _lock(tx, job, attempts),
-        placement=await placement.of_row(tx, row),
+        placement=await module_view.placement_of(tx, row),
         reason=await reasons.why(tx, job, watch),
         kept_plan=kept,
         **await _approvals(tx, job, kept, doubt_refs(doubts, held_since), is_stale=is_stale),

@@ -10,7 +10,7 @@ from terracrew.server.api.context import AccessCall
 from terracrew.server.identity.access import roles
 from terracrew.server.paging import After, Limit
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.runs import approval_limits
+from terracrew.server.runs import to_approve
 
 
 @get("/roles", summary="List roles")
@@ -51,4 +51,4 @@ async def explain_access(
     A principal is `me`, the name or id of a user, or the id or path of a service account. To ask about others takes the right
     to see who has access at that place.
     """
-    return await request.read(approval_limits.explain, principal, verb, path)
+    return await request.read(to_approve.explain, principal, verb, path)

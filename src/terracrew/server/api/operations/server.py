@@ -13,13 +13,13 @@ from terracrew.server.jobs.set_back import release as service
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.rekey import key_holders, progress
-from terracrew.server.runs import holds
+from terracrew.server.runs import module_view
 
 
 async def _hold(request: OperationsCall) -> HoldView:
     async def read(tx: Tx) -> HoldView:
         await authorize.require(tx, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
-        return await holds.view(tx)
+        return await module_view.open_hold(tx)
 
     return await request.context.db.read(read)
 

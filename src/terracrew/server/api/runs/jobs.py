@@ -31,12 +31,12 @@ from terracrew.server import paging
 from terracrew.server.api.context import RunsCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
-from terracrew.server.jobs import approvals, bulk_cancel, create, priorities, service
+from terracrew.server.jobs import approvals, bulk_cancel, create, job_inputs, priorities, service
 from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.lost_resources import listing as lost_resources
 from terracrew.server.jobs.lost_resources.imports import Imports
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.runs import attempt_report, lists, plan_diff, used_inputs, view
+from terracrew.server.runs import attempt_report, lists, plan_diff, view
 
 Number = Annotated[int, PathParameter(ge=1, le=1 << 31)]
 TypeOfJob = Annotated[JobType | None, QueryParameter(name="type", description="Only jobs of this type")]
@@ -188,7 +188,7 @@ async def get_inputs(
     who = request.user
 
     async def read(tx: Tx) -> JobInputs:
-        return await used_inputs.of_job(tx, who, await service.find(tx, who, job, Verb.JOB_READ), attempt)
+        return await job_inputs.used_by(tx, who, await service.find(tx, who, job, Verb.JOB_READ), attempt)
 
     return await request.context.db.read_in_background(read)
 

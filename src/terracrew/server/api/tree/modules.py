@@ -18,7 +18,7 @@ from terracrew.server.jobs import module_deletion
 from terracrew.server.paging import After, Limit
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.runs import module_standing
+from terracrew.server.runs import module_view
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.inputs.dependencies import Direction
 from terracrew.server.tree.modules import archives, contents, output_references, service
@@ -38,7 +38,7 @@ async def listing(
 
     async def read(tx: Tx) -> Page[ModuleListed]:
         found = await service.listing(tx, request.user, group, recursive, after, limit)
-        return Page(await module_standing.listed(tx, found.items), found.next)
+        return Page(await module_view.listed(tx, found.items), found.next)
 
     return await request.context.db.read_in_background(read)
 
@@ -56,7 +56,7 @@ async def show(request: TreeCall, module: FromPath[str]) -> ModuleView:
     async def read(tx: Tx) -> ModuleView:
         found = await service.find(tx, request.user, tree_path(module), request.verb(Verb.TREE_READ))
         shown = contents.shown(found, await contents.load(tx, request.context.keys, found.id))
-        return await module_standing.view(tx, shown, request.user)
+        return await module_view.view(tx, shown, request.user)
 
     return await request.context.db.read_in_background(read)
 

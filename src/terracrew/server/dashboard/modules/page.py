@@ -37,8 +37,7 @@ from terracrew.server.jobs.create import JobRequest
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb, Visible
 from terracrew.server.principals.model import Principal
-from terracrew.server.runs import attempt_report, held_lock, module_standing, placement
-from terracrew.server.runs import holds as module_holds
+from terracrew.server.runs import attempt_report, module_view
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import resources
@@ -230,11 +229,11 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyrin
     return ModulePage(
         module=module,
         groups=(await level_reads.lineage(tx, module.group_id))[::-1],
-        placement=await placement.of_module(tx, module.id),
-        held_lock=await held_lock.of_module(tx, module.id, module.backend),
+        placement=await module_view.placement(tx, module.id),
+        held_lock=await module_view.held_lock(tx, module.id, module.backend),
         lock=await jobs.lock(tx, module.id),
         doubts=await attempt_report.doubts(tx, module.id),
-        holds=await module_holds.of_module(tx, module.id),
+        holds=await module_view.holds(tx, module.id),
         quarantine=await states.rows(tx, who, module.id, place),
         jobs=(await job_rows.read_page(tx, who, JobFilters(module=module.path), None, watch, MAX_RECENT_JOBS)).rows,
         inputs=await inputs.panel(tx, who, keys, places.of_module(module)),
@@ -351,7 +350,7 @@ async def destroy_page(
             raise Invalid(f"job {earlier.number} is not a DESTROY of {found.path}")
         rules = msgspec.to_builtins((await policy.of_module(tx, found.id)).rules)
         is_asked = earlier is not None and earlier.needs_approval
-        is_asked = is_asked or await module_standing.is_in_doubt(tx, found.id)
+        is_asked = is_asked or await module_view.is_in_doubt(tx, found.id)
         is_asked = is_asked or await state_service.is_replaced(tx, found.id)
         consequence = approval_words.before_change(rules, JobType.DESTROY, is_asked=is_asked)
         return found, earlier, consequence, await dependencies.users(tx, who, found.id)

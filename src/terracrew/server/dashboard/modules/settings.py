@@ -22,7 +22,7 @@ from terracrew.server.jobs import module_deletion
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.runs import placement
+from terracrew.server.runs import module_view
 from terracrew.server.state import importing
 from terracrew.server.state import service as states
 from terracrew.server.tree.groups import reads
@@ -161,7 +161,7 @@ async def read(tx: Tx, who: Principal, reference: str) -> ModuleSettingsPage:
     return ModuleSettingsPage(
         module=module,
         groups=lineage[::-1],
-        placement=await placement.of_module(tx, module.id),
+        placement=await module_view.placement(tx, module.id),
         rules=msgspec.to_builtins((await policy.of_module(tx, module.id)).rules),
         above={name: effective_rule(lineage, name) for name in _RULES},
         engines=sorted({*await service.known_engines(tx, module.organization_id), module.engine}),
