@@ -9,7 +9,7 @@ import pytest
 
 from terracrew.cli.printing import output
 from terracrew.executor.engines import plan_summary
-from terracrew.executor.engines.hcl import described_plan, shown_facts, state
+from terracrew.executor.engines.hcl import shown_plan, state
 from terracrew.plan_diff import resources
 from terracrew.protocol.events import FailedCheck, PlanSummary
 from terracrew.wording import plan_words
@@ -56,7 +56,7 @@ def described(tofu: str, folder: Path, before: str, after: str) -> bytes:
 
 def summarized(printed: bytes, folder: Path) -> PlanSummary:
     resources = state.count((folder / "terraform.tfstate").read_bytes())
-    return plan_summary.summarize(shown_facts.read(printed), resources)
+    return plan_summary.summarize(shown_plan.facts(printed), resources)
 
 
 def test_imports_moves_and_what_is_forgotten_are_counted(tofu: str, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_imports_moves_and_what_is_forgotten_are_counted(tofu: str, tmp_path: Pa
     assert words == "1 to import, 0 to add, 0 to change, 0 to destroy, 1 to forget (1 moved)"
     details = {each.address: each.detail for each in summary.resources}
     assert details["terraform_data.dropped"] == "no longer managed, not destroyed", "it said: destroyed because"
-    shown = {each.address: each for each in described_plan.read(printed).resources}["terraform_data.dropped"]
+    shown = {each.address: each for each in shown_plan.description(printed).resources}["terraform_data.dropped"]
     assert resources.sentence(shown, lambda text: text) == "It is no longer managed, and not destroyed."
 
 
@@ -81,7 +81,7 @@ def test_what_is_replaced_and_not_destroyed_is_created_and_forgotten(tofu: str, 
     summary = summarized(printed, tmp_path)
     assert (summary.add, summary.forgets, summary.replace, summary.destroy) == (1, 1, 0, 0)
     assert summary.existing == 1
-    planned = {each.action: each.read_values() for each in described_plan.read(printed).resources}
+    planned = {each.action: each.read_values() for each in shown_plan.description(printed).resources}
     assert planned["forget"].before["triggers_replace"] == "a"
     assert planned["forget"].after is None
     assert planned["create"].before is None

@@ -13,7 +13,7 @@ import msgspec
 
 from terracrew.errors import Invalid
 from terracrew.executor.engines import masked_values
-from terracrew.executor.engines.hcl import described_plan, secret_constants, shown_facts
+from terracrew.executor.engines.hcl import secret_constants, shown_plan
 from terracrew.executor.engines.masked_values import SHOWN
 from terracrew.masking.redactor import Redactor
 from terracrew.plan_diff import document, resources, values
@@ -96,7 +96,7 @@ _variables = msgspec.json.Decoder(dict[str, _GivenVariable])
 def masked(printed: bytes, mask: Mask) -> bytes:
     """Raises Invalid if this is not the description of a plan."""
     try:
-        sections = _sections.decode(shown_facts.document(printed))
+        sections = _sections.decode(shown_plan.document(printed))
         declared = _configuration.decode(sections.get("configuration", b"{}")).root_module.variables
         variables = _variables.decode(sections.get("variables", b"{}"))
         secret = {
@@ -119,7 +119,7 @@ class _Masking:
         self._of_address: defaultdict[str, set[str]] = defaultdict(set)
         """The sensitive texts of each resource, and of all outputs under no address. Engines do not mark every copy of them: before
         a value became sensitive, it was not, and providers copy values into other attributes."""
-        for address, found in described_plan.every_value(printed):
+        for address, found in shown_plan.every_value(printed):
             if texts := _sensitive_texts(found):
                 self._of_address[address] |= texts
         self._of_outputs = _hiding(self._mask, self._of_address[""])

@@ -21,13 +21,12 @@ from terracrew.executor.engines.contract import (
 )
 from terracrew.executor.engines.hcl import (
     blocks,
-    described_plan,
     failure,
     kept_init,
     lockfile,
     plan_for_hooks,
     plugins,
-    shown_facts,
+    shown_plan,
 )
 from terracrew.executor.engines.hcl import (
     state as states,
@@ -139,13 +138,13 @@ class HclSession(EngineSession):
 
     def summarize(self, facts: bytes | None, state: bytes | None) -> PlanSummary:
         assert facts is not None
-        return plan_summary.summarize(shown_facts.read(facts), None if state is None else states.count(state))
+        return plan_summary.summarize(shown_plan.facts(facts), None if state is None else states.count(state))
 
     def description_arguments(self) -> list[str]:
         return [self._program, "show", "-json", str(self._files.plan)]
 
     def describe(self, printed: bytes) -> PlanDescription:
-        return described_plan.read(printed)
+        return shown_plan.description(printed)
 
     def plan_json(self, printed: bytes, mask: Mask) -> bytes:
         return plan_for_hooks.masked(printed, mask)
