@@ -9,7 +9,7 @@ from terracrew.attempt.engine_directory import read_produced
 from terracrew.errors import TooLarge
 from terracrew.executor.engines.hcl import blocks, dialect, kept_init, lockfile
 from terracrew.executor.engines.hcl.dialect import TOFU
-from terracrew.executor.engines.pulumi import described_preview, event_facts, project
+from terracrew.executor.engines.pulumi import preview, project
 
 pytestmark = pytest.mark.feature("X4.bounded")
 HUGE_BYTES = 1 << 40
@@ -27,8 +27,8 @@ def sparse(path: Path) -> Path:
 READERS: list[tuple[str, Callable[[Path], object]]] = [
     ("main.tf", lambda path: blocks.foreign_backend(path.parent, PATTERNS)),
     ("main.tf", lambda path: blocks.declared_variables(path.parent, PATTERNS)),
-    ("events", event_facts.read),
-    ("events", lambda path: described_preview.read(path, is_destroying=False)),
+    ("events", preview.facts),
+    ("events", lambda path: preview.description(path, is_destroying=False)),
     ("Pulumi.yaml", project.read),
     (lockfile.NAME, lambda path: lockfile.content(path.parent)),
     (".tofurc", lambda path: kept_init.configurations(TOFU, {"HOME": str(path.parent)})),

@@ -11,16 +11,11 @@ import msgspec
 from terracrew.attempt.engine_directory import read_produced
 from terracrew.errors import Invalid
 from terracrew.executor.engines import masked_values
-from terracrew.executor.engines.pulumi import event_facts
+from terracrew.executor.engines.pulumi.preview import MAX_EVENTS_BYTES, PropertyDiff
 from terracrew.plan_diff import document
 from terracrew.plan_diff.values import Mask, is_object
 
 _NO_STATE = msgspec.Raw(b"null")
-
-
-class _EventDiff(msgspec.Struct, rename="camel"):
-    diff_kind: str = ""
-    input_diff: bool = False
 
 
 class _StepEvent(msgspec.Struct, rename="camel"):
@@ -31,7 +26,7 @@ class _StepEvent(msgspec.Struct, rename="camel"):
     new: msgspec.Raw = _NO_STATE
     keys: list[str] | None = None
     diffs: list[str] | None = None
-    detailed_diff: dict[str, _EventDiff] | None = None
+    detailed_diff: dict[str, PropertyDiff] | None = None
 
 
 class _AnnouncedStep(msgspec.Struct):
@@ -52,7 +47,7 @@ _event = msgspec.json.Decoder(_EventForHooks)
 
 def masked(events: Path, mask: Mask) -> bytes:
     """Raises Invalid if the events cannot be read."""
-    content, mask = read_produced(events, event_facts.MAX_EVENTS_BYTES), document.remembering(mask)
+    content, mask = read_produced(events, MAX_EVENTS_BYTES), document.remembering(mask)
     steps: list[bytes] = []
     changes: dict[str, int] = {}
     try:

@@ -15,10 +15,9 @@ from terracrew.executor.engines import memory, plan_summary
 from terracrew.executor.engines.contract import ApiAccess, EngineContext, EngineSession, FailureDetails, StateAccess
 from terracrew.executor.engines.pulumi import (
     checkpoint,
-    described_preview,
     environment,
-    event_facts,
     failure,
+    preview,
     preview_for_hooks,
     project,
     stack_settings,
@@ -158,10 +157,10 @@ class PulumiSession(EngineSession):
 
     def summarize(self, facts: bytes | None, state: bytes | None) -> PlanSummary:  # noqa: ARG002  (a file has the facts)
         count = None if state is None else checkpoint.identify(state).resources
-        return plan_summary.summarize(event_facts.read(self._events), count)
+        return plan_summary.summarize(preview.facts(self._events), count)
 
     def describe(self, printed: bytes) -> PlanDescription:  # noqa: ARG002  (a file has the description)
-        return described_preview.read(self._events, is_destroying=self._is_destroying)
+        return preview.description(self._events, is_destroying=self._is_destroying)
 
     def plan_json(self, printed: bytes, mask: Mask) -> bytes:  # noqa: ARG002  (a file has the events)
         return preview_for_hooks.masked(self._events, mask)

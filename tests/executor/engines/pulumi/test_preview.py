@@ -8,7 +8,7 @@ import pytest
 
 from terracrew.errors import Invalid
 from terracrew.executor.engines import plan_summary
-from terracrew.executor.engines.pulumi import described_preview, event_facts
+from terracrew.executor.engines.pulumi import preview
 from terracrew.plan_diff import document
 from terracrew.plan_diff.document import DiffDocument, DiffQuery
 from terracrew.plan_diff.model import ResourceDiff
@@ -41,8 +41,8 @@ def outputs(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 def read(folder: Path, *events: dict[str, Any], is_destroying: bool = False) -> DiffDocument:
     path = folder / "events.jsonl"
     path.write_text("".join(json.dumps(each) + "\n" for each in events))
-    found = DiffDocument(document.build(described_preview.read(path, is_destroying=is_destroying), lambda text: text))
-    summary = plan_summary.summarize(event_facts.read(path), None)
+    found = DiffDocument(document.build(preview.description(path, is_destroying=is_destroying), lambda text: text))
+    summary = plan_summary.summarize(preview.facts(path), None)
     counted = {"create": summary.add, "update": summary.change, "delete": summary.destroy, "replace": summary.replace}
     assert {name: found.head.counts.get(name, 0) for name in counted} == counted
     assert {each.name: each.action for each in found.head.outputs} == summary.outputs
@@ -161,7 +161,7 @@ def test_events_that_cannot_be_read_are_refused(tmp_path: Path, content: str) ->
     path = tmp_path / "events.jsonl"
     path.write_text(content)
     with pytest.raises(Invalid, match="cannot be read"):
-        described_preview.read(path, is_destroying=False)
+        preview.description(path, is_destroying=False)
 
 
 @pytest.mark.parametrize(
@@ -169,4 +169,4 @@ def test_events_that_cannot_be_read_are_refused(tmp_path: Path, content: str) ->
     [("a", ["a"]), ("a.b[0].c", ["a", "b", 0, "c"]), ('tags["x.y"][2]', ["tags", "x.y", 2]), ("[", ["["])],
 )
 def test_a_path_is_taken_apart(path: str, parts: list[str | int]) -> None:
-    assert described_preview._parsed_path(path) == parts  # pyright: ignore[reportPrivateUsage]
+    assert preview._parsed_path(path) == parts  # pyright: ignore[reportPrivateUsage]

@@ -1,10 +1,10 @@
-"""Reads what a preview would do to each property from the events that Pulumi writes with `--event-log=FILE`.
+"""Reads what a preview would do from the events, lines of JSON, that Pulumi writes with `--event-log=FILE` beside its printed output.
 
 The events have no secrets: Pulumi writes the same text in place of each. Which properties change, it says beside that.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +12,8 @@ import msgspec
 
 from terracrew.attempt.engine_directory import read_produced
 from terracrew.errors import Invalid
-from terracrew.executor.engines.pulumi import checkpoint, event_facts
+from terracrew.executor.engines.plan_summary import Action, PlanFacts, PlannedChange
+from terracrew.executor.engines.pulumi import checkpoint
 from terracrew.plan_diff.document import PlanDescription, PlannedOutput
 from terracrew.plan_diff.resources import PlannedResource, Values
 from terracrew.plan_diff.values import MAX_LEVELS, is_list, is_object
@@ -29,6 +30,17 @@ _UNKNOWN_TEXTS = frozenset(
     }
 )
 """Pulumi writes one of these in place of a value that is known only after the update, by its type."""
+MAX_EVENTS_BYTES = 256 << 20
+"""The events of a preview have the inputs and outputs of all resources."""
+_ACTIONS: dict[str, Action] = {
+    "create": "create",
+    "update": "update",
+    "delete": "delete",
+    "replace": "replace",
+    "read": "read",
+    "import": "import",
+}
+"""A replacement is also announced as `create-replacement` and `delete-replaced`, which are not counted again."""
 _PATH = re.compile(r"""(?:^|\.)([^.\[\]"]+)|\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]""")
 _NONE = msgspec.Raw(b"null")
 
@@ -46,7 +58,7 @@ class _PreviewState(msgspec.Struct):
     outputs: msgspec.Raw = _NONE
 
 
-class _PropertyDiff(msgspec.Struct, rename="camel"):
+class PropertyDiff(msgspec.Struct, rename="camel"):
     diff_kind: str = ""
     input_diff: bool = False
 
@@ -59,12 +71,28 @@ class _PreviewStep(msgspec.Struct, rename="camel"):
     new: _PreviewState | None = None
     keys: list[str] | None = None
     diffs: list[str] | None = None
-    detailed_diff: dict[str, _PropertyDiff] | None = None
+    detailed_diff: dict[str, PropertyDiff] | None = None
 
     @property
     def is_managed(self) -> bool:
         state = self.new or self.old
         return state is not None and checkpoint.is_managed(self.type, is_custom=state.custom)
+
+    @property
+    def action(self) -> Action | None:
+        """What the step does to the resource; None if it does nothing that is counted. An alias gives a resource another URN."""
+        old, new = _urn(self.old), _urn(self.new)
+        return "move" if self.op == "same" and old and new and old != new else _ACTIONS.get(self.op)
+
+    @property
+    def previous_address(self) -> str:
+        """Where a resource was before that gets another URN."""
+        old, new = _urn(self.old), _urn(self.new)
+        return checkpoint.address(old) if self.action in ("move", "update") and old and new and old != new else ""
+
+    @property
+    def import_id(self) -> str | None:
+        return (self.new.id if self.new else "") if self.action == "import" else None
 
 
 class _PreviewResource(msgspec.Struct):
@@ -87,46 +115,88 @@ class _Marked(NamedTuple):
 _event = msgspec.json.Decoder(_PreviewEvent)
 
 
-def read(path: Path, *, is_destroying: bool) -> PlanDescription:
+def facts(path: Path) -> PlanFacts:
     """Raises Invalid if the events cannot be read."""
-    content = read_produced(path, event_facts.MAX_EVENTS_BYTES)
-    steps: dict[str, tuple[_PreviewStep, event_facts.Action]] = {}
+    changes: dict[str, PlannedChange] = {}
+    outputs: dict[str, str] = {}
+    known, vanished = set[str](), set[str]()
+    for event in _events(read_produced(path, MAX_EVENTS_BYTES)):
+        if (ended := event.res_outputs_event) and ended.metadata.type == checkpoint.STACK_TYPE:
+            outputs = _changed_outputs(ended.metadata)
+        for each in (event.resource_pre_event, event.res_outputs_event):
+            if each is None or not (step := each.metadata).is_managed:
+                continue
+            if step.old:
+                known.add(step.urn)
+            if (
+                event.res_outputs_event
+                and step.op in ("refresh", "delete")
+                and not step.new
+                and step.urn not in changes
+            ):
+                vanished.add(
+                    step.urn
+                )  # a refresh has found that it does not exist; a planned delete is announced before
+            elif event.resource_pre_event and (found := step.action):
+                changes[step.urn] = PlannedChange(
+                    checkpoint.address(step.urn),
+                    found,
+                    previous_address=step.previous_address,
+                    import_id=step.import_id,
+                )
+    return PlanFacts(list(changes.values()), outputs, frozenset(vanished), max(len(known) - len(vanished), 0))
+
+
+def description(path: Path, *, is_destroying: bool) -> PlanDescription:
+    """Raises Invalid if the events cannot be read."""
+    content = read_produced(path, MAX_EVENTS_BYTES)
+    steps: dict[str, _PreviewStep] = {}
     drift: dict[str, PlannedResource] = {}
     created_first: dict[str, bool] = {}
     refreshing = set[str]()
     outputs: list[PlannedOutput] = []
-    try:
-        for event in map(_event.decode, content.splitlines()):
-            if event.resource_pre_event and (step := event.resource_pre_event.metadata).is_managed:
-                if step.op == "refresh":
-                    refreshing.add(step.urn)
-                if step.op in ("create-replacement", "delete-replaced"):
-                    created_first.setdefault(step.urn, step.op == "create-replacement")
-                if action := event_facts.action(step.op, _urn(step.old), _urn(step.new)):
-                    steps[step.urn] = step, action
-            if event.res_outputs_event:
-                step = event.res_outputs_event.metadata
-                if step.type == checkpoint.STACK_TYPE:
-                    outputs = _outputs(step)
-                elif step.urn in refreshing and step.urn not in steps and (found := _drifted(step)):
-                    drift[step.urn] = found
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise Invalid(f"Pulumi described its preview in a way that cannot be read: {error}") from error
+    for event in _events(content):
+        if event.resource_pre_event and (step := event.resource_pre_event.metadata).is_managed:
+            if step.op == "refresh":
+                refreshing.add(step.urn)
+            if step.op in ("create-replacement", "delete-replaced"):
+                created_first.setdefault(step.urn, step.op == "create-replacement")
+            if step.action:
+                steps[step.urn] = step
+        if event.res_outputs_event:
+            step = event.res_outputs_event.metadata
+            if step.type == checkpoint.STACK_TYPE:
+                outputs = _outputs(step)
+            elif step.urn in refreshing and step.urn not in steps and (found := _drifted(step)):
+                drift[step.urn] = found
     resources = [
         _planned(step, action, is_create_first=created_first.get(urn, False), is_destroying=is_destroying)
-        for urn, (step, action) in steps.items()
+        for urn, step in steps.items()
+        if (action := step.action)
     ]
     return PlanDescription(resources, outputs, list(drift.values()), len(content))
+
+
+def _events(content: bytes) -> Iterator[_PreviewEvent]:
+    try:
+        yield from map(_event.decode, content.splitlines())
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise Invalid(f"Pulumi described its preview in a way that cannot be read: {error}") from error
+
+
+def _changed_outputs(step: _PreviewStep) -> dict[str, str]:
+    """Compare the outputs of the stack. The values of secrets are hidden in the events, so a change of one is not seen."""
+    old, new = (_properties(state.outputs if state else _NONE) for state in (step.old, step.new))
+    changed = {name: "create" if name not in old else "update" for name in new if old.get(name, ...) != new[name]}
+    return changed | {name: "delete" for name in old if name not in new}
 
 
 def _urn(state: _PreviewState | None) -> str:
     return state.urn if state else ""
 
 
-def _planned(
-    step: _PreviewStep, action: event_facts.Action, *, is_create_first: bool, is_destroying: bool
-) -> PlannedResource:
-    old, new = step.old, step.new
+def _planned(step: _PreviewStep, action: Action, *, is_create_first: bool, is_destroying: bool) -> PlannedResource:
+    old = step.old
     replacing = [
         path for path, each in (step.detailed_diff or {}).items() if each.diff_kind.endswith("-replace")
     ] or list(step.keys or [])
@@ -135,7 +205,6 @@ def _planned(
         reason = "tainted" if old and old.taint else "cannot_update" if replacing else ""
     elif action == "delete" and not is_destroying:
         reason = "delete_because_no_resource_config"
-    is_moved = action in ("move", "update") and _urn(old) not in ("", _urn(new)) and _urn(new) != ""
     return PlannedResource(
         address=checkpoint.address(step.urn),
         action=action,
@@ -143,8 +212,8 @@ def _planned(
         reason=reason,
         replace_paths=[_parsed_path(path) for path in replacing] if action == "replace" else [],
         is_create_first=is_create_first,
-        previous_address=checkpoint.address(_urn(old)) if is_moved else "",
-        import_id=(new.id if new else "") if action == "import" else None,
+        previous_address=step.previous_address,
+        import_id=step.import_id,
         deposed=(old.id or "unknown") if action == "delete" and old and old.delete else "",
     )
 
@@ -155,7 +224,7 @@ def _parsed_path(path: str) -> list[str | int]:
     return found or [path]
 
 
-def _values(step: _PreviewStep, action: event_facts.Action) -> Callable[[], Values]:
+def _values(step: _PreviewStep, action: Action) -> Callable[[], Values]:
     """Compare what the program asks for before and after, and what the resource really is where Pulumi compared with that."""
 
     def read() -> Values:
