@@ -30,7 +30,7 @@ def cache(settings: WarmSettings) -> WarmCache:
 
 
 def entry(content: bytes = b"{}", *, number: int = 7, age_seconds: float = 0.0) -> KeptInit:
-    return KeptInit(number, time.time() - age_seconds, [InitFile(".terraform/modules/modules.json", content, True)])
+    return KeptInit(number, time.time() - age_seconds, [InitFile(".terraform/modules/modules.json", content)])
 
 
 def used(file: Path, seconds: float) -> None:

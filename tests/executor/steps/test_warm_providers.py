@@ -1,7 +1,6 @@
 """Providers and downloaded modules in warm workspaces, with real engines and real providers."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -135,38 +134,15 @@ def committed(repository: Path) -> str:
     return subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
 
 
-async def test_a_module_with_a_file_whose_name_is_not_utf8_is_not_kept(runner: WarmRunner) -> None:
+async def test_a_downloaded_module_is_never_kept(runner: WarmRunner) -> None:
+    """Not even one that is pinned to a commit: no byte that came from elsewhere is handed on to a later job."""
     repository = runner.folder / "repository"
     repository.mkdir()
     (repository / "main.tf").write_text('output "said" { value = "from the repository" }\n')
-    Path(os.fsdecode(os.fsencode(repository) + b"/caf\xe9.txt")).touch()
     text = f'module "m" {{ source = "git::file://{repository}?ref={committed(repository)}" }}\n'
     source = runner.source({"main.tf": text})
     for _ in range(2):
         ran = await runner.job(source, start={"isolation": IsolationSettings(read_paths=[str(repository)])})
         assert ran.kept_from is None
-        assert "The next job runs init again, too" in ran.log
-
-
-async def test_a_downloaded_module_is_kept_if_it_is_pinned_to_a_commit(runner: WarmRunner) -> None:
-    repository = runner.folder / "repository"
-    (repository / "sub").mkdir(parents=True)
-    (repository / "sub" / "main.tf").write_text('output "said" { value = "from the repository" }\n')
-    (repository / "sub" / "run.sh").write_text("#!/bin/sh\n")
-    (repository / "sub" / "run.sh").chmod(0o755)
-    commit = committed(repository)
-    isolation = IsolationSettings(read_paths=[str(repository)])
-
-    async def kept_from(ref: str) -> int | None:
-        text = f'module "m" {{ source = "git::file://{repository}//sub?ref={ref}" }}\n'
-        text += (
-            'output "said" { value = module.m.said }\noutput "mode" { value = filesha256("${path.root}/main.tf") }\n'
-        )
-        ran = await runner.job(runner.source({"main.tf": text}), start={"isolation": isolation})
-        assert "from the repository" in ran.log
-        return ran.kept_from
-
-    assert await kept_from("main") is None
-    assert await kept_from("main") is None
-    assert await kept_from(commit) is None
-    assert await kept_from(commit) == 3
+        assert "The next job runs init again, too: the module m is not a folder of the source" in ran.log
+    assert runner.entries == []

@@ -124,12 +124,9 @@ async def test_a_module_whose_configuration_can_run_programs_in_init_is_never_wa
 
 
 async def test_neither_a_state_nor_a_credential_is_kept(runner: WarmRunner) -> None:
-    files = SMALL | {"backend.tf": 'terraform {\n  backend "local" {\n    path = "own.tfstate"\n  }\n}\n'}
-    source = runner.source(files)
     ran = await runner.job(
-        source,
+        runner.source(SMALL),
         JobType.APPLY,
-        backend="own",
         inputs={"token": "a-secret-input"},
         environment={"AWS_SECRET_ACCESS_KEY": "a-secret-key"},
     )
@@ -138,7 +135,14 @@ async def test_neither_a_state_nor_a_credential_is_kept(runner: WarmRunner) -> N
     content = entry.read_bytes()
     for secret in (b"a-secret", b"lineage", b"terraform_data", b"credential"):
         assert secret not in content
-    assert b"own.tfstate" in content
+
+
+async def test_nothing_of_a_module_with_a_backend_of_its_own_is_kept(runner: WarmRunner) -> None:
+    """Its configuration can have a credential in it, and Terracrew does not know every backend."""
+    files = SMALL | {"backend.tf": 'terraform {\n  backend "local" {\n    path = "own.tfstate"\n  }\n}\n'}
+    ran = await runner.job(runner.source(files), backend="own")
+    assert "The next job runs init again, too: the module has a backend of its own (local)" in ran.log
+    assert runner.entries == []
 
 
 @pytest.mark.parametrize("missing", ["a module", "the backend"])
@@ -183,14 +187,14 @@ async def test_init_runs_where_what_was_kept_is_too_old(runner: WarmRunner) -> N
     assert (await runner.job(source)).kept_from is None
 
 
-async def test_a_module_that_is_not_pinned_says_so(runner: WarmRunner) -> None:
+async def test_a_module_that_is_not_in_the_source_says_so(runner: WarmRunner) -> None:
     remote = runner.folder / "remote"
     remote.mkdir()
     (remote / "main.tf").write_text("locals {}\n")
     source = runner.source({"main.tf": f'module "m" {{ source = "{remote}" }}\n'})
     ran = await runner.job(source, start={"isolation": IsolationSettings(read_paths=[str(remote)])})
     assert ran.kept_from is None
-    assert "The next job runs init again, too: the source of the module m is not pinned to a commit" in ran.log
+    assert "The next job runs init again, too: the module m is not a folder of the source" in ran.log
 
 
 def strip(file: Path, settings: WarmSettings, name: str) -> None:

@@ -105,7 +105,6 @@ class InitFile(msgspec.Struct, frozen=True):
     path: str
     """Relative to the folder of the module."""
     content: bytes
-    is_executable: bool = False
 
 
 class EngineSession(ABC):

@@ -1,6 +1,5 @@
 """What of a workspace is kept after `init`, and how it is removed from one that the module may have changed meanwhile."""
 
-import json
 import os
 from pathlib import Path
 
@@ -11,28 +10,6 @@ from terracrew.executor.engines.hcl import dialect, kept_init, lockfile, plugins
 from terracrew.executor.engines.hcl.dialect import TOFU
 from terracrew.executor.engines.hcl.lockfile import Provider
 from terracrew.executor.engines.hcl.plugins import Plugins
-
-
-def test_the_repository_of_a_downloaded_module_is_not_kept(tmp_path: Path) -> None:
-    """`git clone` writes the address of the repository, which a registry may give with a credential, into `.git/config`."""
-    modules = tmp_path / ".terraform" / "modules"
-    for name in (".git/config", ".git/objects/pack/pack.pack", "vpc/main.tf", "vpc/part/.git", "vpc/.gitignore"):
-        path = modules / "network" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("url = https://user:token@git.example/network")
-    called = {
-        "Key": "network",
-        "Source": f"git::https://git.example/network?ref={'a' * 40}",
-        "Dir": ".terraform/modules/network/vpc",
-    }
-    root = {"Key": "", "Source": "", "Dir": "."}
-    (modules / "modules.json").write_text(json.dumps({"Modules": [root, called]}))
-    files = kept_init.capture(tmp_path, tmp_path, ["*.tf"], has_our_backend=True, lock_before=b"")
-    assert [each.path.removeprefix(".terraform/modules/") for each in files] == [
-        "modules.json",
-        "network/vpc/.gitignore",
-        "network/vpc/main.tf",
-    ]
 
 
 def test_what_was_placed_is_removed(tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
 """What `init` makes of a workspace: which of it can be kept for later jobs, and how it is made again from what was kept.
 
 `.terraform/` contains
-  modules/            modules.json, and the modules that were downloaded: kept without their repositories (`.git`), which no plan
-                      needs, and whose configuration may name a credential
-  terraform.tfstate   the configuration of the backend: kept if it holds no credential (`kept_backend`)
+  modules/            modules.json, which says where each module is: kept if all of them are folders of the source
+  terraform.tfstate   not a state, but the configuration of the backend: kept if it is that of Terracrew, with no value in it
   providers/          never kept: the lock file of the source names the packages, and they are linked from the shared cache,
                       which only the runner writes. `plan` compares each package with the checksums of the lock file.
 
@@ -12,13 +11,15 @@ A directory with anything else in it is not kept. Everything is read without fol
 
 import contextlib
 import os
+import posixpath
 import re
 import shlex
 import shutil
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import msgspec
 
@@ -26,17 +27,13 @@ from terracrew.attempt.engine_directory import read_produced
 from terracrew.engine_rules import flags as engine_flags
 from terracrew.errors import Invalid, TooLarge
 from terracrew.executor.engines.contract import InitFile
-from terracrew.executor.engines.hcl import blocks, kept_backend, lockfile, pinned_modules, plugins
+from terracrew.executor.engines.hcl import blocks, lockfile, plugins
 from terracrew.executor.engines.hcl.dialect import MAX_CONFIGURATION_BYTES, Dialect
 
 FOLDER = ".terraform"
-MAX_BYTES = 64 << 20
-"""Of modules that are larger together, each job downloads its own copy."""
-_MAX_FILES = 20_000
-_MAX_LEVELS = 40
+_MAX_FILE_BYTES = 4 << 20
 _PROVIDER_LEVELS = 4
-_BACKEND, _MODULES, _PROVIDERS = "terraform.tfstate", "modules", "providers"
-_REPOSITORY = ".git"
+_BACKEND, _MODULES, _PROVIDERS, _MANIFEST = "terraform.tfstate", "modules", "providers", "modules.json"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -62,6 +59,25 @@ _MISSING = re.compile(
     | does[ ]not[ ]match[ ]any[ ]of[ ]the[ ]checksums[ ]recorded""",
     re.X,
 )
+
+
+class _Backend(msgspec.Struct):
+    type: str
+    config: dict[str, Any] | None = None
+
+
+class _BackendConfiguration(msgspec.Struct):
+    backend: _Backend | None = None
+
+
+class _FoundModule(msgspec.Struct, rename="pascal"):
+    key: str
+    source: str
+    dir: str
+
+
+class _FoundModules(msgspec.Struct, rename="pascal"):
+    modules: list[_FoundModule]
 
 
 def is_missing(printed: str) -> bool:
@@ -108,9 +124,7 @@ def configurations(dialect: Dialect, environment: Mapping[str, str]) -> list[str
     return found
 
 
-def capture(
-    folder: Path, workspace: Path, patterns: Sequence[str], *, has_our_backend: bool, lock_before: bytes
-) -> list[InitFile]:
+def capture(folder: Path, workspace: Path, *, has_our_backend: bool, lock_before: bytes) -> list[InitFile]:
     """Return the files to keep. Raises Invalid, with the reason, if the next job has to run `init`, too."""
     if lockfile.content(folder) != lock_before:
         raise Invalid("the lock file of the source does not name every provider for this platform")
@@ -122,11 +136,13 @@ def capture(
     try:
         for name in sorted(os.listdir(top)):
             if name == _BACKEND:
-                content = _read(top, name).content
-                kept_backend.check(content, has_our_backend=has_our_backend)
+                content = _read(top, name)
+                check_backend(content, has_our_backend=has_our_backend)
                 files.append(InitFile(f"{FOLDER}/{name}", content))
             elif name == _MODULES:
-                files += _modules(top, folder, workspace, patterns)
+                content = _manifest(top)
+                check_modules(content, folder, workspace)
+                files.append(InitFile(f"{FOLDER}/{_MODULES}/{_MANIFEST}", content))
             elif name != _PROVIDERS:
                 raise Invalid(f"{FOLDER} has a file {name!r}, which is not known")
             elif unknown := _providers(top) - {each.provider.folder for each in lockfile.read(folder)}:
@@ -152,13 +168,10 @@ def place(folder: Path, shared: Path, files: Sequence[InitFile]) -> None:
     for link, package in links:
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(package)
-    made = {folder / FOLDER}
     for each in files:
         path = folder / each.path
-        if path.parent not in made:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            made.add(path.parent)
-        with open(os.open(path, _NEW_FILE, 0o755 if each.is_executable else 0o644), "wb") as file:
+        path.parent.mkdir(exist_ok=True)
+        with open(os.open(path, _NEW_FILE, 0o644), "wb") as file:
             file.write(each.content)
 
 
@@ -204,55 +217,64 @@ def _names(top: int, path: str) -> list[str]:
         os.close(directory)
 
 
-def _modules(top: int, folder: Path, workspace: Path, patterns: Sequence[str]) -> list[InitFile]:
+def _manifest(top: int) -> bytes:
     below = os.open(_MODULES, _DIRECTORY, dir_fd=top)
     try:
-        manifest = _read(below, "modules.json").content
+        return _read(below, _MANIFEST)
     finally:
         os.close(below)
-    is_any_downloaded = pinned_modules.check(manifest, folder, workspace, patterns)
-    path = f"{FOLDER}/{_MODULES}"
-    if not is_any_downloaded:
-        return [InitFile(f"{path}/modules.json", manifest)]
-    files: list[InitFile] = []
-    size = 0
-    for each in _tree(os.open(_MODULES, _DIRECTORY, dir_fd=top), path):
-        size += len(each.content)
-        if size > MAX_BYTES or len(files) >= _MAX_FILES:
-            raise Invalid(f"the modules have more than {MAX_BYTES >> 20} MB or {_MAX_FILES:,} files")
-        files.append(each)
-    if manifest not in (each.content for each in files if each.path == f"{path}/modules.json"):
-        raise Invalid("modules.json changed while it was read")
-    return files
 
 
-def _tree(directory: int, path: str, level: int = 0) -> Iterator[InitFile]:
-    """Yield all files below a directory, and close its descriptor. Anything but files and directories is refused.
+def check_modules(manifest: bytes, folder: Path, workspace: Path) -> None:
+    """Raise Invalid for a module that is not a folder of the source: it may be another one the next time.
 
-    A repository that a module was checked out from is left out.
+    The workspace is what the source consists of: a module that is in it has not changed if the source has not.
     """
     try:
-        if level > _MAX_LEVELS:
-            raise Invalid(f"the modules have more than {_MAX_LEVELS} levels of folders")
-        for name in sorted({*os.listdir(directory)} - {_REPOSITORY}):
-            mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
-            if stat.S_ISDIR(mode):
-                yield from _tree(os.open(name, _DIRECTORY, dir_fd=directory), f"{path}/{name}", level + 1)
-            else:
-                found = _read(directory, name)
-                yield msgspec.structs.replace(found, path=f"{path}/{name}")
-    finally:
-        os.close(directory)
+        modules = {each.key: each for each in msgspec.json.decode(manifest, type=_FoundModules).modules}
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{_MANIFEST} cannot be read: {error}") from error
+    for key, module in modules.items():
+        if not key:
+            if module.dir != ".":
+                raise Invalid(f"{_MANIFEST} names another folder as the root module")
+            continue
+        parent = modules.get(key.rpartition(".")[0])
+        if parent is None:
+            raise Invalid(f"{_MANIFEST} has the module {key} without the one that calls it")
+        place = posixpath.normpath(posixpath.join(parent.dir, module.source))
+        is_local = module.source.startswith(("./", "../")) and module.dir == place
+        if not is_local or not (folder / place).resolve().is_relative_to(workspace.resolve()):
+            raise Invalid(f"the module {key} is not a folder of the source")
 
 
-def _read(directory: int, name: str) -> InitFile:
-    """Return a regular file of a directory."""
+def check_backend(content: bytes, *, has_our_backend: bool) -> None:
+    """Raise Invalid if the configuration of a backend may have a credential in it. An engine writes into it what the configuration and
+    the flags say, and not what it takes from the environment, as it does for the backend of Terracrew."""
+    try:
+        backend = msgspec.json.decode(content, type=_BackendConfiguration).backend
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"the configuration of the backend cannot be read: {error}") from error
+    if backend is None:
+        raise Invalid("the configuration of the backend is empty")
+    if not has_our_backend:
+        raise Invalid(
+            f"the module has a backend of its own ({backend.type}), whose configuration may hold a credential"
+        )
+    if backend.type != "http":
+        raise Invalid(f"the backend is {backend.type}, and not that of Terracrew")
+    if given := sorted(name for name, value in (backend.config or {}).items() if value not in (None, "")):
+        raise Invalid(f"the configuration of the backend {backend.type} has {', '.join(given)}")
+
+
+def _read(directory: int, name: str) -> bytes:
+    """Return the content of a regular file of a directory."""
     try:
         descriptor = os.open(name, _FILE, dir_fd=directory)
     except OSError as error:
         raise Invalid(f"{name!r} in {FOLDER} cannot be read: {error.strerror}") from error
     with open(descriptor, "rb") as file:
         found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
-            raise Invalid(f"{name!r} in {FOLDER} is not a regular file of at most {MAX_BYTES >> 20} MB")
-        return InitFile(name, file.read(MAX_BYTES + 1), bool(found.st_mode & 0o100))
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_FILE_BYTES:
+            raise Invalid(f"{name!r} in {FOLDER} is not a regular file of at most {_MAX_FILE_BYTES >> 20} MB")
+        return file.read(_MAX_FILE_BYTES + 1)

@@ -172,9 +172,7 @@ class HclSession(EngineSession):
 
     def made_by_init(self, *, has_our_backend: bool) -> list[InitFile]:
         folder, workspace = self._context.folder, self._context.workspace
-        return kept_init.capture(
-            folder, workspace, self._patterns, has_our_backend=has_our_backend, lock_before=self._lock_before
-        )
+        return kept_init.capture(folder, workspace, has_our_backend=has_our_backend, lock_before=self._lock_before)
 
     def place_init(self, files: Sequence[InitFile]) -> None:
         kept_init.place(self._context.folder, self._plugins.shared, files)
