@@ -4,6 +4,8 @@ from pathlib import Path
 
 from terracrew.attempt import files
 
+_TAIL_BYTES = 4096
+
 
 def mark_done(directory: Path, last_event: int) -> None:
     """Record that the server has acknowledged everything in the directory."""
@@ -30,6 +32,15 @@ def last_event(directory: Path) -> int | None:
         return int((directory / name).read_text())
     except (FileNotFoundError, ValueError):
         return None
+
+
+def last_log_line(directory: Path) -> str:
+    """Return the last line of the executor's own log that is not empty."""
+    try:
+        lines = (directory / files.LOG).read_bytes()[-_TAIL_BYTES:].decode(errors="replace").split("\n")
+    except FileNotFoundError:
+        return ""
+    return next((line for line in reversed(lines) if line.strip()), "")
 
 
 def _write(directory: Path, name: str, last_event: int) -> None:

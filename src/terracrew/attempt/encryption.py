@@ -7,7 +7,6 @@ import base64
 import hashlib
 import hmac
 import os
-from functools import cached_property
 
 from cryptography import exceptions
 from cryptography.hazmat.primitives.ciphers import aead
@@ -16,11 +15,6 @@ NONCE_BYTES, TAG_BYTES = 12, 16
 
 
 BACKEND_USER = "attempt"
-
-
-def prepare() -> None:
-    """Use the cipher for the first time, which takes milliseconds, ahead of a use that matters."""
-    AttemptCipher(bytes(32), "", 0).encrypt(b"")
 
 
 def context(job_id: str, attempt: int) -> str:
@@ -35,11 +29,7 @@ def saved_plan_context(job_id: str, attempt: int) -> str:
 
 class AttemptCipher:
     def __init__(self, key: bytes, job_id: str, attempt: int) -> None:
-        self._key, self._context = key, context(job_id, attempt).encode()
-
-    @cached_property
-    def _cipher(self) -> aead.AESGCM:
-        return aead.AESGCM(self._key)
+        self._cipher, self._context = aead.AESGCM(key), context(job_id, attempt).encode()
 
     def encrypt(self, content: bytes) -> bytes:
         """Return a random nonce followed by the ciphertext."""

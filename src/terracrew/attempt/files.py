@@ -11,7 +11,7 @@ contains the attempt's credential, so no file of the engine is in it: those are 
 | `pid`           | executor, once; or the runner        | Which process runs the attempt, or that none may (`ownership`).   |
 |                 |                                      | Its name is durable before the executor does anything else, so an |
 |                 |                                      | attempt without it can be handed back, also after a power cut.    |
-| `executor.log`  | executor                             | The executor's own diagnostics (`executor_log`).                  |
+| `executor.log`  | executor                             | The executor's own diagnostics (`delivered`).                     |
 | `outbox`        | executor                             | Events in order; `output.offset` says how much output is in it.   |
 | `output`        | engine (an open descriptor)          | What the engine printed. It stays writable without the executor.  |
 | `output.offset` | executor                             | See `outbox`.                                                     |

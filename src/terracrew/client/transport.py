@@ -1,25 +1,19 @@
-"""The one place where HTTP connections are set up: pools, and the environment's proxy where it names one.
-
-The functions import urllib3 when they need it: an executor may never need it, and it takes 3 MB of memory.
-"""
+"""The one place where HTTP connections are set up: pools, and the environment's proxy where it names one."""
 
 import os
-from typing import TYPE_CHECKING, Literal
+import ssl
+from typing import Literal
 from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import urllib3
 
 from terracrew import errors
 from terracrew.client.address import is_loopback
 
-if TYPE_CHECKING:
-    import ssl
 
-    import urllib3
-
-
-def pool(url: str, connections: int = 1, tls: "ssl.SSLContext | None" = None) -> "urllib3.PoolManager":
+def pool(url: str, connections: int = 1, tls: ssl.SSLContext | None = None) -> urllib3.PoolManager:
     """Return a pool of connections to the server of this URL, through the environment's proxy where it names one."""
-    import urllib3
-
     proxy = proxy_for(url)
     if proxy is None:
         return urllib3.PoolManager(maxsize=connections, ssl_context=tls)
@@ -41,8 +35,6 @@ def proxy_for(url: str) -> str | None:
     """Return the proxy that the environment names for an HTTP URL. This machine itself is never reached through one."""
     if is_loopback(url) or not any(name.lower().endswith("_proxy") for name in os.environ):
         return None
-    from urllib.request import getproxies, proxy_bypass
-
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)
     return proxy if proxy and not proxy_bypass(parts.netloc.rpartition("@")[2]) else None

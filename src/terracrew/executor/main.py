@@ -8,7 +8,6 @@ import base64
 import contextlib
 import importlib
 import logging
-import os
 import signal
 from collections.abc import Coroutine, Sequence
 from functools import cache, partial
@@ -28,7 +27,6 @@ from terracrew.executor import salvage, startup
 from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.engines import engine_user, process
 from terracrew.executor.engines.engine_user import EngineUser
-from terracrew.executor.engines.memory import OomKills
 from terracrew.executor.limits.usage import KernelLimits
 from terracrew.executor.output.engine_output import EngineOutput
 from terracrew.executor.startup import supervise
@@ -37,13 +35,11 @@ from terracrew.executor.state.outputs import Outputs, PlanDiffs
 from terracrew.executor.state.states import States
 from terracrew.executor.steps.context import StepContext
 from terracrew.executor.steps.sequence import Steps
-from terracrew.masking import facts, names
-from terracrew.masking.redactor import Redactor
+from terracrew.masking import names
 from terracrew.protocol.events import Result
 from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import GitSource
 from terracrew.protocol.start import ExecutorStart
-from terracrew.source_rules import configurations
 from terracrew.toolchains import discovery
 
 SIGTERM_REASON = "the executor was told to end by SIGTERM (the host is shutting down, or its service was stopped)"
@@ -58,17 +54,10 @@ def warm(engine_paths: Sequence[str]) -> None:
 
 @cache
 def preload() -> None:
-    """Import everything that an attempt uses, and fill tables. This starts no program and no thread."""
+    """Import everything that an attempt uses. This starts no program and no thread."""
     plugins.preload(plugins.ENGINES)
     plugins.preload(plugins.SOURCES)
     importlib.import_module("encodings.idna")  # Python itself imports it to look up a host
-    importlib.import_module("urllib3")  # every PLAN that keeps its plan uploads it
-    facts.prepare()
-    encryption.prepare()
-    Redactor(["any + text"])  # fills the tables of encodings
-    names.secrets_of(os.environ)  # decides about each name
-    OomKills()  # reads the mounts of this machine
-    configurations.files(["main.tf"])  # compiles the patterns of all engines
 
 
 def run(start: ExecutorStart, process: ProcessRecord) -> int:

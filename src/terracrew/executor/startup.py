@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew.attempt import directories, executor_log, exit_codes, ownership
+from terracrew.attempt import directories, exit_codes, files, ownership
 from terracrew.attempt.process_record import ProcessRecord
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol.start import ExecutorStart
@@ -35,13 +35,21 @@ def run_in_directory(start: ExecutorStart, process: ProcessRecord, work: Callabl
     if lock is None:
         return exit_codes.IN_USE
     os.chdir(directory)
-    executor_log.redirect_output(directory)
+    _redirect_output(directory)
     try:
         directories.sync(directory)
     except OSError as error:
         print(f"an executor cannot start: {directory} cannot be synced: {error}", file=sys.stderr)
         return exit_codes.NOT_DURABLE
     return work(start)
+
+
+def _redirect_output(directory: Path) -> None:
+    """Send standard output and standard error of this process to the attempt's log."""
+    log = os.open(directory / files.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
 
 
 def exit_code_of(work: Callable[[], int]) -> int:

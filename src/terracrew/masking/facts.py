@@ -3,10 +3,9 @@
 Every text is masked, also that of a kind of fact or a field that is added later, unless it is listed here as data.
 """
 
-from collections.abc import Iterator
 from enum import Enum
 from functools import cache
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import msgspec
 from msgspec import inspect
@@ -45,46 +44,9 @@ _PLAIN_TYPES = (
 )
 
 
-def prepare() -> None:
-    """Inspect all kinds of facts ahead of time, for a process whose forks mask them."""
-    waiting = [*inspect.multi_type_info(get_args(Fact))]
-    while waiting:
-        match waiting.pop():
-            case inspect.StructType(cls, fields):
-                _text_fields(cls)
-                waiting += [field.type for field in fields]
-            case inspect.UnionType(types):
-                waiting += types
-            case inspect.ListType(item):
-                waiting.append(item)
-            case inspect.DictType(_, value):
-                waiting.append(value)
-            case _:
-                pass
-
-
 def masked(fact: Fact, redactor: Redactor) -> Fact:
-    """Return the fact without the secrets in its texts. All of them are searched together first: nearly always there is none."""
-    if not redactor:
-        return fact
-    text = "\n".join(_texts(fact)).encode(errors="surrogatepass")
-    return fact if redactor.mask(text) is text else _masked(fact, redactor)
-
-
-def _texts(fact: Fact) -> Iterator[str]:
-    """Yield every text of a fact that `_masked` masks."""
-    waiting: list[Any] = [fact]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, msgspec.Struct):
-            waiting += [getattr(value, name) for name in _text_fields(type(value))]
-        elif isinstance(value, dict):
-            waiting += cast("dict[Any, Any]", value)
-            waiting += cast("dict[Any, Any]", value).values()
-        elif isinstance(value, list):
-            waiting += cast("list[Any]", value)
+    """Return the fact without the secrets in its texts."""
+    return _masked(fact, redactor) if redactor else fact
 
 
 def _masked(value: Any, redactor: Redactor) -> Any:

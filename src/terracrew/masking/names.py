@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -35,10 +34,6 @@ _ASSIGNMENT = re.compile(r"--?[a-z-]+=([A-Za-z_][\w-]*)=(.*)", re.DOTALL)
 _MIN_TOKEN_CHARACTERS = 16
 """A shorter name in an address without a password is the name of a user: `ssh://git@host`."""
 
-_MAX_REMEMBERED_CHARACTERS = 100
-"""A key of a document in an input is a name, too, and may have megabytes."""
-
-
 CLOUD_OF_KEY: dict[str, CloudName] = {
     "AWS_ACCESS_KEY_ID": "aws",
     "AWS_SECRET_ACCESS_KEY": "aws",
@@ -55,10 +50,6 @@ CLOUD_OF_KEY: dict[str, CloudName] = {
 
 def is_secret(name: str) -> bool:
     """Return whether a variable, an input or an attribute with this name holds a secret."""
-    return _remembered(name) if len(name) <= _MAX_REMEMBERED_CHARACTERS else _is_secret(name)
-
-
-def _is_secret(name: str) -> bool:
     if name in _SHELL_NAMES:
         return False
     if name.startswith(_HOST_PREFIX):
@@ -69,9 +60,6 @@ def _is_secret(name: str) -> bool:
     if words[-1] == "id" and len(words) > 1 and words[-2] not in ("secret", "token"):
         return False  # AWS_ACCESS_KEY_ID is printed all over; the secret id of a Vault role is a password
     return any(_SECRET_WORD.fullmatch(word) for word in words)
-
-
-_remembered = lru_cache(maxsize=1024)(_is_secret)  # the environment has the same names in every job of a runner
 
 
 def secrets_of(values: Mapping[str, Any]) -> list[str]:

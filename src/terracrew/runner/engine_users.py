@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 
 from terracrew.errors import Invalid
-from terracrew.executor.engines.engine_user import is_open
+from terracrew.executor.isolation.mounts import is_open
 from terracrew.protocol.start import EngineAccount
 from terracrew.toolchains import cache
 

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 
 import msgspec
@@ -80,8 +81,6 @@ def unit(environment: Mapping[str, str], cgroups: Path = Path("/proc/self/cgroup
 
 def _checkout() -> str | None:
     """Return the folder with the sources that this program runs from; None if it was installed."""
-    from importlib import metadata  # it takes longer to import than the rest of this file
-
     try:
         written = metadata.distribution("terracrew").read_text("direct_url.json")
     except metadata.PackageNotFoundError:

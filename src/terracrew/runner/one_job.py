@@ -5,6 +5,7 @@ import contextlib
 import logging
 
 import msgspec
+from urllib3.exceptions import HTTPError
 
 from terracrew.backoff import Backoff
 from terracrew.client import problems, transport
@@ -87,8 +88,6 @@ class OneJob:
         return None
 
     def _ask(self, ref: AttemptRef) -> AttemptOutcome:
-        from urllib3.exceptions import HTTPError
-
         url = self._server_url + PATH.format(job_id=ref.job_id, attempt=ref.attempt)
         headers = {"Authorization": f"Bearer {self._credentials[ref]}", "Accept": "application/json"}
         try:

@@ -9,14 +9,13 @@ import zlib
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
+
+from pathspec import GitIgnoreSpec, PathSpec
 
 from terracrew.errors import Invalid, TooLarge
 from terracrew.source_rules import configurations
 from terracrew.source_rules.unpacking import Unpacking
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec, PathSpec
 
 MAX_BYTES = 1 << 30
 MAX_ENTRIES = 100_000
@@ -64,16 +63,13 @@ class Ignore:
         return directories.match_file(path + "/") if is_directory else files.match_file(path)
 
 
-def _patterns(file: Path) -> "tuple[PathSpec[Any], GitIgnoreSpec]":
+def _patterns(file: Path) -> tuple[PathSpec[Any], GitIgnoreSpec]:
     """Return the patterns as they apply to directories and to files.
 
     They differ for directories, where the last pattern that matches decides: `*`, `!*/`, `!*.tf` keeps each directory
     and of the files those with this ending. `a/**` becomes `a/*`, because pathspec lets `a/**` match `a/` itself and
     then `!a/keep.tf` would come too late.
     """
-    # Imported here: every executor would carry it, and few sources have this file.
-    from pathspec import GitIgnoreSpec, PathSpec
-
     try:
         with open(file, "rb") as opened:
             content = opened.read(_MAX_IGNORE_BYTES + 1)

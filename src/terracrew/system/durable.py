@@ -5,9 +5,12 @@ missing or with its old content. Everything that another process or a later star
 Each function says how many syncs it costs, because a sync takes from 0.1 ms to several milliseconds.
 """
 
+import ctypes
 import fcntl
 import os
 from pathlib import Path
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def sync_directory(directory: Path) -> None:
@@ -31,12 +34,9 @@ def sync_file(path: Path) -> None:
 def sync_file_system(path: Path) -> None:
     """Make everything durable that was written so far to the file system of this path. One sync, where each of a thousand files would
     need one of its own."""
-    import ctypes  # few processes need it
-
-    libc = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if libc.syncfs(descriptor):
+        if _libc.syncfs(descriptor):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number), str(path))
     finally:

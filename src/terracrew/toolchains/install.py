@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from terracrew.errors import Invalid, NotFound, Unreachable
-from terracrew.toolchains import cache, discovery, specs
+from terracrew.toolchains import cache, discovery, go_build, release, specs
 from terracrew.toolchains.cache import InstallProgress, Report
 from terracrew.toolchains.discovery import FoundEngine
 
@@ -47,9 +47,6 @@ def install(
 
 
 def _make(spec: specs.Spec, version: str, workplace: Path, report: Report, *, force_build: bool) -> list[Path]:
-    # Imported here, because finding an installed engine needs neither HTTP nor a compiler.
-    from terracrew.toolchains import go_build, release
-
     if not force_build and spec.release:
         try:
             return release.fetch(spec, version, workplace, report)

@@ -16,7 +16,7 @@ from terracrew.executor.delivery.delivery import AttemptDelivery
 from terracrew.executor.delivery.shipper import WINDOW_BATCHES
 from terracrew.executor.output.engine_output import EngineOutput
 from terracrew.protocol import events, version
-from terracrew.protocol.events import EngineUsed, Kind, PlanSummary, Stream
+from terracrew.protocol.events import EngineUsed, Kind, Stream
 from terracrew.protocol.messages import BeginRefused, Begun, ConfigureExecutor, ExecutorWelcome, LogSettings
 from terracrew.protocol.spec import Step
 from terracrew.protocol.start import LogStreamSettings
@@ -144,36 +144,6 @@ async def test_while_somebody_watches_everything_leaves_at_once(hub: FakeExecuto
     for number in range(3, 8):
         shipping.say("live\n")
         await hub.until(lambda wanted=number: hub.mark == wanted)
-
-
-@pytest.mark.feature("L2.batches")
-@pytest.mark.parametrize("is_watched", [True, False])
-async def test_the_summary_of_a_plan_leaves_with_what_follows_it(
-    hub: FakeExecutorHub, shipping: Shipping, monkeypatch: pytest.MonkeyPatch, is_watched: bool
-) -> None:
-    monkeypatch.setattr(shipper, "GATHER_SECONDS", LONG_PERIOD_SECONDS)
-    shipping.say("first\n")
-    await hub.until(lambda: hub.mark == 1)
-    await hub.tell(ConfigureExecutor(LogSettings(is_watched=is_watched)))
-    shipping.delivery.recorder.fact(PlanSummary(add=1))
-    await hub.tell(ConfigureExecutor(LogSettings(is_watched=is_watched)))
-    assert hub.mark == 1
-    shipping.delivery.recorder.fact(EngineUsed("tofu", "1.12.6"))
-    await hub.until(lambda: hub.mark == 3)
-    assert hub.batches == 2
-
-
-@pytest.mark.feature("L2.batches")
-async def test_the_summary_of_a_plan_waits_only_for_a_moment(hub: FakeExecutorHub, shipping: Shipping) -> None:
-    shipping.say("first\n")
-    await hub.until(lambda: hub.mark == 1)
-    shipping.delivery.recorder.fact(PlanSummary(add=1))
-    await hub.until(lambda: hub.mark == 2, within=5)
-    shipping.say("waits\n")
-    shipping.delivery.recorder.fact(PlanSummary(add=1))  # it takes along what waits, as any fact
-    await hub.until(lambda: hub.mark == 4, within=5)
-    shipping.delivery.recorder.fact(PlanSummary(add=1))
-    assert await shipping.deliver()
 
 
 @pytest.mark.feature("L3.spool")

@@ -14,7 +14,7 @@ WAIT_SECONDS = 120.0
 """Longer than a daemon that is being restarted needs to answer again. A runner that was killed never sends anything."""
 SPARE_SECONDS = 240.0
 """For a container that was started ahead of its job: a job may take as long to come as its start may take to arrive then."""
-SPARE_ARGUMENTS = ["spare"]
+SPARE = "spare"
 """What such a container is told to do (`commands`)."""
 _LOOK_SECONDS, _BLIND_LOOK_SECONDS = 1.0, 0.01
 """How often to look if the kernel says what changes in a directory, and if it does not."""

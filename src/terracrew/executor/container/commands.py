@@ -8,10 +8,10 @@
 - `remove`: remove what an attempt left in a directory of the host.
 """
 
+import argparse
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,32 +19,22 @@ from terracrew import plugins
 from terracrew.attempt import exit_codes, files
 from terracrew.errors import EngineMissing, Invalid
 from terracrew.executor import main, startup
-from terracrew.executor.container import arrival, executor_process, reaper, shared_cache
+from terracrew.executor.container import arrival, ephemeral, executor_process, reaper, shared_cache
 from terracrew.executor.container.paths import ROOT
 from terracrew.executor.container.reaper import ContainerReaper
 from terracrew.executor.engines import contract
 from terracrew.system import trees
 from terracrew.toolchains import discovery, remembered
 
-if TYPE_CHECKING:
-    from argparse import Namespace
-
 
 def run(arguments: Sequence[str]) -> int:
     """Do it, and return the exit code of the container."""
-    match list(arguments):  # what runners ask for, without the time that `argparse` takes to load
-        case []:
-            return startup.exit_code_of(lambda: _run_on_volume(arrival.WAIT_SECONDS))
-        case arrival.SPARE_ARGUMENTS:
-            return startup.exit_code_of(lambda: _run_on_volume(arrival.SPARE_SECONDS))
-        case ["ephemeral", "--start", place]:
-            return _run_ephemeral(place, "")
-        case ["ephemeral", "--start", place, "--report", report]:
-            return _run_ephemeral(place, report)
-        case _:
-            given = _parsed(arguments)
+    given = _parsed(arguments)
+    if given.command in (None, arrival.SPARE):
+        seconds = arrival.SPARE_SECONDS if given.command else arrival.WAIT_SECONDS
+        return startup.exit_code_of(lambda: _run_on_volume(seconds))
     if given.command == "ephemeral":
-        return _run_ephemeral(given.start, given.report)
+        return ephemeral.run(given.start, Path(given.report) if given.report else None)
     reaper.unblock()
     if given.command == "engines":
         return startup.exit_code_of(lambda: _print_engines(given.report))
@@ -53,11 +43,10 @@ def run(arguments: Sequence[str]) -> int:
     return startup.exit_code_of(lambda: _remove(given.name))
 
 
-def _parsed(arguments: Sequence[str]) -> "Namespace":
-    import argparse
-
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m terracrew.executor.container")
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command")
+    commands.add_parser(arrival.SPARE)
     once = commands.add_parser("ephemeral")
     once.add_argument("--start", required=True, help="file:PATH, variable:NAME (base64) or ticket:URL")
     once.add_argument("--report", default="", help="the file that says how the attempt ended")
@@ -65,12 +54,6 @@ def _parsed(arguments: Sequence[str]) -> "Namespace":
     commands.add_parser("remember")
     commands.add_parser("remove").add_argument("name")
     return parser.parse_args(arguments)
-
-
-def _run_ephemeral(place: str, report: str) -> int:
-    from terracrew.executor.container import ephemeral
-
-    return ephemeral.run(place, Path(report) if report else None)
 
 
 def _run_on_volume(wait_seconds: float) -> int:

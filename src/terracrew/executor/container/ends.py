@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from terracrew.attempt import delivered, executor_log, exit_codes, files, ownership
+from terracrew.attempt import delivered, exit_codes, files, ownership
 from terracrew.system import durable
 
 MAX_REPORT_BYTES = 4096
@@ -70,7 +70,7 @@ def of(directory: Path, executor: int | None) -> ContainerEnd:
         _text(directory / files.PID),
         _text(directory / files.DONE) if is_done else "",
         _text(directory / files.REFUSED),
-        "" if is_done else executor_log.last_line(directory)[:MAX_LINE_CHARACTERS],
+        "" if is_done else delivered.last_log_line(directory)[:MAX_LINE_CHARACTERS],
     )
 
 

@@ -1,23 +1,20 @@
 """One HTTP request of an attempt and its answer, which is accepted only if our server sent it."""
 
+import contextlib
 import hashlib
+import logging
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from http import client as http_client
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import urllib3
+from urllib3 import BaseHTTPResponse, PoolManager
 
 from terracrew.client import problems
-from terracrew.errors import RateLimited, TerracrewError, TooLarge, Unavailable, Unreachable
-
-if TYPE_CHECKING:
-    from urllib3 import BaseHTTPResponse, PoolManager
-import contextlib
-import logging
-import time
-from collections.abc import Callable
-
-from terracrew.errors import ForeignAnswer
+from terracrew.errors import ForeignAnswer, RateLimited, TerracrewError, TooLarge, Unavailable, Unreachable
 
 MAX_DOWNLOAD_BYTES = 512 << 20
 _CHUNK_BYTES = 1 << 20
@@ -58,10 +55,8 @@ class Request(NamedTuple):
     max_bytes: int = MAX_DOWNLOAD_BYTES
 
 
-def ask(pool: "PoolManager", base: str, credential: str, request: Request) -> Answer:
+def ask(pool: PoolManager, base: str, credential: str, request: Request) -> Answer:
     """Send a request once. After Unreachable, the caller should retry; every other error comes from the server and is final."""
-    import urllib3  # imported here, because few jobs need it and it takes 3 MB of memory
-
     url = f"{base}/{request.name}"
     headers = {**({"Authorization": f"Bearer {credential}"} if credential else {}), **request.headers}
     content = request.body.read() if isinstance(request.body, FilePart) else request.body
@@ -90,7 +85,7 @@ def ask(pool: "PoolManager", base: str, credential: str, request: Request) -> An
             body.close()
 
 
-def _received(answer: "BaseHTTPResponse", request: Request, asked: str) -> Answer:
+def _received(answer: BaseHTTPResponse, request: Request, asked: str) -> Answer:
     is_ours = answer.status == 204 or (answer.status == 200 and _content_type(answer) in _OURS)
     if not is_ours:
         raise _error(answer, asked)
@@ -105,7 +100,7 @@ def _received(answer: "BaseHTTPResponse", request: Request, asked: str) -> Answe
     return Answer(answer.headers, received)
 
 
-def _error(answer: "BaseHTTPResponse", asked: str) -> TerracrewError:
+def _error(answer: BaseHTTPResponse, asked: str) -> TerracrewError:
     """Return the error that our server sent. An answer without a problem code of ours came from another program, so it is not final."""
     own = problems.own(answer.headers, answer.read(_CHUNK_BYTES))
     if own is None:
@@ -115,11 +110,11 @@ def _error(answer: "BaseHTTPResponse", asked: str) -> TerracrewError:
     return own
 
 
-def _content_type(answer: "BaseHTTPResponse") -> str:
+def _content_type(answer: BaseHTTPResponse) -> str:
     return answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
-def _save(answer: "BaseHTTPResponse", to: Path, max_bytes: int) -> bytes:
+def _save(answer: BaseHTTPResponse, to: Path, max_bytes: int) -> bytes:
     """Write the body to a file, and return its SHA-256 in hexadecimal digits."""
     digest, size = hashlib.sha256(), 0
     handle = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

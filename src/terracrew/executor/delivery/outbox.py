@@ -56,8 +56,6 @@ class Outbox:
         self.acknowledged = 0
         self.urgent = 0
         """The number of the last event that must not wait for a batch to fill."""
-        self.prompt = 0
-        """The last event that is sent at once; later ones may wait 50 ms for others."""
         self.mutating = 0
         """The number of the last event of a step that changes real resources."""
         self.last_output = 0
@@ -76,17 +74,13 @@ class Outbox:
             elif _is_padding(record):
                 self.has_lost_events = True
         os.ftruncate(self._fd, self._ends[-1])
-        self.prompt = self.last
 
     @property
     def last(self) -> int:
         return self._base + len(self._ends) - 1
 
-    def append(self, record: bytes, *, can_wait: bool = False) -> int:
-        """Write a record and return its number. A write that fails leaves nothing behind.
-
-        `can_wait` says that others mostly follow it within milliseconds, and that it need not be sent before them.
-        """
+    def append(self, record: bytes) -> int:
+        """Write a record and return its number. A write that fails leaves nothing behind."""
         end = self._ends[-1]
         if len(record) > MAX_RECORD_BYTES + HEADER.size:
             raise ValueError(f"a record of {len(record):,} bytes is larger than the protocol allows")
@@ -104,8 +98,6 @@ class Outbox:
             self.urgent = self.last
         if step in _MUTATING_NUMBERS:
             self.mutating = self.last
-        if not can_wait:
-            self.prompt = self.last
         self.on_append()
         return self.last
 

@@ -11,7 +11,7 @@ from terracrew.executor.delivery.outbox import Outbox
 from terracrew.masking import facts
 from terracrew.masking.redactor import Redactor
 from terracrew.protocol import events
-from terracrew.protocol.events import Fact, Kind, PlanSummary, Result, Stream
+from terracrew.protocol.events import Fact, Kind, Result, Stream
 from terracrew.protocol.spec import Step
 
 _SLOT = struct.Struct(">QQ")
@@ -92,8 +92,7 @@ class Recorder:
     def fact(self, fact: Fact) -> None:
         self._has_result = self._has_result or isinstance(fact, Result)
         record = events.pack_fact(facts.masked(fact, self.redactor), self.step, time.time())
-        # The diff of a plan follows its summary, and after a small plan also the end of the step and the result.
-        self.outbox.append(record, can_wait=isinstance(fact, PlanSummary))
+        self.outbox.append(record)
 
     def state(self, record: bytes) -> int:
         """Record a state. When this returns, the state is synced to the disk."""

@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from typing import TYPE_CHECKING
 
 import msgspec
+from websockets.asyncio.client import ClientConnection
 
 from terracrew.attempt.remembered_points import RememberedPoints
 from terracrew.backoff import Backoff
@@ -31,13 +31,8 @@ from terracrew.protocol.events import MAX_BATCH_BYTES
 from terracrew.protocol.messages import ExecutorHello
 from terracrew.protocol.start import LogStreamSettings
 
-if TYPE_CHECKING:
-    from websockets.asyncio.client import ClientConnection
-
 WINDOW_BATCHES = 16
 """The most batches that are sent before an acknowledgement, so that the throughput does not depend on the network's latency."""
-GATHER_SECONDS = 0.05
-"""How long an event that can wait does so. Each frame costs executor and server a millisecond or more."""
 MUTATING_PERIOD_SECONDS = 0.2
 """The longest that an event of a mutating step waits for its batch. If the machine is lost with its disk, nobody can find out what the
 engine made in this time."""
@@ -135,7 +130,7 @@ class Shipper:
 
     # ---- one connection
 
-    async def _converse(self, connection: "ClientConnection") -> None:
+    async def _converse(self, connection: ClientConnection) -> None:
         self._window.clear()
         with contextlib.suppress(
             hub.ConnectionClosed
@@ -165,7 +160,7 @@ class Shipper:
         remembered = self._history.points
         return msgspec.structs.replace(self._hello, has_begun=bool(remembered), history=remembered)
 
-    async def _send(self, connection: "ClientConnection") -> None:
+    async def _send(self, connection: ClientConnection) -> None:
         if self._is_resuming:
             await self.welcomed.wait()
         while True:
@@ -181,8 +176,6 @@ class Shipper:
         waiting = self._outbox.last - self._sent
         if waiting <= 0:
             return False
-        if self._is_gathering() and not self._permit.is_wanted and self._flush_to <= self._sent:
-            return self._waited() >= GATHER_SECONDS
         if (
             self._log_settings.is_watched
             or self._permit.is_wanted
@@ -192,10 +185,6 @@ class Shipper:
         if self._settings.eagerly_emit_first_event and not self._is_batch_open():
             return True
         return self._is_batch_full()
-
-    def _is_gathering(self) -> bool:
-        """Return whether everything that waits may wait a moment for what follows it."""
-        return self._outbox.prompt <= self._sent
 
     def _is_batch_full(self) -> bool:
         """Return whether what waits is as much as a batch may have, or has waited for as long as it may."""
@@ -209,7 +198,7 @@ class Shipper:
         """Return whether the first event of a batch has left, and its other events may still wait for each other."""
         return self._batch_began_at is not None and time.monotonic() - self._batch_began_at < self._period
 
-    async def _ship(self, connection: "ClientConnection") -> None:
+    async def _ship(self, connection: ClientConnection) -> None:
         up_to = self._outbox.last
         if state_file := self._large_states.first_after(self._sent):
             if state_file.number == self._sent + 1:
@@ -235,13 +224,11 @@ class Shipper:
 
     async def _wait(self) -> None:
         has_deadline = self._sent < self._outbox.last and len(self._window) < WINDOW_BATCHES
-        left = GATHER_SECONDS - self._waited() if self._is_gathering() else self._remaining()
-        timeout = left if has_deadline else None
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(self._remaining() if has_deadline else None):
                 await self._changed.wait()
 
-    async def _receive(self, connection: "ClientConnection") -> None:
+    async def _receive(self, connection: ClientConnection) -> None:
         while True:
             message = messages.decode_to_executor(await connection.recv(decode=False))
             if message is not None:
@@ -308,11 +295,7 @@ class Shipper:
 
     def _remaining(self) -> float:
         """Return how long the oldest waiting event may still wait for its batch to fill."""
-        return self._period - self._waited()
-
-    def _waited(self) -> float:
-        """Return for how many seconds the oldest waiting event has waited."""
-        return time.monotonic() - (self._oldest or 0.0)
+        return self._period - (time.monotonic() - (self._oldest or 0.0))
 
     def _appended(self) -> None:
         if self._oldest is None:
@@ -329,7 +312,7 @@ class Shipper:
             self._connection.transport.abort()
 
 
-async def _close(connection: "ClientConnection") -> None:
+async def _close(connection: ClientConnection) -> None:
     """Close the connection without waiting for an answer: everything is acknowledged, and the slot should be freed."""
     closing = asyncio.create_task(connection.close())
     await asyncio.sleep(0)

@@ -5,9 +5,9 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
+from urllib3 import PoolManager
 
 from terracrew.backoff import Backoff
 from terracrew.client import transport
@@ -16,9 +16,6 @@ from terracrew.executor.control import Control
 from terracrew.executor.delivery import exchange
 from terracrew.executor.delivery.exchange import Answer, ConnectionLog, FilePart, Request
 from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
-
-if TYPE_CHECKING:
-    from urllib3 import PoolManager
 
 _JSON = {"Content-Type": "application/json"}
 
@@ -95,7 +92,7 @@ class Transfer:
 
     async def _send_in_parts(
         self,
-        pool: "PoolManager",
+        pool: PoolManager,
         file: Path,
         wanted: UploadWanted,
         headers: Mapping[str, str],
@@ -113,7 +110,7 @@ class Transfer:
         use = Request("PUT", wanted.target, b"", {**headers, HEADER: staged.id})
         await self._persist(pool, use, is_insistent=is_insistent, what=what)
 
-    async def _persist(self, pool: "PoolManager", request: Request, *, is_insistent: bool, what: str = "") -> Answer:
+    async def _persist(self, pool: PoolManager, request: Request, *, is_insistent: bool, what: str = "") -> Answer:
         backoff, what = Backoff(), what or f"the request for {request.name}"
         while True:
             try:

@@ -19,6 +19,7 @@ import msgspec
 from terracrew.attempt import files as attempt_files
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.errors import Invalid
+from terracrew.executor.isolation.mounts import is_open
 
 
 class EngineUser(msgspec.Struct, frozen=True):
@@ -77,13 +78,6 @@ def require_reachable(program: str) -> None:
                 f"engines run as user {_chosen.uid}, who cannot enter {folder}, where {program} is: install engines in a "
                 "directory that every user can enter, and set TERRACREW_CACHE or engine.additional_binary_paths to it"
             )
-
-
-def is_open(folder: Path, uid: int, gid: int) -> bool:
-    """Return whether a user who is in one group only may enter a directory."""
-    found = folder.stat()
-    bit = 0o100 if found.st_uid == uid else 0o010 if found.st_gid == gid else 0o001
-    return bool(found.st_mode & bit)
 
 
 def _workspace(directory: Path) -> Path | None:

@@ -11,10 +11,10 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from enum import IntFlag
 from functools import cache
-from queue import SimpleQueue
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from terracrew.executor.isolation import capabilities, seccomp
 
@@ -77,20 +77,8 @@ def abi() -> int:
     return max(0, _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_CREATE_RULESET_VERSION)))
 
 
-class _Task(Generic[T]):
-    """What a restricted thread does for another one, which gets the result or the error."""
-
-    def __init__(self, work: Callable[[], T]) -> None:
-        self.work = work
-        self.result: T | None = None
-        self.error: BaseException | None = None
-        self.ended = _thread.allocate_lock()
-        """Held until the work is done."""
-        self.ended.acquire()
-
-
 class Ruleset:
-    """Rules, and a thread that waits to be restricted to them, until the ruleset is closed."""
+    """Rules that threads can be restricted to, until the ruleset is closed."""
 
     def __init__(self, rules: Iterable[PathRule]) -> None:
         self._handled = int(_handled(abi()))
@@ -101,13 +89,11 @@ class Ruleset:
             _CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(8 * words), ctypes.c_uint32(0)
         )
         os.set_inheritable(self._descriptor, False)
-        self._tasks = SimpleQueue[_Task[Any] | None]()
         self.paths: dict[str, str] = {}
         """The paths that have a rule, and what they are without links."""
         self.enter_view: Callable[[], None] = lambda: None
         """Called in each thread before it loses its rights, to change what it sees of the file system."""
         try:
-            self._make_thread()
             for rule in rules:
                 self.add(rule)
         except BaseException:
@@ -117,37 +103,24 @@ class Ruleset:
     def run(self, work: Callable[[], T]) -> T:
         """Call a function in a thread of its own that was restricted. A process that the function starts, and its descendants, are
         restricted, too. They cannot send signals to those of another call, because each thread has its own domain."""
-        self._make_thread()  # for the next call; if that is not possible, nothing was done
-        task = _Task(work)
-        self._tasks.put(task)
-        task.ended.acquire()
-        if task.error is not None:
-            raise task.error
-        assert task.result is not None
-        return task.result
+        done = Future[T]()
 
-    def close(self) -> None:
-        self._tasks.put(None)
-        os.close(self._descriptor)
+        def restricted() -> None:
+            """It never raises: the thread that asked gets the error."""
+            try:
+                self._restrict_thread()
+                done.set_result(work())
+            except BaseException as error:
+                done.set_exception(error)
 
-    def _make_thread(self) -> None:
-        """Make a thread that waits for a task. On a busy machine it takes milliseconds to begin, so it is made before it is needed."""
         try:
-            _thread.start_new_thread(self._serve, ())
+            _thread.start_new_thread(restricted, ())
         except RuntimeError as error:
             raise OSError(errno.EAGAIN, "no thread could be made to start an engine") from error
+        return done.result()
 
-    def _serve(self) -> None:
-        """Do one task. It never raises: the thread that asked gets the error."""
-        if (task := self._tasks.get()) is None:
-            return
-        try:
-            self._restrict_thread()
-            task.result = task.work()
-        except BaseException as error:
-            task.error = error
-        finally:
-            task.ended.release()
+    def close(self) -> None:
+        os.close(self._descriptor)
 
     def add(self, rule: PathRule) -> None:
         """Add a rule, unless its path does not exist, or this process may not look it up itself."""
@@ -180,16 +153,11 @@ class Ruleset:
 
 
 def resolved(path: str) -> str | None:
-    """Return a path without links, or None if it leads nowhere. The kernel resolves it at once, and `os.path.realpath` asks for
-    each of its parts: an executor resolves about 80 paths before its engine starts."""
+    """Return a path without links, or None if it leads nowhere."""
     try:
-        target = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        return os.path.realpath(path, strict=True)
     except OSError:
         return None
-    try:
-        return os.readlink(f"/proc/self/fd/{target}")
-    finally:
-        os.close(target)
 
 
 class Surroundings:
@@ -199,6 +167,12 @@ class Surroundings:
     def __init__(self, private: Iterable[str]) -> None:
         self._private = frozenset(private)
         self._ancestors = frozenset(ancestor for path in self._private for ancestor in ancestors(path))
+
+    def parts_of(self, paths: Iterable[str]) -> Iterator[str]:
+        """Yield the parts of these paths, which may contain links. The root of the file system, and what does not exist, has none."""
+        for path in dict.fromkeys(map(resolved, paths)):
+            if path not in (None, "/"):
+                yield from self.parts(path)
 
     def parts(self, tree: str) -> Iterator[str]:
         """Yield the tree itself if nothing in it is private; otherwise the parts of it beside what is private."""

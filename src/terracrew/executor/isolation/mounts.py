@@ -10,7 +10,9 @@ import _thread
 import ctypes
 import os
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
 from functools import cache
+from pathlib import Path
 
 import msgspec
 
@@ -82,22 +84,24 @@ def plan(private: Iterable[str], allowed: Mapping[str, str], account: EngineAcco
 @cache
 def is_available() -> bool:
     """Whether this process may give its engines such a view. It tries, in a thread that ends with its namespace."""
-    found: list[bool] = []
-    ended = _thread.allocate_lock()
-    ended.acquire()
+    is_possible = Future[bool]()
 
     def attempt() -> None:
         try:
             EngineMounts([], [], {}).enter()
-            found.append(True)
+            is_possible.set_result(True)
         except OSError:
-            pass
-        finally:
-            ended.release()
+            is_possible.set_result(False)
 
     _thread.start_new_thread(attempt, ())
-    ended.acquire()
-    return bool(found)
+    return is_possible.result()
+
+
+def is_open(folder: Path, uid: int, gid: int) -> bool:
+    """Return whether a user who is in one group only may enter a directory."""
+    found = folder.stat()
+    bit = 0o100 if found.st_uid == uid else 0o010 if found.st_gid == gid else 0o001
+    return bool(found.st_mode & bit)
 
 
 def _closed(paths: Iterable[str], account: EngineAccount) -> set[str]:
@@ -106,9 +110,7 @@ def _closed(paths: Iterable[str], account: EngineAccount) -> set[str]:
 
     def is_closed(folder: str) -> bool:
         if folder not in known:
-            about = os.stat(folder)
-            bit = 0o100 if about.st_uid == account.uid else 0o010 if about.st_gid == account.gid else 0o001
-            known[folder] = not about.st_mode & bit
+            known[folder] = not is_open(Path(folder), account.uid, account.gid)
         return known[folder]
 
     found = (next(filter(is_closed, reversed(list(ancestors(path)))), None) for path in paths)

@@ -178,9 +178,8 @@ class Isolation:
             yield PathRule(str(path), READ_AND_EXECUTE)
         surroundings = Surroundings([*private, *secret_paths()])
         operators = (*SERVICE_ACCOUNT_TOKENS, *of_environment(start.environment), *engine.operator_paths)
-        for path in dict.fromkeys(map(landlock.resolved, operators)):
-            for part in surroundings.parts(path) if path not in (None, "/") else ():
-                yield PathRule(part, READ_AND_EXECUTE)
+        for part in surroundings.parts_of(operators):
+            yield PathRule(part, READ_AND_EXECUTE)
 
 
 def _enter(view: EngineMounts, ruleset: Ruleset) -> None:
@@ -207,13 +206,8 @@ def _absolute(paths: Sequence[str]) -> Iterator[str]:
 def system_ruleset(private: Sequence[str]) -> Ruleset:
     """Return a new ruleset that allows the system's paths without the secret ones and without these private ones."""
     surroundings = Surroundings([*private, *secret_paths()])
-    roots = dict.fromkeys(map(landlock.resolved, (*SYSTEM_PATHS, sys.prefix, sys.base_prefix)))
-    return Ruleset(
-        PathRule(part, READ_AND_EXECUTE)
-        for root in roots
-        if root not in (None, "/")
-        for part in surroundings.parts(root)
-    )
+    roots = (*SYSTEM_PATHS, sys.prefix, sys.base_prefix)
+    return Ruleset(PathRule(part, READ_AND_EXECUTE) for part in surroundings.parts_of(roots))
 
 
 def secret_paths() -> list[str]:

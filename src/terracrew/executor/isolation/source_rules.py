@@ -42,7 +42,7 @@ class SourceConfinement:
             return work()
         ruleset = Ruleset(PathRule(str(folder), _HANDLE) for folder in folders)
         try:
-            return ruleset.run(lambda: (work(),))[0]
+            return ruleset.run(work)
         finally:
             ruleset.close()
 
@@ -54,7 +54,7 @@ class SourceConfinement:
         if self._program is None or self._program[0] != wanted:
             self.close()
             self._program = wanted, self._make(writable, readable)
-        return self._program[1].run(lambda: (begin(),))[0]
+        return self._program[1].run(begin)
 
     def close(self) -> None:
         if self._program is not None:
@@ -82,6 +82,5 @@ class SourceConfinement:
             yield PathRule(path, READ_AND_EXECUTE)
         surroundings = Surroundings([*private, *rules.secret_paths()])
         operators = (*rules.of_environment(self._environment), *readable)
-        for path in dict.fromkeys(map(landlock.resolved, operators)):
-            for part in surroundings.parts(path) if path not in (None, "/") else ():
-                yield PathRule(part, READ_AND_EXECUTE)
+        for part in surroundings.parts_of(operators):
+            yield PathRule(part, READ_AND_EXECUTE)

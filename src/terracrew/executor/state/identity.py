@@ -5,6 +5,8 @@ Otherwise the salvage of a dead attempt would crash on the same state again and 
 
 import logging
 import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -19,15 +21,10 @@ _logger = logging.getLogger("terracrew.executor")
 
 def read(engine: str, content: bytes) -> StateIdentity:
     """Return the identity of a state. Raises Invalid if the engine cannot read the content, whatever the reason."""
-    try:
+    with _translated(engine, "to read this state"):
         found = contract.engine_named(engine).identify_state(content)
         # It is encoded and checked here as on its way to the server, which would refuse it.
         return msgspec.json.decode(msgspec.json.encode(found), type=StateIdentity)
-    except Invalid:
-        raise
-    except Exception as error:  # the code of another package
-        _logger.error("the engine %r failed to read a state of %d bytes\n%s", engine, len(content), _traceback())
-        raise Invalid(f"the engine {engine!r} failed to read this state: {type(error).__name__}: {error}") from error
 
 
 def read_leftover(engine: str, content: bytes, *, is_kept_here: bool) -> tuple[StateIdentity, str]:
@@ -43,32 +40,38 @@ def read_leftover(engine: str, content: bytes, *, is_kept_here: bool) -> tuple[S
 
 def emptied(engine: str, content: bytes) -> bytes:
     """Return the state that replaces this one when the engine deletes its state. Raises Invalid if the engine fails."""
-    try:
+    with _translated(engine, "to empty its state"):
         return contract.engine_named(engine).emptied_state(content)
-    except Invalid:
-        raise
-    except Exception as error:  # the code of another package
-        _logger.error("the engine %r failed to empty a state of %d bytes\n%s", engine, len(content), _traceback())
-        raise Invalid(f"the engine {engine!r} failed to empty its state: {type(error).__name__}: {error}") from error
 
 
 def sensitive_outputs(engine: str, content: bytes) -> dict[str, object]:
     """Return the values of the sensitive outputs of a state. There are none if the engine cannot tell or fails."""
-    found = contract.engine_named(engine)
     try:
-        return dict(found.sensitive_outputs(content))
-    except Exception:  # the code of another package
-        _logger.error("the engine %r failed to read the outputs of a state\n%s", engine, _traceback())
+        with _translated(engine, "to read the outputs of a state"):
+            return dict(contract.engine_named(engine).sensitive_outputs(content))
+    except Invalid:
         return {}
 
 
 def has_lost_changes(engine: str, printed: str) -> bool:
     """Return whether an engine that printed this may have changed something that the state it left does not record."""
     try:
-        return contract.engine_named(engine).has_lost_changes(printed)
-    except Exception:  # the code of another package
-        _logger.error("the engine %r failed to read its output\n%s", engine, _traceback())
+        with _translated(engine, "to read its output"):
+            return contract.engine_named(engine).has_lost_changes(printed)
+    except Invalid:
         return True
+
+
+@contextmanager
+def _translated(engine: str, task: str) -> Generator[None]:
+    """Raise Invalid for every error of the engine, and log those that are not Invalid already."""
+    try:
+        yield
+    except Invalid:
+        raise
+    except Exception as error:  # the code of another package
+        _logger.error("the engine %r failed %s\n%s", engine, task, _traceback())
+        raise Invalid(f"the engine {engine!r} failed {task}: {type(error).__name__}: {error}") from error
 
 
 def _traceback() -> str:

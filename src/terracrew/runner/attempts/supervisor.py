@@ -16,7 +16,6 @@ from terracrew.attempt import (
     delivered,
     directories,
     downloads,
-    executor_log,
     exit_codes,
     files,
     last_outputs,
@@ -398,7 +397,7 @@ class AttemptSupervisor:
         code = exit_codes.DELIVERED
         if not delivered.is_done(directory):
             log.warning("attempt %d of %s: %s; delivering what it left", ref.attempt, ref.job_id, reason)
-            if last_log_line := executor_log.last_line(directory):
+            if last_log_line := delivered.last_log_line(directory):
                 log.warning("the last line of its own log: %s", last_log_line)
             code = await self._salvage(ref, directory)
         await self._report_gone(ref, directory, reason, is_delivered=code == exit_codes.DELIVERED)

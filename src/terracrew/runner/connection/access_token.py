@@ -15,6 +15,7 @@ from terracrew.client import problems, transport
 from terracrew.errors import TerracrewError, Unreachable
 from terracrew.runner import one_job
 from terracrew.runner.config import HelperCommand
+from terracrew.runner.connection import credential_helper
 from terracrew.runner.connection.worker_token import WorkerToken
 
 PATH = "/connect/token"
@@ -90,9 +91,6 @@ class Tokens:
 
     async def _exchange_printed(self, helper: HelperCommand) -> _Answer:
         """Exchange a token that the credential helper prints. It is another one each time, because a token may be accepted once."""
-        # A runner without a helper stays 2 MB smaller.
-        from terracrew.runner.connection import credential_helper
-
         token = await credential_helper.token(helper)
         form = {
             "grant_type": _TOKEN_EXCHANGE,

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from urllib3.exceptions import HTTPError
+
 from terracrew.backoff import Backoff
 from terracrew.client import problems, transport
 from terracrew.client.address import segment
@@ -81,8 +83,6 @@ class ArtifactFetcher:
 
     def _continue(self, version: str, artifact: ArtifactRef, path: Path, has: int) -> None:
         """Fetch from here on, and append it. Never more than the file is said to have."""
-        from urllib3.exceptions import HTTPError
-
         url = self._server_url + PATH.format(version=segment(version), name=segment(artifact.name))
         headers = {
             "Authorization": f"Bearer {self._token()}",

@@ -17,6 +17,7 @@ from terracrew.executor.sources.contract import Deadline, FetchContext, FetchLim
 from terracrew.executor.sources.git import remote_errors, revisions, tree
 from terracrew.executor.sources.git.checkout import DIGEST_PREFIX, Checkout
 from terracrew.executor.sources.git.program import GitFailed
+from terracrew.executor.sources.registry import zip_files
 from terracrew.executor.sources.registry.modules import RegistryModule
 from terracrew.executor.sources.registry.web import RegistryHttp
 from terracrew.protocol.events import SourceResolved
@@ -117,9 +118,6 @@ class _Fetch:
             )
         try:
             if location.kind == "zip":
-                # Imported here: every executor would carry it, and few modules come as zip archives.
-                from terracrew.executor.sources.registry import zip_files
-
                 unpack = partial(zip_files.extract, data, self._workspace)
             else:
                 unpack = partial(archive.extract, io.BytesIO(data), self._workspace)

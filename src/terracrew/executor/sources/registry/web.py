@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
+import urllib3
+
 from terracrew.client import transport
 from terracrew.errors import Forbidden, Invalid, NotFound, TooLarge, Unavailable
 from terracrew.executor.sources.contract import Deadline
@@ -49,8 +51,6 @@ class RegistryHttp:
         return (self._variables.get(name) or self._environment.get(name) or "").strip()
 
     def _once(self, url: str, host: str, most: int, accept: str) -> tuple[WebAnswer | None, str]:
-        import urllib3  # imported here: few jobs need it, and it takes 3 MB of memory
-
         headers = {"Accept": accept, "User-Agent": "terracrew"}
         if token := self._token(host):
             headers["Authorization"] = f"Bearer {token}"

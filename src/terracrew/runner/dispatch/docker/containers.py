@@ -87,7 +87,7 @@ def configuration(
     if settings.network:
         host["NetworkMode"] = settings.network
     labels = owner.labels(attempt) | ({f"{LABEL}.salvage": "true"} if is_salvage else {})
-    return _program(settings, arrival.SPARE_ARGUMENTS if is_spare else [], labels, host)
+    return _program(settings, [arrival.SPARE] if is_spare else [], labels, host)
 
 
 def asking_for_engines(settings: DockerSettings, owner: ContainerOwner) -> dict[str, Any]:

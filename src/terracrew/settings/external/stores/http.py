@@ -1,16 +1,16 @@
 """Requests to stores over HTTP, bounded in time and size. What a store answers is repeated in no error, unless the caller does so."""
 
 import ssl
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import msgspec
+import urllib3
+from urllib3 import exceptions
 
 from terracrew.client import transport
 from terracrew.errors import ForeignAnswer, Invalid, Unavailable
 from terracrew.settings.external.stores.contract import ReadDeadline
-
-if TYPE_CHECKING:
-    import urllib3
 
 MAX_ANSWER_BYTES = 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
@@ -56,10 +56,6 @@ class StoreConnection:
     def _exchange(
         self, method: str, path: str, headers: dict[str, str], json: Any, form: dict[str, str] | None
     ) -> tuple[int, bytes]:
-        from urllib.parse import urlencode
-
-        from urllib3.exceptions import HTTPError
-
         body = None
         if json is not None:
             body, headers["Content-Type"] = msgspec.json.encode(json), "application/json"
@@ -83,7 +79,7 @@ class StoreConnection:
                     if len(content) > MAX_ANSWER_BYTES:
                         raise ForeignAnswer(f"the answer of {self._name} at {self._url} is longer than 1 MiB")
             return response.status, content
-        except (HTTPError, OSError) as error:
+        except (exceptions.HTTPError, OSError) as error:
             reason = _words(error)
         except ValueError:
             reason = "a credential for it has a character that no header may have"  # the error itself repeats it
@@ -99,8 +95,6 @@ def _context(ca_file: str) -> ssl.SSLContext:
 
 def _words(error: Exception) -> str:
     """Say why there is no answer. The text of the library's error is not used, because it may have a part of the request."""
-    from urllib3 import exceptions
-
     causes = [error, *(each for each in error.args if isinstance(each, Exception)), error.__cause__, error.__context__]
     if any(isinstance(each, exceptions.NameResolutionError) for each in causes):
         return "its name is not known"
