@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from terracrew.cli.printing import progress
-from terracrew.protocol.uploads import PART_BYTES
+from terracrew.protocol.transfers import PART_BYTES
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import Asked, ScriptedServer
 

@@ -13,7 +13,7 @@ from websockets.sync.client import ClientConnection, connect
 from terracrew.protocol import events, frames, messages, version
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import Step
-from terracrew.testing import hellos
+from terracrew.testing import deliveries
 from tests.e2e.system import System
 
 
@@ -89,7 +89,7 @@ def runner_token(system: System, credentials: dict[str, str]) -> str:
 
 
 def runner_hello(credentials: dict[str, str], **changes: Any) -> messages.RunnerHello:
-    return hellos.runner_hello(credentials["TERRACREW_RUNNER__ID"], **changes)
+    return deliveries.runner_hello(credentials["TERRACREW_RUNNER__ID"], **changes)
 
 
 def executor_hello(ref: AttemptRef, **changes: Any) -> messages.ExecutorHello:

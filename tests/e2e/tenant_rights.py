@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from terracrew.protocol.uploads import PART_BYTES
+from terracrew.protocol.transfers import PART_BYTES
 
 PUBLIC = {
     "POST /connect/token",

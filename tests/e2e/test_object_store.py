@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from terracrew.protocol.uploads import PART_BYTES
+from terracrew.protocol.transfers import PART_BYTES
 from terracrew.source_rules import archive
 from tests.e2e import modules
 from tests.e2e.backups import terracrew

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from terracrew.client.http import Api
-from terracrew.protocol.uploads import PART_BYTES
+from terracrew.protocol.transfers import PART_BYTES
 from terracrew.source_rules import archive
 from tests.e2e.proxies import minimal_nginx, recommended_caddy, recommended_nginx
 from tests.e2e.system import System, eventually

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.protocol.uploads import PART_BYTES
+from terracrew.protocol.transfers import PART_BYTES
 from terracrew.releases import minisign
 from tests.e2e.command_line import terracrew
 from tests.e2e.system import System, running

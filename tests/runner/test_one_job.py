@@ -7,8 +7,8 @@ import pytest
 
 from terracrew.cli.commands.job import status_line
 from terracrew.errors import Conflict, Incompatible
-from terracrew.protocol.attempt_outcomes import AttemptOutcome
 from terracrew.protocol.messages import Credits, Gone, HandBack, Heartbeat, Refused, Settled
+from terracrew.protocol.transfers import AttemptOutcome
 from terracrew.runner import one_job
 from terracrew.runner.one_job import OneJobSettings
 from tests.runner.conftest import TERM, TIMEOUT_SECONDS, Runners, granted, refs

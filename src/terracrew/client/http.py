@@ -19,7 +19,7 @@ from terracrew.backoff import Backoff
 from terracrew.client import address, transport
 from terracrew.client.problems import foreign, from_response
 from terracrew.client.sse import OPEN, Event, Parser
-from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
+from terracrew.protocol.transfers import HEADER, PART_BYTES, UploadStaged, UploadWanted
 
 T = TypeVar("T", default=Any)
 P = TypeVar("P", bound=Page[Any])

@@ -10,8 +10,8 @@ from urllib3.exceptions import HTTPError
 from terracrew.backoff import Backoff
 from terracrew.client import problems, transport
 from terracrew.errors import TerracrewError, Unreachable
-from terracrew.protocol.attempt_outcomes import PATH, AttemptOutcome
 from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.transfers import OUTCOME_PATH, AttemptOutcome
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class OneJob:
         return None
 
     def _ask(self, ref: AttemptRef) -> AttemptOutcome:
-        url = self._server_url + PATH.format(job_id=ref.job_id, attempt=ref.attempt)
+        url = self._server_url + OUTCOME_PATH.format(job_id=ref.job_id, attempt=ref.attempt)
         headers = {"Authorization": f"Bearer {self._credentials[ref]}", "Accept": "application/json"}
         try:
             answer = transport.pool(url).request("GET", url, headers=headers, timeout=_REQUEST_SECONDS, retries=False)

@@ -1,8 +1,11 @@
-"""Builds the events of an executor, and the batches in which it delivers them."""
+"""Builds what a runner says first, the events of an executor, and the batches in which it delivers them."""
 
 import time
+from typing import Any
 
-from terracrew.protocol import events
+import msgspec
+
+from terracrew.protocol import events, version
 from terracrew.protocol.events import (
     Kind,
     Record,
@@ -11,7 +14,7 @@ from terracrew.protocol.events import (
     StepStatus,
     Stream,
 )
-from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.messages import AttemptRef, RunnerHello
 from terracrew.protocol.spec import Step
 from terracrew.server.jobs.attempts.ingest import Delivery
 from terracrew.server.logs import chunks
@@ -45,3 +48,18 @@ def delivery(ref: AttemptRef, first: int, *records: Record, received: dict[int, 
 RUNNING = fact(StepStatus(Step.PLAN, "RUNNING"))
 APPLIED = fact(StepStatus(Step.APPLY, "SUCCEEDED", 0))
 DONE = fact(Result("SUCCEEDED"))
+
+
+def runner_hello(runner_id: str, /, **changes: Any) -> RunnerHello:
+    hello = RunnerHello(
+        runner_id=runner_id,
+        instance="one",
+        instance_key="k" * 32,
+        version="0.1.0",
+        oldest_protocol=version.OLDEST_VERSION,
+        newest_protocol=version.NEWEST_VERSION,
+        capacity=4,
+        engines={"tofu": "1.12.6"},
+        attempts=[],
+    )
+    return msgspec.structs.replace(hello, **changes)

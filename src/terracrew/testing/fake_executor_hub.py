@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from terracrew.protocol import events, frames, messages, version
 from terracrew.protocol.events import Fact, Kind, Record, Result, StateFact, Stream
 from terracrew.protocol.start import FETCH_PATH, TICKET_HEADER, StartRevoked, StartWanted
-from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted, part_count
+from terracrew.protocol.transfers import PART_BYTES, UploadStaged, UploadWanted, part_count
 
 HUB, API, KEY = "hub-credential-0123456789", "api-credential-0123456789", bytes(range(32))
 _JSON = {"Content-Type": "application/json"}

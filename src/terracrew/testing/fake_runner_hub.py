@@ -11,8 +11,8 @@ import msgspec
 import uvicorn
 
 from terracrew.protocol import messages, version
-from terracrew.protocol.attempt_outcomes import AttemptOutcome
 from terracrew.protocol.messages import FromRunner, RunnerHello, RunnerWelcome
+from terracrew.protocol.transfers import AttemptOutcome
 
 M = TypeVar("M", bound=FromRunner)
 BOUND = 60.0

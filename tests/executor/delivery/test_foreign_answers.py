@@ -16,7 +16,7 @@ from terracrew.executor.state.states import States
 from terracrew.protocol.events import Result, Stream
 from terracrew.protocol.spec import Step
 from terracrew.protocol.start import LogStreamSettings
-from terracrew.protocol.uploads import PART_BYTES
+from terracrew.protocol.transfers import PART_BYTES
 from terracrew.testing.fake_executor_hub import HUB, KEY, FakeExecutorHub
 
 LARGE = b'{"version": 4, "serial": 1, "lineage": "l", "padding": "' + b"x" * (3 * PART_BYTES) + b'"}'

@@ -12,8 +12,7 @@ from terracrew.server.db import open_database
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
 from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.job_rows import JobRows
-from terracrew.testing.rows import change_groups, change_modules, change_runners
+from terracrew.testing.job_rows import JobRows, change_groups, change_modules, change_runners
 from tests.server.cloud_hosted.cloud_state import deployment, disconnect, instances, jobs
 from tests.server.cloud_hosted.scaling_server import ScalingServer
 from tests.server.cloud_hosted.simulated_cloud import SimulatedCloud, refused

@@ -10,7 +10,7 @@ from terracrew.server.group_runs import store
 from terracrew.server.group_runs.loop import GroupRuns
 from terracrew.server.jobs.triggers import Triggers
 from terracrew.testing.deliveries import RUNNING, fact
-from terracrew.testing.rows import change_modules
+from terracrew.testing.job_rows import change_modules
 from tests.server.application import Application
 from tests.server.jobs.waiting_jobs import waiting
 from tests.server.simulated_runner import SimulatedRunner

@@ -17,8 +17,8 @@ from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.context import Server
 from terracrew.server.process import serve
 from terracrew.server.scheduling.queue import Waiting
-from terracrew.testing import hellos
-from terracrew.testing.rows import change_runners
+from terracrew.testing import deliveries
+from terracrew.testing.job_rows import change_runners
 from terracrew.testing.transactions import held_open
 from tests.server.declarations import declared_runner
 from tests.server.simulated_runner import SimulatedRunner
@@ -144,7 +144,7 @@ class Hub:
         other._secret = self._secret
 
     def hello(self, **changes: Any) -> messages.RunnerHello:
-        return hellos.runner_hello(self.runner_id, **changes)
+        return deliveries.runner_hello(self.runner_id, **changes)
 
     def session(self) -> RunnerSession:
         (session,) = self.server.registry.of_runner[self.runner_id].values()

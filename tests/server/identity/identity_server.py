@@ -28,8 +28,7 @@ from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.groups import service as groups
 from terracrew.settings.server import ServerSettings
 from terracrew.testing.deliveries import RUNNING, delivery
-from terracrew.testing.job_rows import JobRows
-from terracrew.testing.rows import insert
+from terracrew.testing.job_rows import JobRows, insert
 
 URL = "http://crew.test"
 

@@ -11,7 +11,7 @@ from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.people import service, store
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, delivery
-from terracrew.testing.rows import change_jobs
+from terracrew.testing.job_rows import change_jobs
 from tests.server.identity.identity_server import IdentityServer
 
 

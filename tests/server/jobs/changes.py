@@ -11,8 +11,7 @@ from terracrew.server.jobs.attempts import claims, received_states
 from terracrew.server.principals.model import Principal
 from terracrew.server.state.model import Received
 from terracrew.testing.deliveries import delivery, fact, state
-from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin_code
-from terracrew.testing.rows import change_jobs
+from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin_code, change_jobs
 
 APPLYING = fact(StepStatus(Step.APPLY, "RUNNING"))
 

@@ -11,7 +11,7 @@ from terracrew.server.logs import blocks, mover, reads
 from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.logs.mover import Mover
 from terracrew.testing.deliveries import DONE, RUNNING, fact, log
-from terracrew.testing.rows import change_attempts
+from terracrew.testing.job_rows import change_attempts
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner, watching
 
 

@@ -4,7 +4,7 @@ import base64
 import hashlib
 from typing import Any
 
-from terracrew.protocol.uploads import PART_BYTES
+from terracrew.protocol.transfers import PART_BYTES
 from terracrew.releases import minisign, release_files
 from tests.server.application import Application, Person
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from terracrew.protocol.uploads import PART_BYTES
+from terracrew.protocol.transfers import PART_BYTES
 from terracrew.server.releases import checks, store
 from terracrew.server.retention import orphans
 from terracrew.server.uploads import service as uploads

@@ -12,7 +12,7 @@ from terracrew.server.retention import deletion, objects
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.server.tree.modules import removal
 from terracrew.testing.deliveries import DONE, RUNNING, log
-from terracrew.testing.rows import change_modules
+from terracrew.testing.job_rows import change_modules
 from tests.server.simulated_runner import SimulatedRunner
 
 TABLES = ("jobs", "attempts", "steps", "notes", "log_chunks", "log_objects", "states", "outputs", "plans")

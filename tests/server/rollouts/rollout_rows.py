@@ -14,8 +14,7 @@ from terracrew.server.rollouts import service, store
 from terracrew.server.rollouts.loop import Rollouts
 from terracrew.server.rollouts.model import NewRollout, Rollout, RolloutRunner, RolloutView
 from terracrew.server.rollouts.planning import RolloutRules
-from terracrew.testing.job_rows import JobRows
-from terracrew.testing.rows import change_runners
+from terracrew.testing.job_rows import JobRows, change_runners
 from terracrew.wording.update_words import ByHand
 from tests.server.deployments.cloud_rows import cloud_runner
 from tests.server.releases.release_rows import new_release

@@ -18,8 +18,7 @@ from terracrew.server.rollouts.loop import Rollouts
 from terracrew.server.rollouts.model import NewRollout
 from terracrew.server.rollouts.updating import RunnerUpdaters
 from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.job_rows import JobRows
-from terracrew.testing.rows import change_instances, change_runners
+from terracrew.testing.job_rows import JobRows, change_instances, change_runners
 from terracrew.wording.update_words import ByHand
 from tests.server.releases.release_rows import new_release, wheel
 from tests.server.rollouts.rollout_rows import NEW, NEWER, OLD, RolloutRows

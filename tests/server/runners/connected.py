@@ -1,8 +1,7 @@
 """Connects instances of runners, and gives a runner a job."""
 
 from terracrew.server.db.seam import Param
-from terracrew.testing.job_rows import Instance, JobRows, insert_instance
-from terracrew.testing.rows import change_jobs
+from terracrew.testing.job_rows import Instance, JobRows, change_jobs, insert_instance
 from tests.server.application import Application
 
 

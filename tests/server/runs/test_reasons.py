@@ -11,7 +11,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.scheduling import crews
 from terracrew.testing.clock import ManualClock
 from terracrew.testing.deliveries import RUNNING, delivery
-from terracrew.testing.rows import change_groups, change_instances, change_jobs, change_modules, change_runners
+from terracrew.testing.job_rows import change_groups, change_instances, change_jobs, change_modules, change_runners
 from tests.server.jobs.waiting_jobs import waiting
 from tests.server.runs.waiting_queue import START, Queue, waiting_queue
 

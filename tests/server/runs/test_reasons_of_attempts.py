@@ -10,7 +10,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.jobs import decide, service
 from terracrew.server.runs import attempt_report
 from terracrew.testing.clock import ManualClock
-from terracrew.testing.rows import change_attempts, change_jobs
+from terracrew.testing.job_rows import change_attempts, change_jobs
 from tests.server.runs.waiting_queue import LEASE, START, Queue, waiting_queue
 
 

@@ -21,8 +21,16 @@ from terracrew.server.jobs import store
 from terracrew.server.jobs.attempts.claims import ClaimGroup, ClaimWon
 from terracrew.server.jobs.create import NotClaimedAhead
 from terracrew.server.scheduling.new_job_claims import NewJobClaims
-from terracrew.testing.job_rows import KEYS, SOURCE, Instance, JobRows
-from terracrew.testing.rows import change_groups, change_modules, change_runners, insert
+from terracrew.testing.job_rows import (
+    KEYS,
+    SOURCE,
+    Instance,
+    JobRows,
+    change_groups,
+    change_modules,
+    change_runners,
+    insert,
+)
 from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 pytestmark = pytest.mark.feature("S3.offers", "S2.claim")

@@ -7,8 +7,15 @@ from terracrew.server.jobs.attempts import claims
 from terracrew.server.runners.eligibility import GRACE_SECONDS
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.testing.clock import ManualClock
-from terracrew.testing.job_rows import KEYS, Instance, JobRows
-from terracrew.testing.rows import change_instances, change_jobs, change_modules, change_runners
+from terracrew.testing.job_rows import (
+    KEYS,
+    Instance,
+    JobRows,
+    change_instances,
+    change_jobs,
+    change_modules,
+    change_runners,
+)
 from tests.server.scheduling.recorded_claims import ClaimRecorder, record
 
 

@@ -9,8 +9,7 @@ from terracrew.protocol.messages import Credits
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.candidates import MAX_REFUSED_CLAIMS
-from terracrew.testing.job_rows import JobRows
-from terracrew.testing.rows import change_jobs, change_modules
+from terracrew.testing.job_rows import JobRows, change_jobs, change_modules
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.scheduling.recorded_claims import MANY_CREDITS, ClaimRecorder
 

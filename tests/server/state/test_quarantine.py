@@ -6,8 +6,7 @@ import pytest
 
 from terracrew.protocol.messages import AttemptRef, BeginRefused
 from terracrew.testing.deliveries import DONE, RUNNING
-from terracrew.testing.job_rows import begin, begin_code
-from terracrew.testing.rows import change_attempts
+from terracrew.testing.job_rows import begin, begin_code, change_attempts
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 from tests.server.state.stored_states import content, written
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from terracrew.protocol.uploads import PART_BYTES
+from terracrew.protocol.transfers import PART_BYTES
 from terracrew.server.uploads import service
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import RUNNING

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.protocol.uploads import PART_BYTES
+from terracrew.protocol.transfers import PART_BYTES
 from terracrew.server.app import build, close
 from terracrew.testing.deliveries import RUNNING
 from tests.server.application import Application, attached_app, open_application, settings_for

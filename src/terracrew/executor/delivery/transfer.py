@@ -15,7 +15,7 @@ from terracrew.errors import ForeignAnswer, Incomplete, Unreachable
 from terracrew.executor.control import Control
 from terracrew.executor.delivery import exchange
 from terracrew.executor.delivery.exchange import Answer, ConnectionLog, FilePart, Request
-from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
+from terracrew.protocol.transfers import HEADER, PART_BYTES, UploadStaged, UploadWanted
 
 _JSON = {"Content-Type": "application/json"}
 

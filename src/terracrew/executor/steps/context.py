@@ -1,5 +1,6 @@
 """What the steps of one attempt share: the parts of the executor, and the results of earlier steps that later ones need."""
 
+import asyncio
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +15,10 @@ from terracrew.executor.control import Control
 from terracrew.executor.delivery.begin import ApplyPermit
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.executor.delivery.transfer import Transfer
+from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.contract import Engine, EngineSession
 from terracrew.executor.engines.memory import OomKills
-from terracrew.executor.engines.process import StopDelays
+from terracrew.executor.engines.process import EngineProcess, StopDelays
 from terracrew.executor.isolation.rules import Isolation
 from terracrew.executor.limits import usage
 from terracrew.executor.limits.usage import KernelLimits
@@ -33,6 +35,9 @@ from terracrew.protocol.messages import Granted
 from terracrew.protocol.spec import Step
 from terracrew.protocol.start import ExecutorStart
 from terracrew.toolchains.discovery import FoundEngine
+
+_SIGNAL_SECONDS = 1.0
+"""How long an engine has to print that it received the same signal as its executor."""
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -121,6 +126,31 @@ class StepContext:
     @property
     def output_file(self) -> Path:
         return self.directory / files.OUTPUT
+
+    async def wait_for(self, process: EngineProcess, step: Step) -> int:
+        """Return the exit code of a program of this step, when it has ended. It is stopped when the job is canceled, reaches a limit,
+        or its host shuts down."""
+        control, since = self.control, self.recorder.offsets.position
+
+        def react() -> None:
+            mode = control.stop_mode(is_mutating=step.is_mutating)
+            if mode == "interrupt" and control.cancel is None and control.ended_by is not None:
+                # The sender of the signal (a service manager, for example) may have sent it to the engine, too, and a second
+                # interrupt makes an engine give up its state. So the engine is interrupted only if it does not print that it
+                # is already stopping.
+                asyncio.get_running_loop().call_later(_SIGNAL_SECONDS, interrupt_unless_received)
+            elif mode:
+                process.stop(mode)
+
+        def interrupt_unless_received() -> None:
+            if not self.prepared.session.has_received_interrupt(error_summary.tail(self.output_file, since)):
+                process.stop("interrupt")
+
+        async with self.cloud.renewed():
+            with self.output.feeding(process), control.listening(react):
+                code = await process.wait()
+        self.mutation.was_killed |= process.was_killed
+        return code
 
     async def obtain_permit(self) -> None:
         """Return when the plan may be applied; that must then start at once."""

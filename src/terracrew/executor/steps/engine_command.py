@@ -13,7 +13,7 @@ from terracrew.executor.engines import error_summary, plan_file
 from terracrew.executor.engines.process import EngineProcess
 from terracrew.executor.sources import workspace
 from terracrew.executor.state import identity, leftover
-from terracrew.executor.steps import hook_plan, preparation, step_process
+from terracrew.executor.steps import hook_plan, preparation
 from terracrew.executor.steps.context import StepContext
 from terracrew.plan_diff import document
 from terracrew.protocol.events import MAX_OUTPUTS_BYTES
@@ -98,7 +98,7 @@ async def _run_program(context: StepContext, step: Step, arguments: Sequence[str
     states.is_writable = step.is_mutating
     try:
         async with _followed(context, step):
-            context.mutation.exit_code = code = await step_process.wait(context, step, process)
+            context.mutation.exit_code = code = await context.wait_for(process, step)
     finally:
         states.is_writable = False
         # The engine may have been killed while its last state was still being written to the disk.

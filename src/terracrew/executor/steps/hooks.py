@@ -8,7 +8,7 @@ from pathlib import Path
 
 from terracrew.errors import Forbidden, Invalid, NotFound, TerracrewError
 from terracrew.executor.engines.process import EngineProcess
-from terracrew.executor.steps import hook_environment, hook_plan, step_process
+from terracrew.executor.steps import hook_environment, hook_plan
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.spec import Hook, Step, StepHook, When
 
@@ -91,7 +91,7 @@ async def _run(context: StepContext, wanted: StepHook, status: str = "") -> None
     except OSError as error:
         mutation.is_orderly = was_orderly
         raise HookFailedError(f"{wanted} could not be started: {error.strerror}: {error.filename}") from error
-    code = await step_process.wait(context, step, process)
+    code = await context.wait_for(process, step)
     mutation.is_orderly = was_orderly and code >= 0
     await context.output.drain()
     if code:

@@ -1,6 +1,7 @@
 """The steps before the engine's first command: they find the engine, get the source and the state, and write the inputs."""
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +22,7 @@ from terracrew.executor.sources import workspace
 from terracrew.executor.sources.contract import FetchContext
 from terracrew.executor.state import leftover
 from terracrew.executor.state.state_file import StateFile
-from terracrew.executor.steps import engine_choice, environment, extra_files, hook_plan, lost_imports
+from terracrew.executor.steps import engine_choice, environment, extra_files, hook_plan
 from terracrew.executor.steps.context import Prepared, StepContext
 from terracrew.masking import names
 from terracrew.protocol.events import EngineUsed, SourceResolved
@@ -48,7 +49,7 @@ async def fetch(context: StepContext) -> None:
         await fetch_state(context)
     else:
         context.states.current = spec.state.content or None
-        lost_imports.prepare_state(context)
+        forget_destroyed(context)
     context.states.mask_outputs()
 
 
@@ -59,7 +60,7 @@ async def fetch_state(context: StepContext) -> None:
         context.spec.backend == "terracrew"
     )  # otherwise this is one from before the module got a backend of its own
     context.states.current = (answer.body or None) if is_ours else None
-    lost_imports.prepare_state(context)
+    forget_destroyed(context)
     context.state_version = int(answer.headers["X-State-Version"])
 
 
@@ -243,3 +244,30 @@ def _set_environment(context: StepContext) -> None:
     context.env = env
     given = environment.names_given(context.spec)
     context.added_env = {name: text for name, text in env.items() if name not in given and base.get(name) != text}
+
+
+_MAX_NAMED = 5
+
+
+def forget_destroyed(context: StepContext) -> None:
+    """Take what the earlier attempt destroyed out of the state that the engine reads, where it created something in its place."""
+    state, session = context.states.current, context.prepared.session
+    destroyed = {each.address: each.destroyed_id for each in context.spec.imports if each.destroyed_id}
+    if state and destroyed:
+        context.states.current = session.without_destroyed(state, destroyed)
+
+
+def import_hint(context: StepContext, step: Step, printed: str) -> str:
+    """Return which resources a failed plan could not import and how to leave them out; '' if that is not why it failed."""
+    spec, session = context.spec, context.prepared.session
+    if step is not Step.PLAN or not spec.imports:
+        return ""
+    refused = session.refused_imports(printed, [each.address for each in spec.imports])
+    if not refused:
+        return ""
+    options = " ".join(f"--leave-out {shlex.quote(each)}" for each in refused[:_MAX_NAMED])
+    more = f" and {len(refused) - _MAX_NAMED} more" if len(refused) > _MAX_NAMED else ""
+    return (
+        f"{', '.join(refused[:_MAX_NAMED])}{more} could not be imported. To plan without: "
+        f"terracrew job run {shlex.quote(spec.module_path)} --apply --import-lost {options}{more}"
+    )

@@ -8,7 +8,7 @@ import msgspec
 from terracrew.errors import TerracrewError
 from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.error_summary import EngineFailure
-from terracrew.executor.steps import engine_command, hooks, lost_imports, permission, preparation, warm_workspace
+from terracrew.executor.steps import engine_command, hooks, permission, preparation, warm_workspace
 from terracrew.executor.steps.context import Mutation, StepContext
 from terracrew.executor.steps.engine_command import EngineFailedError
 from terracrew.executor.steps.hooks import HookFailedError
@@ -161,7 +161,7 @@ class Steps:
                 return _ColdAgain()
             if hint := context.isolation.hint(printed):
                 self._recorder.say(hint)
-            if hint := lost_imports.hint(context, step, printed):
+            if hint := preparation.import_hint(context, step, printed):
                 self._recorder.say(hint)
             details = context.prepared.session.failure_details(printed)
             failure = error_summary.failure(ended.code, details, context.oom_kills.count() - kills, printed)

@@ -13,7 +13,7 @@ from pathlib import Path
 from terracrew import ids
 from terracrew.api.releases import AddedFile, NewArtifact, NewRelease
 from terracrew.errors import Forbidden, Incomplete, Invalid, NotFound
-from terracrew.protocol.uploads import UploadWanted
+from terracrew.protocol.transfers import UploadWanted
 from terracrew.releases.minisign import PublicKey
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import Principal

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from terracrew import backoff, ids
 from terracrew.errors import Conflict, Incomplete, Invalid, NotFound, TooLarge, Unavailable
-from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted, part_count
+from terracrew.protocol.transfers import PART_BYTES, UploadStaged, UploadWanted, part_count
 from terracrew.server.db.seam import Database, Tx, Work
 from terracrew.server.disk_reserve import DiskReserve
 from terracrew.server.objects import Objects

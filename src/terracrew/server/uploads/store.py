@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from terracrew import ids
-from terracrew.protocol.uploads import UploadWanted
+from terracrew.protocol.transfers import UploadWanted
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to, to_params
 from terracrew.server.db.statements.table import Table

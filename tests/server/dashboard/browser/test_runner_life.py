@@ -10,8 +10,7 @@ from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs.model import FleetJobStatus
 from terracrew.server.runners.removal.service import Removals
-from terracrew.testing.job_rows import insert_instance
-from terracrew.testing.rows import change_jobs
+from terracrew.testing.job_rows import change_jobs, insert_instance
 from tests.server.dashboard.browser import accessibility
 from tests.server.dashboard.company import deployed
 from tests.server.dashboard.company.rows import Company

@@ -7,7 +7,7 @@ import pytest
 
 from terracrew.protocol.events import PlanSummary
 from terracrew.server.db.seam import Tx
-from terracrew.testing.rows import change_groups
+from terracrew.testing.job_rows import change_groups
 from tests.server.application import Application
 from tests.server.dashboard.company import kept_plans
 from tests.server.dashboard.company.rows import Company

@@ -7,7 +7,7 @@ from terracrew.protocol.events import Kind, PlanSummary, ResourceChange, Stream
 from terracrew.protocol.spec import Step
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import RUNNING, fact
-from terracrew.testing.rows import change_jobs, change_organizations
+from terracrew.testing.job_rows import change_jobs, change_organizations
 from tests.server.application import on_one
 from tests.server.dashboard.visitor import logged_in
 from tests.server.jobs.lost_resources.cut_short_attempts import lose_contact

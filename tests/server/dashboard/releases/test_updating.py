@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from terracrew.testing.rows import change_instances
+from terracrew.testing.job_rows import change_instances
 from tests.server.application import Application
 from tests.server.dashboard.company import releases
 from tests.server.dashboard.visitor import Visitor, logged_in

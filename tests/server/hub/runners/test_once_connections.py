@@ -20,7 +20,7 @@ from terracrew.server.runners import once_token_service
 from terracrew.server.runners.once_tokens import store
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import RUNNING, delivery, fact
-from terracrew.testing.rows import change_instances, change_runners
+from terracrew.testing.job_rows import change_instances, change_runners
 from terracrew.testing.transactions import held_open, until_blocked
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Client, Hub, on_postgres, refusal
 

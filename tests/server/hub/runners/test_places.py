@@ -12,9 +12,8 @@ from terracrew.server.db.seam import Row
 from terracrew.server.hub.runners import places
 from terracrew.server.hub.runners.context import Arriving, Placed
 from terracrew.server.principals.model import Principal
-from terracrew.testing import hellos
-from terracrew.testing.job_rows import JobRows
-from terracrew.testing.rows import change_instances
+from terracrew.testing import deliveries
+from terracrew.testing.job_rows import JobRows, change_instances
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.metrics.counted import counted
 
@@ -30,7 +29,7 @@ async def runner(rows: JobRows, *, several: bool = False) -> str:
 
 def arriving(rows: JobRows, runner_id: str, who: str = "", **changes: Any) -> Arriving:
     principal = Principal("runner", who or runner_id, "runner", rows.organization, address=ADDRESS)
-    return Arriving(principal, hellos.runner_hello(runner_id, **changes))
+    return Arriving(principal, deliveries.runner_hello(runner_id, **changes))
 
 
 async def take(rows: JobRows, *those: Arriving, server_id: str = "srv") -> list[Placed | None]:

@@ -12,7 +12,7 @@ from terracrew.server.jobs.attempts.ingest import MAX_NOTES
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, fact, log
-from terracrew.testing.rows import change_jobs
+from terracrew.testing.job_rows import change_jobs
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import applied, content
 

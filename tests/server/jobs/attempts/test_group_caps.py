@@ -11,8 +11,7 @@ from terracrew.server.jobs import queue_reads
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.testing.deliveries import DONE, RUNNING, delivery
-from terracrew.testing.job_rows import KEYS, Instance, JobRows
-from terracrew.testing.rows import change_groups, change_jobs
+from terracrew.testing.job_rows import KEYS, Instance, JobRows, change_groups, change_jobs
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.scheduling.recorded_claims import ClaimRecorder
 

@@ -5,8 +5,7 @@ import pytest
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import ArchiveSource, GitSource, KnownRevision, Source
 from terracrew.testing.deliveries import RUNNING, delivery, fact
-from terracrew.testing.job_rows import JobRows
-from terracrew.testing.rows import change_jobs
+from terracrew.testing.job_rows import JobRows, change_jobs
 
 pytestmark = pytest.mark.feature("J5.git")
 TAGGED = GitSource("https://host/x", tag="v1")

@@ -19,8 +19,7 @@ from terracrew.server.runs import reasons
 from terracrew.server.state import service as states
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import delivery, fact, state
-from terracrew.testing.job_rows import Instance, JobRows, begin, begin_code
-from terracrew.testing.rows import change_jobs
+from terracrew.testing.job_rows import Instance, JobRows, begin, begin_code, change_jobs
 from tests.stateful.faulty_database import Cut, Faulty
 
 HOUR_SECONDS = 3600.0

@@ -10,7 +10,7 @@ from terracrew.server.jobs import decide
 from terracrew.server.jobs.set_back import detection
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import RUNNING, fact
-from terracrew.testing.rows import change_attempts
+from terracrew.testing.job_rows import change_attempts
 from tests.server.jobs.lost_resources.cut_short_attempts import lose_contact, printed
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 

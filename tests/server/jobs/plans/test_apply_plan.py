@@ -17,8 +17,7 @@ from terracrew.server.retention import kept_plans
 from terracrew.server.tree.modules import contents
 from terracrew.server.tree.modules.contents import Content
 from terracrew.testing.deliveries import DONE, delivery, fact
-from terracrew.testing.job_rows import KEYS, begin, begin_code
-from terracrew.testing.rows import change_jobs, change_modules
+from terracrew.testing.job_rows import KEYS, begin, begin_code, change_jobs, change_modules
 from tests.server.jobs.plans.planned_jobs import ADDS_ONE, HASH, NOTHING, Planned
 
 pytestmark = pytest.mark.feature("J8.plan-first")

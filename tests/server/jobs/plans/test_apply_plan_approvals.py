@@ -10,8 +10,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals, service
 from terracrew.server.principals.model import Principal
-from terracrew.testing.job_rows import begin_code
-from terracrew.testing.rows import change_groups
+from terracrew.testing.job_rows import begin_code, change_groups
 from tests.server.jobs.plans.planned_jobs import Planned
 
 pytestmark = pytest.mark.feature("J8.plan-first")

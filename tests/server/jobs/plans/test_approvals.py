@@ -18,8 +18,7 @@ from terracrew.server.tree.modules import contents
 from terracrew.server.tree.modules.contents import Content
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, delivery
-from terracrew.testing.job_rows import KEYS, JobRows, begin, begin_code
-from terracrew.testing.rows import change_modules
+from terracrew.testing.job_rows import KEYS, JobRows, begin, begin_code, change_modules
 from tests.server.jobs.waiting_jobs import Waiting, waiting
 
 

@@ -21,8 +21,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
 from terracrew.server.tree.modules.policy import DestroyLimits, ModulePolicy
 from terracrew.testing.deliveries import RUNNING, delivery, fact
-from terracrew.testing.job_rows import KEYS, JobRows, begin
-from terracrew.testing.rows import change_groups, change_jobs
+from terracrew.testing.job_rows import KEYS, JobRows, begin, change_groups, change_jobs
 from tests.server.jobs.waiting_jobs import Waiting, waiting
 
 NO_LIMITS = DestroyLimits()

@@ -20,8 +20,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons, view
 from terracrew.server.tree.modules import policy
 from terracrew.testing.deliveries import delivery
-from terracrew.testing.job_rows import begin, begin_code
-from terracrew.testing.rows import change_groups, change_jobs
+from terracrew.testing.job_rows import begin, begin_code, change_groups, change_jobs
 from tests.server.jobs.waiting_jobs import Waiting, waiting
 
 BOUND_SECONDS = 60.0

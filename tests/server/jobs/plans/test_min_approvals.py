@@ -18,8 +18,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons, view
 from terracrew.server.tree.modules import policy
 from terracrew.testing.deliveries import RUNNING, delivery
-from terracrew.testing.job_rows import JobRows, begin, begin_code
-from terracrew.testing.rows import change_groups, change_jobs, change_modules
+from terracrew.testing.job_rows import JobRows, begin, begin_code, change_groups, change_jobs, change_modules
 from tests.server.jobs.waiting_jobs import Waiting
 
 TWO_IN_THE_ORGANIZATION = "UPDATE groups SET min_approvals = 2 WHERE path = ''"

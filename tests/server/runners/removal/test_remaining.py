@@ -6,8 +6,7 @@ import pytest
 
 from terracrew.server.runners.removal import reads
 from terracrew.testing.deliveries import RUNNING
-from terracrew.testing.job_rows import Instance, JobRows, begin_code
-from terracrew.testing.rows import change_jobs, change_runners
+from terracrew.testing.job_rows import Instance, JobRows, begin_code, change_jobs, change_runners
 from tests.server.application import Application
 from tests.server.declarations import declared_runner
 from tests.server.jobs.waiting_jobs import waiting

@@ -13,8 +13,7 @@ from terracrew.server.runners.shared import declaration, declaring
 from terracrew.server.runners.shared.declaration import DeclaredRunner
 from terracrew.server.secrets import credentials
 from terracrew.testing.deliveries import DONE, delivery
-from terracrew.testing.job_rows import Instance, insert_instance
-from terracrew.testing.rows import change_runners
+from terracrew.testing.job_rows import Instance, change_runners, insert_instance
 from tests.server.application import Application
 from tests.server.declarations import FILE, declare, remote
 from tests.server.simulated_runner import SimulatedRunner

@@ -9,7 +9,7 @@ import pytest
 
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, log
-from terracrew.testing.rows import change_organizations
+from terracrew.testing.job_rows import change_organizations
 from tests.server.application import Application, open_application
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.tree.modules.packed_modules import packed

@@ -21,7 +21,7 @@ from terracrew.api.releases import (
     Withdrawal,
 )
 from terracrew.errors import NotFound
-from terracrew.protocol.uploads import HEADER, PART_BYTES
+from terracrew.protocol.transfers import HEADER, PART_BYTES
 from terracrew.server.api import publishing
 from terracrew.server.api.context import OperationsCall
 from terracrew.server.db.seam import Tx

@@ -9,7 +9,7 @@ from terracrew.api.inputs import Dependency
 from terracrew.api.module_views import ModuleListed, ModuleView
 from terracrew.api.modules import Archive, Module, ModuleChange, ModuleMove, NewModule
 from terracrew.api.pages import Page
-from terracrew.protocol.uploads import HEADER
+from terracrew.protocol.transfers import HEADER
 from terracrew.server.api.context import TreeCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.group_runs import service as group_runs

@@ -9,7 +9,7 @@ from terracrew.api.pages import Page
 from terracrew.api.states import Resources, State, StateDiff
 from terracrew.errors import Invalid, NotFound
 from terracrew.plan_diff.document import DiffQuery
-from terracrew.protocol.uploads import HEADER
+from terracrew.protocol.transfers import HEADER
 from terracrew.server.api.context import TreeCall
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx

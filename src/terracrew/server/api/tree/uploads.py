@@ -4,7 +4,7 @@ from litestar import put
 from litestar.params import FromPath, JSONBody
 
 from terracrew.errors import Invalid
-from terracrew.protocol.uploads import PART_BYTES, UploadStaged, UploadWanted
+from terracrew.protocol.transfers import PART_BYTES, UploadStaged, UploadWanted
 from terracrew.server.api.context import TreeCall
 from terracrew.server.releases import checks
 from terracrew.server.releases import service as releases

@@ -4,8 +4,8 @@ from litestar import get
 from litestar.params import FromPath
 
 from terracrew.errors import Forbidden
-from terracrew.protocol.attempt_outcomes import AttemptOutcome
 from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.transfers import AttemptOutcome
 from terracrew.server.hub.transfer.context import TransferCall
 from terracrew.server.jobs import service as jobs
 from terracrew.server.principals import authorize

@@ -13,7 +13,7 @@ from litestar.params import FromPath, HeaderParameter
 from litestar.response import Stream
 
 from terracrew.errors import Invalid, NotFound
-from terracrew.protocol.uploads import HEADER
+from terracrew.protocol.transfers import HEADER
 from terracrew.server.http.streams import begun
 from terracrew.server.hub.transfer import own_attempt, uploads
 from terracrew.server.hub.transfer.context import TransferCall

@@ -18,7 +18,7 @@ from terracrew.attempt.encryption import AttemptCipher
 from terracrew.errors import Invalid
 from terracrew.protocol.events import MAX_STATE_BYTES
 from terracrew.protocol.messages import AttemptRef
-from terracrew.protocol.uploads import HEADER, PART_BYTES, UploadStaged, UploadWanted
+from terracrew.protocol.transfers import HEADER, PART_BYTES, UploadStaged, UploadWanted
 from terracrew.server.hub.transfer import own_attempt, uploads
 from terracrew.server.hub.transfer.context import TransferCall
 from terracrew.server.hub.transfer.plans import MAX_PLAN_BYTES, PLAN_TARGET
