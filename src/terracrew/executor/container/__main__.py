@@ -1,6 +1,5 @@
 """The first process of a container that runs one attempt: `python -m terracrew.executor.container`. It needs no shell."""
 
-import gc
 import signal
 import sys
 
@@ -11,11 +10,8 @@ def main() -> int:
     # The kernel drops a signal that the first process of a container neither handles nor blocks. Loading the rest takes longer
     # than everything before it.
     signal.pthread_sigmask(signal.SIG_BLOCK, WAITED_FOR)
-    gc.disable()  # nothing that is loaded is garbage
     from terracrew.executor.container import commands
 
-    gc.freeze()
-    gc.enable()
     return commands.run(sys.argv[1:])
 
 

@@ -12,27 +12,43 @@ from terracrew.executor.delivery.recorder import Recorder
 from terracrew.masking import facts, names
 from terracrew.plan_diff import document
 from terracrew.plan_diff.document import PlanDescription
-from terracrew.protocol.events import MAX_INLINE_DIFF_BYTES, MAX_INLINE_OUTPUTS_BYTES, OutputsRead, PlanDescribed
+from terracrew.protocol.events import (
+    MAX_INLINE_DIFF_BYTES,
+    MAX_INLINE_OUTPUTS_BYTES,
+    Fact,
+    OutputsRead,
+    PlanDescribed,
+)
 
 
-class Outputs:
+class _LargeFacts:
+    """Records facts whose content may be too large for an event."""
+
     def __init__(self, large_states: LargeStates, recorder: Recorder, cipher: AttemptCipher) -> None:
         self._large_states, self._recorder, self._cipher = large_states, recorder, cipher
 
+    async def _record(self, content: bytes, max_inline_bytes: int, whole: Fact, reference: Fact) -> None:
+        """Record the fact with its content, or a fact that refers to it. The content is then sent before, encrypted with the attempt's
+        key, because it may be sensitive."""
+        if len(content) <= max_inline_bytes:
+            self._recorder.fact(whole)
+            return
+        await asyncio.to_thread(lambda: self._large_states.write(self._cipher.encrypt(content)))
+        # There is no await from here on, because the file must be named after the number that the record gets.
+        self._large_states.place(self._recorder.outbox.last + 1)
+        self._recorder.fact(reference)
+        self._recorder.outbox.sync()
+
+
+class Outputs(_LargeFacts):
     async def record(self, outputs: OutputsRead) -> OutputsRead:
         """Record the outputs, and return them as they count: those that hold a secret are sensitive."""
         outputs = self._hidden(outputs)
         sensitive = {name: one.value for name, one in outputs.outputs.items() if one.is_sensitive}
         self._recorder.redactor.add(*names.secrets_of({"secret": sensitive}))
         content = msgspec.json.encode(outputs.outputs)
-        if len(content) <= MAX_INLINE_OUTPUTS_BYTES:
-            self._recorder.fact(outputs)
-            return outputs
-        await asyncio.to_thread(self._write, content)
-        # There is no await from here on, because the file must be named after the number that the record gets.
-        self._large_states.place(self._recorder.outbox.last + 1)
-        self._recorder.fact(OutputsRead({}, hashlib.sha256(content).hexdigest(), is_inline=False))
-        self._recorder.outbox.sync()
+        reference = OutputsRead({}, hashlib.sha256(content).hexdigest(), is_inline=False)
+        await self._record(content, MAX_INLINE_OUTPUTS_BYTES, outputs, reference)
         return outputs
 
     def _hidden(self, outputs: OutputsRead) -> OutputsRead:
@@ -42,27 +58,10 @@ class Outputs:
                 self._recorder.say(f"Output {name} holds a secret, so it is treated as sensitive")
         return hidden
 
-    def _write(self, content: bytes) -> None:
-        """Write the outputs encrypted with the attempt's key, because some of them may be sensitive."""
-        self._large_states.write(self._cipher.encrypt(content))
 
-
-class PlanDiffs:
-    def __init__(self, large_states: LargeStates, recorder: Recorder, cipher: AttemptCipher) -> None:
-        self._large_states, self._recorder, self._cipher = large_states, recorder, cipher
-
-    async def record(self, describe: "Callable[[bytes], PlanDescription]", printed: bytes) -> None:
+class PlanDiffs(_LargeFacts):
+    async def record(self, describe: Callable[[bytes], PlanDescription], printed: bytes) -> None:
         """Compare what the engine printed and record the diff. Sensitive values stay in the memory of this process."""
-        content = await asyncio.to_thread(self._built, describe, printed)
+        content = await asyncio.to_thread(lambda: document.build(describe(printed), self._recorder.redactor.mask_text))
         sha256 = hashlib.sha256(content).hexdigest()
-        if len(content) <= MAX_INLINE_DIFF_BYTES:
-            self._recorder.fact(PlanDescribed(sha256, content))
-            return
-        await asyncio.to_thread(self._large_states.write, self._cipher.encrypt(content))
-        # There is no await from here on, because the file must be named after the number that the record gets.
-        self._large_states.place(self._recorder.outbox.last + 1)
-        self._recorder.fact(PlanDescribed(sha256))
-        self._recorder.outbox.sync()
-
-    def _built(self, describe: "Callable[[bytes], PlanDescription]", printed: bytes) -> bytes:
-        return document.build(describe(printed), self._recorder.redactor.mask_text)
+        await self._record(content, MAX_INLINE_DIFF_BYTES, PlanDescribed(sha256, content), PlanDescribed(sha256))

@@ -13,11 +13,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
-from terracrew.errors import Invalid
+from terracrew.errors import Invalid, ProgramFailed
 from terracrew.kubernetes_api import access
 from terracrew.kubernetes_api.access import AccessError, ClusterAccess, InCluster, TokenFile
 from terracrew.runner.dispatch.containers import values
 from terracrew.runner.dispatch.kubernetes.settings import KubernetesSettings
+from terracrew.system import bounded_program
+from terracrew.system.bounded_program import ProgramBounds
 
 _PLUGIN_SECONDS = 60.0
 _EARLY_SECONDS = 60.0
@@ -103,31 +105,21 @@ class Kubeconfig:
         arguments: list[Any] = plugin.get("args") or []
         program = str(self._path.parent / command) if "/" in command and not os.path.isabs(command) else command
         try:
-            process = await asyncio.create_subprocess_exec(
-                program,
-                *(str(each) for each in arguments),
-                env=env,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
+            printed = await bounded_program.run(
+                [program, *(str(each) for each in arguments)],
+                purpose="the credential plug-in",
+                bounds=ProgramBounds(_PLUGIN_SECONDS),
+                environment=env,
             )
-        except OSError as error:
-            raise AccessError(f"the credential plug-in {command} cannot be started: {error.strerror}") from None
-        try:
-            async with asyncio.timeout(_PLUGIN_SECONDS):
-                printed, _ = await process.communicate()
-        except TimeoutError:
-            process.kill()
-            raise AccessError(f"the credential plug-in {command} does not end") from None
+        except ProgramFailed as error:
+            raise AccessError(error.message) from None
         try:
             status: dict[str, Any] = json.loads(printed)["status"]
             token = str(status["token"])
             end = status.get("expirationTimestamp")
             lasts = _seconds_of(str(end)) - _EARLY_SECONDS if end else time.time() + _DEFAULT_LIFETIME_SECONDS
         except (ValueError, KeyError, TypeError):
-            raise AccessError(
-                f"the credential plug-in {command} ended with exit code {process.returncode} and printed no token"
-            ) from None
+            raise AccessError(f"the credential plug-in {command} printed no token") from None
         self._plugin_until = lasts
         return {"Authorization": f"Bearer {token}"}
 
