@@ -11,15 +11,18 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from terracrew.errors import Invalid
+from terracrew.errors import Invalid, ProgramFailed
 from terracrew.executor.engines.contract import DownloadContext
 from terracrew.executor.engines.hcl import lockfile, plugins
 from terracrew.executor.engines.hcl.lockfile import Provider
+from terracrew.system import bounded_program
+from terracrew.system.bounded_program import ProgramBounds
 from terracrew.toolchains import discovery
 
 log = logging.getLogger(__name__)
 
 _DOWNLOAD_SECONDS = 900.0
+_MAX_PRINTED_BYTES = 1 << 20
 _CONFIGURATION = """terraform {{
   required_providers {{
     wanted = {{ source = "{source}", version = "= {version}" }}
@@ -29,7 +32,7 @@ _CONFIGURATION = """terraform {{
 
 
 async def download(engine_name: str, item: str, context: DownloadContext) -> bool:
-    """Return whether the package is new in the cache. Raises Invalid, OSError or TimeoutError if the download fails.
+    """Return whether the package is new in the cache. Raises Invalid or OSError if the download fails.
 
     An attempt that did not use a package of the cache asks for it, too, because the package may be damaged.
     """
@@ -58,27 +61,15 @@ async def download(engine_name: str, item: str, context: DownloadContext) -> boo
 async def _init(program: str, folder: Path, context: DownloadContext) -> None:
     environment = {**context.environment, "TF_IN_AUTOMATION": "1", "TF_INPUT": "0", "CHECKPOINT_DISABLE": "1"}
     environment.pop("TF_DATA_DIR", None)
-    process = await asyncio.create_subprocess_exec(
-        program,
-        "init",
-        "-backend=false",
-        "-input=false",
-        "-no-color",
-        cwd=folder,
-        env=environment,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
     try:
-        async with asyncio.timeout(_DOWNLOAD_SECONDS):
-            _, said = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode:
-        raise OSError(f"`{os.path.basename(program)} init` failed: {said.decode(errors='replace').strip()[-500:]}")
+        await bounded_program.run(
+            [program, f"-chdir={folder}", "init", "-backend=false", "-input=false", "-no-color"],
+            purpose="the download with",
+            bounds=ProgramBounds(_DOWNLOAD_SECONDS, _MAX_PRINTED_BYTES),
+            environment=environment,
+        )
+    except ProgramFailed as error:
+        raise OSError(error.message) from None
 
 
 def _admit(provider: Provider, folder: Path, shared: Path) -> None:
