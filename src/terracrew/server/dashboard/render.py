@@ -78,9 +78,8 @@ async def page(
     request: DashboardCall, name: str, fragment: str = "", /, *, status: int = 200, **context: Any
 ) -> Response[bytes]:
     """Return the page `{name}_page.html` or, if htmx asks, only its fragment: `{name}.html`, unless another one is named."""
-    if is_fragment(request):
-        return await template(request, f"{fragment or name}.html", status, is_fragment=True, **context)
-    return await template(request, f"{name}_page.html", status, **context)
+    name = f"{fragment or name}.html" if is_fragment(request) else f"{name}_page.html"
+    return await template(request, name, status, **context)
 
 
 async def template(request: DashboardCall, name: str, /, status: int = 200, **context: Any) -> Response[bytes]:
@@ -90,7 +89,7 @@ async def template(request: DashboardCall, name: str, /, status: int = 200, **co
         "csrf": csrf(request),
         "nav": await request.read(count_nav),
         "store_problem": request.context.objects.health.problem,
-        "is_fragment": False,
+        "is_fragment": not name.endswith("_page.html"),
         "live": "/api/v1/events",
     }
     # To render a long list takes tens of milliseconds, which would block the event loop.

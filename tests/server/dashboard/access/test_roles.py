@@ -44,6 +44,7 @@ async def test_a_role_is_granted_with_its_effect_in_words_and_revoked(admin: Vis
     effect = await admin.get(f"{place}/effect", params={"principal": "elena", "role": "approver", "days": "30"})
     modules = "1 module" if place == PROD else "payments/prod/ledger"
     assert f"elena will be able to approve plans of {modules}, including destroys, and run jobs, until " in effect.text
+    assert '<span id="grant-word" hx-swap-oob="true">approver</span>' in effect.text, "the button says which role"
     unknown = await admin.get(f"{place}/effect", params={"principal": "nobody", "role": "viewer"})
     assert "There is no user and no service account" in unknown.text
     more = await admin.get(f"{place}/effect", params={"principal": "priya", "role": "viewer"})
