@@ -66,7 +66,7 @@ class BelievesWhoSawNothing(Server):
 
 class BeginNamesNoVersion(Server):
     def decide_begin(
-        self, world: World, it: Try, module: decide.ModuleStanding, plan: model.Plan | None
+        self, world: World, it: Try, module: decide.ModuleFacts, plan: model.Plan | None
     ) -> decide.Decision | str | None:
         return super().decide_begin(world, it._replace(base=rows.NOW), module, plan)
 
@@ -117,7 +117,7 @@ class LeaseIsNotCanceled(Server):
 
 class ApprovalBelongsToTheJob(Server):
     def decide_begin(
-        self, world: World, it: Try, module: decide.ModuleStanding, plan: model.Plan | None
+        self, world: World, it: Try, module: decide.ModuleFacts, plan: model.Plan | None
     ) -> decide.Decision | str | None:
         job = world.jobs[it.job]
         if not job.seen:
@@ -147,7 +147,7 @@ class MarkPassesWithoutTheObject(Server):
 
 class RepeatedBeginIsNotHeard(Server):
     def decide_begin(
-        self, world: World, it: Try, module: decide.ModuleStanding, plan: model.Plan | None
+        self, world: World, it: Try, module: decide.ModuleFacts, plan: model.Plan | None
     ) -> decide.Decision | str | None:
         found = super().decide_begin(world, it, module, plan)
         return None if it.begun != NO and isinstance(found, decide.Decision) else found
@@ -201,7 +201,7 @@ class PlansAgainUnasked(Server):
 
 class ApprovalNamesNoDoubts(Server):
     def decide_approval(
-        self, job: model.Job, plan: model.Plan, module: decide.ModuleStanding, seen: tuple[AttemptRef, ...]
+        self, job: model.Job, plan: model.Plan, module: decide.ModuleFacts, seen: tuple[AttemptRef, ...]
     ) -> tuple[model.Job, model.Plan]:
         return super().decide_approval(job, plan, replace(module, doubts=()), seen)
 
@@ -214,7 +214,7 @@ class BeginEndsDoubtsForGood(Server):
 
 class ApprovesStalePlans(Server):
     def decide_approval(
-        self, job: model.Job, plan: model.Plan, module: decide.ModuleStanding, seen: tuple[AttemptRef, ...]
+        self, job: model.Job, plan: model.Plan, module: decide.ModuleFacts, seen: tuple[AttemptRef, ...]
     ) -> tuple[model.Job, model.Plan]:
         return super().decide_approval(job, plan, replace(module, state_version=plan.state_version), seen)
 

@@ -235,7 +235,7 @@ class Server(Saving):
         key = ("begin", job, it[ROW], it.base, names, world.quarantine > 0, doubts, is_held)
         if key not in self._known:
             plan = rows.plan_row(it.job, job.plan) if job.plan and names else None
-            module = decide.ModuleStanding(VERSIONS[NOW] or 0, world.quarantine > 0, doubts, is_held=is_held)
+            module = decide.ModuleFacts(VERSIONS[NOW] or 0, world.quarantine > 0, doubts, is_held=is_held)
             found = self.decide_begin(world, it, module, plan)
             self._known[key] = self._saved(job, it, found) if isinstance(found, decide.Decision) else found
         decided: Decision = self._known[key]
@@ -253,7 +253,7 @@ class Server(Saving):
         return with_try(world, i, mail=world.tries[i].mail | ANSWER)
 
     def decide_begin(
-        self, world: World, it: Try, module: decide.ModuleStanding, plan: model.Plan | None
+        self, world: World, it: Try, module: decide.ModuleFacts, plan: model.Plan | None
     ) -> decide.Decision | str | None:
         job = rows.job_row(it.job, world.jobs[it.job])
         has_waited = self.has_waited(world.jobs[it.job])
@@ -389,7 +389,7 @@ class Server(Saving):
         seen = tuple(doubt.ref for doubt in doubts if names_all or doubt.fenced_at != newest)
         key = ("approve", j, job, doubts, seen)
         if key not in self._known:
-            module = decide.ModuleStanding(VERSIONS[NOW] or 0, world.quarantine > 0, doubts)
+            module = decide.ModuleFacts(VERSIONS[NOW] or 0, world.quarantine > 0, doubts)
             try:
                 row, plan = self.decide_approval(rows.job_row(j, job), rows.plan_row(j, job.plan), module, seen)
             except Conflict:
@@ -400,7 +400,7 @@ class Server(Saving):
         return None if self._known[key] is None else with_job(world, j, self._known[key])
 
     def decide_approval(
-        self, job: model.Job, plan: model.Plan, module: decide.ModuleStanding, seen: tuple[AttemptRef, ...]
+        self, job: model.Job, plan: model.Plan, module: decide.ModuleFacts, seen: tuple[AttemptRef, ...]
     ) -> tuple[model.Job, model.Plan]:
         return decide_plan.approve(job, plan, module, model.GivenApproval("usr_1", "somebody", THIS_MOMENT, list(seen)))
 

@@ -72,5 +72,5 @@ class Change:
 
     async def code(self, ref: AttemptRef) -> str:
         """What an attempt that asks for a permit is told, from the state as it is now."""
-        module = await self.rows.db.read(lambda tx: received_states.standing(tx, self.module))
+        module = await self.rows.db.read(lambda tx: received_states.module_facts(tx, self.module))
         return await begin_code(self.rows.db, ref, module.state_version, registry=self.registry)

@@ -88,7 +88,7 @@ async def test_a_state_of_an_attempt_without_leave_is_never_adopted(database: Da
     await ingest(database, KEYS, History(KEYS))(delivery(ref, 1, RUNNING, record, received={2: received}))
     module = (await world.load(ref.job_id)).module_id
     assert await database.read(lambda tx: states.current(tx, module)) is None
-    assert (await database.read(lambda tx: received_states.standing(tx, module))).has_quarantine
+    assert (await database.read(lambda tx: received_states.module_facts(tx, module))).has_quarantine
 
 
 async def test_there_is_no_permit_for_a_plan(database: Database) -> None:

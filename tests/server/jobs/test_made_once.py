@@ -163,7 +163,7 @@ async def _waits(change: Change, job_id: str, attempt: int) -> AttemptRef:
     """A plan of this job waits for a person."""
     ref = await change.start(attempt, job_id)
     assert await change.code(ref) == "approval"
-    module = await change.rows.db.read(lambda tx: received_states.standing(tx, change.module))
+    module = await change.rows.db.read(lambda tx: received_states.module_facts(tx, change.module))
     await change.take(delivery(ref, 2, waiting(module.state_version)))
     return ref
 

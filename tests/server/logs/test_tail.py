@@ -7,7 +7,7 @@ import pytest
 
 from terracrew.server.db.seam import Database, T, Work
 from terracrew.server.logs import tail
-from terracrew.server.logs.reads import Standing
+from terracrew.server.logs.reads import LogProgress
 from terracrew.server.logs.tail import Position, TailBatch, Tails
 from terracrew.testing.deliveries import DONE, RUNNING, log
 from tests.server.simulated_runner import SimulatedRunner
@@ -42,7 +42,7 @@ async def test_who_joins_a_reading_that_began_too_early_reads_again(runner: Simu
     late = [asyncio.create_task(tails.next(db, attempt.ref.job_id, Position(1, 0))) for _ in range(5)]
     await asyncio.sleep(0)  # each has joined
     db.go.set()
-    assert await early == Standing(1, is_terminal=False)
+    assert await early == LogProgress(1, is_terminal=False)
     for found in await asyncio.gather(*late):
         assert isinstance(found, TailBatch)
         assert found.position == Position(1, 2)
@@ -61,7 +61,7 @@ async def test_only_a_read_of_its_own_tells_a_viewer_that_nothing_follows(runner
     assert isinstance(other, TailBatch)
     assert isinstance(last, TailBatch)
     assert (own.data, own.position) == (other.data, other.position)
-    assert [each.standing for each in (own, other, last)] == [Standing(1, False), None, Standing(1, True)]
+    assert [each.progress for each in (own, other, last)] == [LogProgress(1, False), None, LogProgress(1, True)]
 
 
 async def test_a_viewer_that_gives_up_takes_nobody_along(runner: SimulatedRunner) -> None:

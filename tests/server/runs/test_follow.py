@@ -234,7 +234,7 @@ async def test_a_viewer_reads_the_log_once_for_each_wake_up(
     news = follow(server.db, server.watchers, asyncio.Event(), attempt.ref.job_id, Position(1, 0))
 
     def reads() -> tuple[int, int]:
-        """Return how often the standing of the job was read, and its chunks."""
+        """Return how often the progress of the job was read, and its chunks."""
         return sum("AS is_terminal" in sql for sql, _ in said), sum("FROM log_chunks" in sql for sql, _ in said)
 
     async with asyncio.timeout(TIMEOUT_SECONDS):

@@ -71,10 +71,10 @@ async def apply_plan(
     if kept is not None and kept.taken_by:
         return await _taken(tx, who, kept)
     module = await modules.find(tx, who, planned.module_id, Verb.JOB_RUN)
-    standing = await received_states.standing(tx, module.id, doubts)
+    facts = await received_states.module_facts(tx, module.id, doubts)
     now = tx.moment
     if why := decide_plan.refusal_to_apply(
-        planned, kept, state_version=standing.state_version, source=module.source, now=now
+        planned, kept, state_version=facts.state_version, source=module.source, now=now
     ):
         raise Conflict(why)
     assert kept is not None
@@ -92,13 +92,13 @@ async def apply_plan(
         raise created
     job = created.job
     rules = await policy.of_module(tx, module.id)
-    standing = await received_states.standing(tx, module.id, doubts, rules)
-    reasons = decide.reasons_to_ask(msgspec.structs.replace(job, plan=planned.plan), standing, has_waited=False)
+    facts = await received_states.module_facts(tx, module.id, doubts, rules)
+    reasons = decide.reasons_to_ask(msgspec.structs.replace(job, plan=planned.plan), facts, has_waited=False)
     waiting, plan = decide_plan.choose(job, planned, kept, "; ".join(reasons))
     if not reasons:
         after, plan = decide_plan.accept(waiting, plan, who.name, now)
     else:
-        after, plan = await _approved(tx, who, waiting, plan, standing, rules)
+        after, plan = await _approved(tx, who, waiting, plan, facts, rules)
     await plan_store.take(tx, kept, job.id, who.name)
     await plan_store.save(tx, plan)
     after = msgspec.structs.replace(after, attempt=max(1, after.attempt))
@@ -110,17 +110,17 @@ async def apply_plan(
 
 
 async def _approved(
-    tx: Tx, who: Principal, job: Job, plan: Plan, module: decide.ModuleStanding, rules: policy.ModulePolicy
+    tx: Tx, who: Principal, job: Job, plan: Plan, module: decide.ModuleFacts, rules: policy.ModulePolicy
 ) -> tuple[Job, Plan]:
     """Count the request as an approval, if its sender may approve the plan. Nobody has been shown a doubt about the module yet."""
     place = await service.place_of(tx, job)
     known = await approvers.hold(tx, job, plan, rules, place, who.id)
     may_approve = (await authorize.decide(tx, who, Verb.JOB_APPROVE, place)).is_allowed
-    if not may_approve or module.doubts or approver_rules.refusal(job, who, rules, known.standing):
+    if not may_approve or module.doubts or approver_rules.refusal(job, who, rules, known.facts):
         return job, plan
     given = GivenApproval(who.id, who.name, tx.moment)
-    after, decided = decide_plan.approve(job, plan, msgspec.structs.replace(module, approvers=known.standing), given)
-    counted, needed = len(approver_rules.distinct(decided.approvals, known.standing)), max(1, rules.min_approvals)
+    after, decided = decide_plan.approve(job, plan, msgspec.structs.replace(module, approvers=known.facts), given)
+    counted, needed = len(approver_rules.distinct(decided.approvals, known.facts)), max(1, rules.min_approvals)
     await approvals.record_approval(tx, who, job, decided, given, counted, needed)
     return after, decided
 

@@ -61,15 +61,15 @@ async def approve(
         await authorize.require(
             tx, who, Verb.JOB_APPROVE, place
         )  # the role may have ended while this waited for the job
-        if refusal := approver_rules.refusal(job, who, rules, known.standing):
+        if refusal := approver_rules.refusal(job, who, rules, known.facts):
             raise Forbidden(refusal)
-        module = await received_states.standing(tx, job.module_id, doubts, rules, known.standing)
+        module = await received_states.module_facts(tx, job.module_id, doubts, rules, known.facts)
         looked_at = [doubt.ref for doubt in doubts if doubt.ref in seen]
         given = GivenApproval(who.id, who.name, tx.moment, looked_at, plain(comment.strip()))
         after, decided = decide_plan.approve(job, plan, module, given)
         await plan_store.save(tx, decided)
         await store.save_transition(tx, job, after)
-        counted, needed = len(approver_rules.distinct(decided.approvals, known.standing)), max(1, rules.min_approvals)
+        counted, needed = len(approver_rules.distinct(decided.approvals, known.facts)), max(1, rules.min_approvals)
         await record_approval(tx, who, job, decided, given, counted, needed)
         return ApprovedJob(**msgspec.structs.asdict(after), approvals_needed=needed, approvals_counted=counted)
 

@@ -14,7 +14,7 @@ from terracrew.errors import Conflict, Forbidden
 from terracrew.protocol.events import KeptPlan, Result, StepStatus
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType
-from terracrew.server.jobs.decision_types import ClaimContext, Decision, LastContact, ModuleStanding, Report
+from terracrew.server.jobs.decision_types import ClaimContext, Decision, LastContact, ModuleFacts, Report
 from terracrew.server.jobs.plans import approver_rules, decide_plan
 from terracrew.server.jobs.plans.destruction import reason_to_ask
 
@@ -88,7 +88,7 @@ def start(job: Job, attempt: Attempt, now: datetime) -> Decision | None:
 def begin(
     job: Job,
     attempt: Attempt,
-    module: ModuleStanding,
+    module: ModuleFacts,
     state_version: int,
     plan: Plan | None,
     now: datetime,
@@ -139,7 +139,7 @@ def begin(
     return Decision(job, begun, plan=used, ends_doubt=bool(module.doubts))
 
 
-def reasons_to_ask(job: Job, module: ModuleStanding, *, has_waited: bool) -> list[str]:
+def reasons_to_ask(job: Job, module: ModuleFacts, *, has_waited: bool) -> list[str]:
     """Return why a person must look at the plan that the job has now, the most serious reason first; empty if nobody must."""
     found: list[str] = []
     if any(not doubt.is_set_back for doubt in module.doubts):
@@ -171,7 +171,7 @@ def _is_usable(job: Job, plan: Plan, state_version: int) -> bool:
     return plan.decision == "approved" and plan.state_version == state_version
 
 
-def _is_approved(plan: Plan | None, module: ModuleStanding) -> bool:
+def _is_approved(plan: Plan | None, module: ModuleFacts) -> bool:
     """Return whether enough people have approved this plan and the doubts that they have named.
 
     One from before a fence has lapsed with it. The times alone do not tell: a fence whose transaction began first and ended

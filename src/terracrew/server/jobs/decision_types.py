@@ -52,7 +52,7 @@ class Report(msgspec.Struct, frozen=True):
     is_delivered: bool = False
 
 
-class ApproverStanding(msgspec.Struct, frozen=True):
+class ApproverFacts(msgspec.Struct, frozen=True):
     """What is known now of those who have approved a plan."""
 
     lapsed: frozenset[str] = frozenset()
@@ -64,7 +64,7 @@ class ApproverStanding(msgspec.Struct, frozen=True):
         return self.identities.get(actor_id) or frozenset({actor_id})
 
 
-class ModuleStanding(msgspec.Struct, frozen=True):
+class ModuleFacts(msgspec.Struct, frozen=True):
     """The facts about a module that `begin` and a late state depend on."""
 
     state_version: int
@@ -76,7 +76,7 @@ class ModuleStanding(msgspec.Struct, frozen=True):
     """How many people must approve each plan, whatever it changes."""
     approvals_required_by: str = "the module"
     """The place that requires it, in words."""
-    approvers: ApproverStanding = ApproverStanding()
+    approvers: ApproverFacts = ApproverFacts()
     is_held: bool = False
     """Whether the database was set back, and nobody has released the module since."""
     is_state_brought: bool = False

@@ -54,7 +54,7 @@ class Extent(msgspec.Struct, frozen=True):
     lines: int
 
 
-class Standing(msgspec.Struct, frozen=True):
+class LogProgress(msgspec.Struct, frozen=True):
     """Whether more of a job's log can arrive, and from which attempt."""
 
     attempt: int
@@ -63,13 +63,13 @@ class Standing(msgspec.Struct, frozen=True):
     """Whether its last attempt made a plan that waited for a decision. What became of it is told after the log."""
 
 
-async def standing(tx: Tx, job_id: str) -> Standing:
+async def progress(tx: Tx, job_id: str) -> LogProgress:
     row = await tx.one(
         "SELECT attempt, finished_at IS NOT NULL AS is_terminal FROM jobs WHERE id = :job_id", job_id=job_id
     )
     if row is None:
         raise NotFound(f"there is no job {job_id}")
-    return row_to(Standing, row)
+    return row_to(LogProgress, row)
 
 
 async def extent(tx: Tx, job_id: str, attempt: int | None = None) -> Extent:
@@ -88,10 +88,10 @@ async def extent(tx: Tx, job_id: str, attempt: int | None = None) -> Extent:
     return Extent(1, 0, 0)
 
 
-async def tail(tx: Tx, job_id: str, attempt: int, after: int, size: int) -> tuple[Standing, LogPage]:
-    """Return the standing of the job and a page of its log after this event.
+async def tail(tx: Tx, job_id: str, attempt: int, after: int, size: int) -> tuple[LogProgress, LogPage]:
+    """Return the progress of the job and a page of its log after this event.
 
-    The standing is read first: if the job has ended by then, its whole log is stored. So is everything up to the mark.
+    The progress is read first: if the job has ended by then, its whole log is stored. So is everything up to the mark.
     """
     row = await tx.one(
         """SELECT jobs.attempt, jobs.finished_at IS NOT NULL AS is_terminal, coalesce(attempts.mark, 0) AS mark,
@@ -104,10 +104,10 @@ async def tail(tx: Tx, job_id: str, attempt: int, after: int, size: int) -> tupl
     )
     if row is None:
         raise NotFound(f"there is no job {job_id}")
-    standing = row_to(Standing, row)
+    progress = row_to(LogProgress, row)
     if row["mark"] <= after:
-        return standing, LogPage([], is_last=True)
-    return standing, await page(tx, job_id, attempt, after, size, is_in_rows=row["is_in_rows"])
+        return progress, LogPage([], is_last=True)
+    return progress, await page(tx, job_id, attempt, after, size, is_in_rows=row["is_in_rows"])
 
 
 async def page(

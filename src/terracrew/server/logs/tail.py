@@ -10,7 +10,7 @@ import msgspec
 from terracrew.server.db.seam import Database
 from terracrew.server.logs import chunks, reads
 from terracrew.server.logs.chunks import LogEvent
-from terracrew.server.logs.reads import Standing, Stored
+from terracrew.server.logs.reads import LogProgress, Stored
 from terracrew.server.objects import Objects
 
 BATCH_BYTES = 128 << 10
@@ -41,8 +41,8 @@ class TailBatch(msgspec.Struct, frozen=True):
 
     position: Position
     data: bytes
-    standing: Standing | None = None
-    """The standing of the job when this was read, if nothing followed the batch then. None if something did, or if the read may
+    progress: LogProgress | None = None
+    """The progress of the job when this was read, if nothing followed the batch then. None if something did, or if the read may
     have begun before it was asked for: then the next one tells."""
 
     @property
@@ -51,9 +51,9 @@ class TailBatch(msgspec.Struct, frozen=True):
 
 
 class _TailRead(msgspec.Struct, frozen=True):
-    """What a read has found: the standing of the job, the first batch, and whether nothing follows it yet."""
+    """What a read has found: the progress of the job, the first batch, and whether nothing follows it yet."""
 
-    standing: Standing
+    progress: LogProgress
     batch: TailBatch | None = None
     is_last: bool = False
 
@@ -70,8 +70,8 @@ class Tails:
         self._reading: dict[_Place, asyncio.Task[_TailRead]] = {}
         self.used = 0
 
-    async def next(self, db: Database, job_id: str, position: Position) -> TailBatch | Standing:
-        """Return the batch that follows. If nothing follows yet, return the standing of the job."""
+    async def next(self, db: Database, job_id: str, position: Position) -> TailBatch | LogProgress:
+        """Return the batch that follows. If nothing follows yet, return the progress of the job."""
         place = (job_id, position)
         if batch := self._batches.get(place):
             self._batches.move_to_end(place)
@@ -87,9 +87,9 @@ class Tails:
             reading.add_done_callback(lambda done: self._done(place, done))
         found = await asyncio.shield(reading)
         if found.batch is None:
-            return found.standing
+            return found.progress
         return (
-            msgspec.structs.replace(found.batch, standing=found.standing) if is_own and found.is_last else found.batch
+            msgspec.structs.replace(found.batch, progress=found.progress) if is_own and found.is_last else found.batch
         )
 
     def clear(self) -> None:
@@ -97,20 +97,20 @@ class Tails:
         self.used = 0
 
     async def _read(self, db: Database, job_id: str, position: Position) -> _TailRead:
-        standing, found = await db.read(
+        progress, found = await db.read(
             lambda tx: reads.tail(tx, job_id, position.attempt, position.event, BATCH_BYTES)
         )
         if not found.stored:
-            return _TailRead(standing)
+            return _TailRead(progress)
         stored = await reads.load_or_say(db, self._objects, job_id, position.attempt, position.event, found.stored)
         if not stored:  # the module was deleted at this moment
-            return _TailRead(standing)
+            return _TailRead(progress)
         is_large = sum(chunk.size for chunk in stored) > reads.THREAD_ABOVE_BYTES
         batches = await asyncio.to_thread(_batches, stored, position) if is_large else _batches(stored, position)
         for batch in batches:
             self._keep((job_id, position), batch)
             position = batch.position
-        return _TailRead(standing, batches[0], is_last=found.is_last and len(batches) == 1)
+        return _TailRead(progress, batches[0], is_last=found.is_last and len(batches) == 1)
 
     def _keep(self, place: _Place, batch: TailBatch) -> None:
         if old := self._batches.pop(place, None):

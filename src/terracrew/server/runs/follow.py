@@ -14,7 +14,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx, Wakeups
 from terracrew.server.db.topics import log_of
 from terracrew.server.logs.chunks import LogEvent
-from terracrew.server.logs.reads import Standing
+from terracrew.server.logs.reads import LogProgress
 from terracrew.server.logs.tail import Cursor, Position, TailBatch, Tails
 from terracrew.server.objects import Objects
 from terracrew.server.runs import log
@@ -64,7 +64,7 @@ class Watchers:
                 session.watch(is_watched)
 
 
-class More(TailBatch, frozen=True, kw_only=True):
+class FollowedBatch(TailBatch, frozen=True, kw_only=True):
     """More of the log, and how far the viewer is with it."""
 
     cursor: Cursor
@@ -101,8 +101,8 @@ async def follow(
                         said_at = time.monotonic()
                         yield "quiet"
                     continue
-                if isinstance(found, More):
-                    cursor, is_all = found.cursor, found.standing is not None
+                if isinstance(found, FollowedBatch):
+                    cursor, is_all = found.cursor, found.progress is not None
                     yield found
                 elif found.is_terminal or found.attempt > cursor.main.attempt:
                     yield "end"
@@ -121,20 +121,24 @@ async def follow(
         stopping.cancel()
 
 
-async def _next(db: Database, tails: Tails, job_id: str, cursor: Cursor, one_attempt: bool) -> More | Standing:
-    """Return what follows the cursor. If nothing follows yet, return the standing of the job."""
+async def _next(
+    db: Database, tails: Tails, job_id: str, cursor: Cursor, one_attempt: bool
+) -> FollowedBatch | LogProgress:
+    """Return what follows the cursor. If nothing follows yet, return the progress of the job."""
     while True:
         main, late = cursor.main, cursor.late
         found = await tails.next(db, job_id, main)
         if isinstance(found, TailBatch):
-            is_open = found.standing is not None and _is_open(found.standing, main.attempt) and not late
-            return More(
-                found.position, found.data, found.standing if is_open else None, cursor=Cursor(found.position, late)
+            is_open = found.progress is not None and _is_open(found.progress, main.attempt) and not late
+            return FollowedBatch(
+                found.position, found.data, found.progress if is_open else None, cursor=Cursor(found.position, late)
             )
         for at, each in enumerate(late):
             more = await tails.next(db, job_id, each)
             if isinstance(more, TailBatch):
-                return More(more.position, more.data, cursor=Cursor(main, (*late[:at], more.position, *late[at + 1 :])))
+                return FollowedBatch(
+                    more.position, more.data, cursor=Cursor(main, (*late[:at], more.position, *late[at + 1 :]))
+                )
         is_passed = found.attempt > main.attempt
         is_decided = found.is_terminal and found.has_plan and found.attempt == main.attempt
         if one_attempt or not (is_passed or is_decided):  # at the end of a job, only the decision about a plan is told
@@ -145,12 +149,12 @@ async def _next(db: Database, tails: Tails, job_id: str, cursor: Cursor, one_att
         open_ends = (*late, main)[-MAX_LATE_ATTEMPTS:] if is_late else late
         cursor = Cursor(Position(main.attempt + 1, 0), open_ends)
         if line is not None:
-            return More(cursor.main, msgspec.json.encode([line]), cursor=cursor)
+            return FollowedBatch(cursor.main, msgspec.json.encode([line]), cursor=cursor)
 
 
-def _is_open(standing: Standing, attempt: int) -> bool:
+def _is_open(progress: LogProgress, attempt: int) -> bool:
     """Return whether more can only come from this attempt of the job."""
-    return standing.attempt == attempt and not standing.is_terminal
+    return progress.attempt == attempt and not progress.is_terminal
 
 
 async def _after(tx: Tx, job_id: str, number: int) -> tuple[LogEvent | None, bool]:

@@ -89,4 +89,4 @@ async def text(db: Database, objects: Objects, job_id: str) -> AsyncIterator[byt
 
 
 async def _next(tx: Tx, job_id: str, number: int) -> tuple[LogEvent | None, int]:
-    return await after(tx, job_id, number), (await reads.standing(tx, job_id)).attempt
+    return await after(tx, job_id, number), (await reads.progress(tx, job_id)).attempt

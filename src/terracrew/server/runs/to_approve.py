@@ -11,7 +11,7 @@ from terracrew.server.identity.access import explain as access
 from terracrew.server.identity.access import store as holder_store
 from terracrew.server.jobs import service, store
 from terracrew.server.jobs.attempts import reads as attempt_reads
-from terracrew.server.jobs.decision_types import ApproverStanding, hold_ref
+from terracrew.server.jobs.decision_types import ApproverFacts, hold_ref
 from terracrew.server.jobs.plans import approver_rules, approvers
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.principals import authorize
@@ -72,7 +72,7 @@ async def _is_refused(tx: Tx, who: Principal, job: AwaitingJob, rules: ModulePol
         return False
     accounts = sorted(each for each in job.requesters if each.startswith("sac_"))
     identities = {each: await holder_store.identities(tx, each) for each in accounts}
-    return approver_rules.refusal(job, who, rules, ApproverStanding(identities=identities)) is not None
+    return approver_rules.refusal(job, who, rules, ApproverFacts(identities=identities)) is not None
 
 
 async def _is_refused_beside_others(tx: Tx, who: Principal, job_id: str, rules: ModulePolicy) -> bool:
@@ -82,7 +82,7 @@ async def _is_refused_beside_others(tx: Tx, who: Principal, job_id: str, rules: 
     known = await approvers.read(tx, job, plan, rules, await service.place_of(tx, job), who.id)
     doubts = [AttemptRef(row["job_id"], row["number"]) for row in await attempt_reads.in_doubt(tx, job.module_id)]
     doubts += [hold_ref(each.hold_id) for each in await module_view.holds(tx, job.module_id) if each.is_in_doubt]
-    return approver_rules.refusal(job, who, rules, known.standing, plan, doubts) is not None
+    return approver_rules.refusal(job, who, rules, known.facts, plan, doubts) is not None
 
 
 async def explain(tx: Tx, who: Principal, principal: str, verb: Verb, path: str) -> Explanation:

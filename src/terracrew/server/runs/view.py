@@ -172,9 +172,9 @@ async def _approvals(
     ]
     return {
         "approvals_needed": max(1, rules.min_approvals),
-        "approvals_counted": len(approver_rules.distinct(informed, known.standing)),
+        "approvals_counted": len(approver_rules.distinct(informed, known.facts)),
         "lapsed_approvals": lapsed,
-        "approvers": [] if is_stale else await approvers.possible(tx, job, plan, rules, known.standing, doubts),
+        "approvers": [] if is_stale else await approvers.possible(tx, job, plan, rules, known.facts, doubts),
     }
 
 

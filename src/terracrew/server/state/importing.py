@@ -258,7 +258,7 @@ async def _require_idle(tx: Tx, module: Module) -> None:
     holder = await reads.lock_holder(tx, module.id)
     if holder is not None:
         raise Locked(f"job {holder['number']} has the lock of `{module.path}`: try again when it has ended", **holder)
-    if (await store.standing(tx, module.id)).has_quarantine:
+    if (await store.version_facts(tx, module.id)).has_quarantine:
         raise Conflict(
             f"a state of `{module.path}` is in quarantine: adopt or discard it first "
             f"(`terracrew state list {module.path} --quarantined`)"

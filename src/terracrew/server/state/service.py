@@ -40,7 +40,7 @@ async def latest_outputs(tx: Tx, module_id: str) -> Row | None:
 
 async def is_replaced(tx: Tx, module_id: str) -> bool:
     """Return whether a person replaced the state of a module, and no job has written one since."""
-    return (await store.standing(tx, module_id)).is_replaced
+    return (await store.version_facts(tx, module_id)).is_replaced
 
 
 async def hold(tx: Tx, module_id: str) -> None:

@@ -89,7 +89,7 @@ async def version_before(tx: Tx, state: State) -> StoredState | None:
     return None if row is None else _kept(row)
 
 
-class StateStanding(NamedTuple):
+class VersionFacts(NamedTuple):
     version: int
     """The version of the module's state."""
     has_quarantine: bool
@@ -100,7 +100,7 @@ class StateStanding(NamedTuple):
     """Whether it took the place of another one then."""
 
 
-async def standing(tx: Tx, module_id: str) -> StateStanding:
+async def version_facts(tx: Tx, module_id: str) -> VersionFacts:
     row = await tx.one(
         """SELECT state_version, EXISTS (
             SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined') AS has_quarantine,
@@ -112,7 +112,7 @@ async def standing(tx: Tx, module_id: str) -> StateStanding:
         module_id=module_id,
     )
     assert row is not None
-    return StateStanding(
+    return VersionFacts(
         row["state_version"], bool(row["has_quarantine"]), bool(row["is_brought"]), bool(row["is_replaced"])
     )
 

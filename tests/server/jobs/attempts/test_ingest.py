@@ -225,7 +225,7 @@ async def test_a_fenced_attempts_state_goes_into_quarantine_and_stops_the_next_j
     record, received = state(1)
     await take(delivery(first, 3, record, received={3: received}))
     assert await rows.db.read(lambda tx: states.current(tx, module)) is None
-    assert (await rows.db.read(lambda tx: received_states.standing(tx, module))).has_quarantine
+    assert (await rows.db.read(lambda tx: received_states.module_facts(tx, module))).has_quarantine
     await take(delivery(second, 2, DONE))
     third = await rows.job(module, kind="APPLY")
     assert await runner.claim(third) is None, "nothing is planned on this module before a person has decided"

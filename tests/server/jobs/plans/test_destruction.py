@@ -14,7 +14,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.history.points import History
 from terracrew.server.jobs import approvals, decide
 from terracrew.server.jobs.attempts.ingest import ingest
-from terracrew.server.jobs.decision_types import ApproverStanding
+from terracrew.server.jobs.decision_types import ApproverFacts
 from terracrew.server.jobs.plans import approver_rules
 from terracrew.server.jobs.plans.destruction import reason_to_ask, removes_everything
 from terracrew.server.principals.model import Principal
@@ -173,4 +173,4 @@ async def test_service_accounts_approve_only_where_the_group_allows_it(database:
 @pytest.mark.feature("J8.needed")
 async def test_by_default_people_may_approve_their_own_jobs(database: Database) -> None:
     job = await Waiting.make(database)
-    assert approver_rules.refusal(await job.job(), job.admin, ModulePolicy(), ApproverStanding()) is None
+    assert approver_rules.refusal(await job.job(), job.admin, ModulePolicy(), ApproverFacts()) is None

@@ -11,7 +11,7 @@ from terracrew.protocol.messages import AttemptRef, BeginRefused
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals
-from terracrew.server.jobs.decision_types import Doubt, ModuleStanding
+from terracrew.server.jobs.decision_types import Doubt, ModuleFacts
 from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.principals.model import Principal
@@ -153,8 +153,8 @@ async def test_an_approval_does_not_count_if_its_giver_has_not_seen_a_doubt(job:
     assert plan is not None
     at = plan.made_at
     doubt = Doubt(AttemptRef("job_other", 1), at, is_in_contact=False)
-    calm = ModuleStanding(0, has_quarantine=False, min_approvals=2)
-    doubtful = ModuleStanding(0, has_quarantine=False, doubts=(doubt,), min_approvals=2)
+    calm = ModuleFacts(0, has_quarantine=False, min_approvals=2)
+    doubtful = ModuleFacts(0, has_quarantine=False, doubts=(doubt,), min_approvals=2)
     _, plan = decide_plan.approve(waits, plan, calm, GivenApproval("usr_1", "olga", at))
     after, plan = decide_plan.approve(waits, plan, doubtful, GivenApproval("usr_2", "otto", at, [doubt.ref]))
     assert after.status == "AWAITING_APPROVAL"

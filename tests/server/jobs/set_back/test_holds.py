@@ -76,7 +76,7 @@ async def test_a_released_module_gets_its_jobs_and_is_in_doubt_until_an_approved
     assert await begin_code(database, ref, 0) == "approval"
     assert [doubt.ref for doubt in await site.doubts()] == [AttemptRef(hold.id, 0)]
     [words] = decide.reasons_to_ask(
-        await site.rows.load(job), decide.ModuleStanding(0, False, tuple(await site.doubts())), has_waited=False
+        await site.rows.load(job), decide.ModuleFacts(0, False, tuple(await site.doubts())), has_waited=False
     )
     assert words == "the server's database was or may have been set back, so this module may have been changed since"
 

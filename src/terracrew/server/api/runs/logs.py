@@ -21,7 +21,7 @@ from terracrew.server.logs.reads import Extent
 from terracrew.server.logs.tail import Cursor, Position
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runs import log, view
-from terracrew.server.runs.follow import MAX_LATE_ATTEMPTS, More, follow
+from terracrew.server.runs.follow import MAX_LATE_ATTEMPTS, FollowedBatch, follow
 
 MAX_LINES = 10_000
 Attempt = Annotated[
@@ -165,7 +165,7 @@ async def _sent(request: RunsCall, job_id: str, news: AsyncGenerator[object]) ->
     seen = b""
     piece = b"retry: 1000\n\n"
     async for each in news:
-        if isinstance(each, More):
+        if isinstance(each, FollowedBatch):
             piece += b"id: %b\nevent: log\ndata: %b\n\n" % (str(each.cursor).encode(), each.data)
         elif each != "quiet" or await db.ready(0):
             # Also without any event: the reason why a job waits can change with time.

@@ -185,7 +185,7 @@ async def read(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
     if may_approve and job.status is JobStatus.AWAITING_APPROVAL:
         known = await approvers.read(tx, job, view.kept_plan, rules, place, who.id)
         doubts = doubt_refs(view.doubts, view.holds)
-        refusal = approver_rules.refusal(job, who, rules, known.standing, view.kept_plan, doubts)
+        refusal = approver_rules.refusal(job, who, rules, known.facts, view.kept_plan, doubts)
     is_lost = any(each.number == job.attempt and each.ended_at is None and each.lost_at for each in view.attempts)
     runners = await _runners(tx, job.id)
     outputs = await _kept_outputs(tx, who, place, job)

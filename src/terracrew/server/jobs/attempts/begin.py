@@ -52,7 +52,7 @@ async def permit(
         if plan is not None:
             known = await approvers.hold(tx, job, plan, rules, await service.place_of(tx, job))
         is_held = await history_store.is_held(tx, job.module_id)
-        module = await received_states.standing(tx, job.module_id, doubts, rules, known.standing, is_held=is_held)
+        module = await received_states.module_facts(tx, job.module_id, doubts, rules, known.facts, is_held=is_held)
         now = tx.moment
         has_waited = await plan_store.has_waited(tx, job.id)
         decision = decide.begin(

@@ -9,7 +9,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.attempts import reads
-from terracrew.server.jobs.decision_types import ApproverStanding, Doubt
+from terracrew.server.jobs.decision_types import ApproverFacts, Doubt
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.state import service as states
 from terracrew.server.state import store as state_store
@@ -17,23 +17,23 @@ from terracrew.server.state.model import Received
 from terracrew.server.tree.modules.policy import ModulePolicy
 
 NO_POLICY = ModulePolicy()
-NO_APPROVERS = ApproverStanding()
+NO_APPROVERS = ApproverFacts()
 MAX_UNREADABLE = 32
 """How many states of one attempt that cannot be read are kept: a person must decide about each of them."""
 
 
-async def standing(
+async def module_facts(
     tx: Tx,
     module_id: str,
     doubts: Iterable[Doubt] = (),
     policy: ModulePolicy = NO_POLICY,
-    approvers: ApproverStanding = NO_APPROVERS,
+    approvers: ApproverFacts = NO_APPROVERS,
     *,
     is_held: bool = False,
-) -> decide.ModuleStanding:
+) -> decide.ModuleFacts:
     """Read what `decide.begin` asks about a module."""
-    found = await state_store.standing(tx, module_id)
-    return decide.ModuleStanding(
+    found = await state_store.version_facts(tx, module_id)
+    return decide.ModuleFacts(
         found.version,
         found.has_quarantine,
         tuple(doubts),
@@ -58,7 +58,7 @@ async def receive(
         return False
     await states.hold(tx, job.module_id)
     now = await states.current(tx, job.module_id)
-    module = await standing(tx, job.module_id)
+    module = await module_facts(tx, job.module_id)
     fact = received.fact
     is_nobody_elses = attempt.begun_state_version == module.state_version or (
         now is not None and (now.job_id, now.attempt) == (job.id, attempt.number)

@@ -9,7 +9,7 @@ from terracrew.api.jobs import Job, Plan
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import lasting_rights, role_reads, store
-from terracrew.server.jobs.decision_types import ApproverStanding
+from terracrew.server.jobs.decision_types import ApproverFacts
 from terracrew.server.jobs.plans import approver_rules
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
@@ -21,17 +21,17 @@ MAX_POSSIBLE = 50
 
 
 class Approvers(msgspec.Struct, frozen=True):
-    """The standing of those who have approved a plan, and in words why an approval has lapsed."""
+    """What is known of those who have approved a plan, and in words why an approval has lapsed."""
 
-    standing: ApproverStanding = ApproverStanding()
+    facts: ApproverFacts = ApproverFacts()
     reasons: dict[str, str] = msgspec.field(default_factory=dict[str, str])
-    """For each id of `standing.lapsed`: the rest of a sentence that starts with the name of the approver."""
+    """For each id of `facts.lapsed`: the rest of a sentence that starts with the name of the approver."""
 
 
 async def hold(
     tx: Tx, job: Job, plan: Plan | None, policy: ModulePolicy, place: Place, asking: str | None = None
 ) -> Approvers:
-    """Read the standing of the approvers, and let no right of theirs or of `asking` end before this transaction does."""
+    """Read what is known of the approvers, and let no right of theirs or of `asking` end before this transaction does."""
     ids = {each.by_id for each in plan.approvals} if plan is not None else set[str]()
     for each in sorted(ids | ({asking} if asking else set[str]())):  # in the order of ids, to stay clear of deadlocks
         await lasting_rights.hold(tx, each, job.organization_id)
@@ -41,34 +41,34 @@ async def hold(
 async def read(
     tx: Tx, job: Job, plan: Plan | None, policy: ModulePolicy, place: Place, asking: str | None = None
 ) -> Approvers:
-    """Read the standing of the approvers of a plan, of those who queued its job, and of somebody who wants to approve it."""
+    """Read what is known of the approvers of a plan, of those who queued its job, and of somebody who wants to approve it."""
     ids = sorted({each.by_id for each in plan.approvals}) if plan is not None else []
     known = {*ids, *job.queued_by, job.imports_chosen_by, *job.replanned_by, *((asking,) if asking else ())}
     # Only a service account has holders; a person is one person.
     found = {each: await store.identities(tx, each) for each in sorted(known) if each.startswith("sac_")}
-    standing = ApproverStanding(identities=found)
+    facts = ApproverFacts(identities=found)
     reasons: dict[str, str] = {}
     for each in ids:
         has_right = await lasting_rights.has(tx, each, Verb.JOB_APPROVE, place)
-        if why := approver_rules.lapse(job, each, policy, standing, has_right=has_right):
+        if why := approver_rules.lapse(job, each, policy, facts, has_right=has_right):
             reasons[each] = why
-    return Approvers(ApproverStanding(frozenset(reasons), found), reasons)
+    return Approvers(ApproverFacts(frozenset(reasons), found), reasons)
 
 
 async def possible(
-    tx: Tx, job: Job, plan: Plan, policy: ModulePolicy, standing: ApproverStanding, doubts: Collection[AttemptRef]
+    tx: Tx, job: Job, plan: Plan, policy: ModulePolicy, facts: ApproverFacts, doubts: Collection[AttemptRef]
 ) -> list[str]:
-    """Return the names of those with a role whose approval would count now. `standing` is what `read` has found."""
+    """Return the names of those with a role whose approval would count now. `facts` is what `read` has found."""
     rows = await role_reads.holders(tx, job.module_id, authorize.roles_with(Verb.JOB_APPROVE), MAX_POSSIBLE)
     found: list[str] = []
     for row in rows:
         kind: PrincipalKind = "service_account" if row["id"].startswith("sac_") else "user"
         if kind == "service_account" and not policy.service_account_approval:
             continue
-        known = standing
+        known = facts
         if kind == "service_account":
-            identities = standing.identities | {row["id"]: await store.identities(tx, row["id"])}
-            known = ApproverStanding(standing.lapsed, identities)
+            identities = facts.identities | {row["id"]: await store.identities(tx, row["id"])}
+            known = ApproverFacts(facts.lapsed, identities)
         who = Principal(kind, row["id"], row["name"], job.organization_id)
         if approver_rules.refusal(job, who, policy, known, plan, doubts) is None:
             found.append(row["name"])

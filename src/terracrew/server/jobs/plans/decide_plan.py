@@ -9,7 +9,7 @@ from terracrew.api.jobs import CHOSEN, Attempt, GivenApproval, Job, JobStatus, P
 from terracrew.errors import Conflict
 from terracrew.protocol.events import KeptPlan, PlanSummary
 from terracrew.protocol.spec import JobType, Source
-from terracrew.server.jobs.decision_types import ModuleStanding
+from terracrew.server.jobs.decision_types import ModuleFacts
 from terracrew.server.jobs.plans import approver_rules
 from terracrew.wording import approval_words, plan_words
 
@@ -33,7 +33,7 @@ def saved(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime, why: str) -
     )
 
 
-def approve(job: Job, plan: Plan, module: ModuleStanding, given: GivenApproval) -> tuple[Job, Plan]:
+def approve(job: Job, plan: Plan, module: ModuleFacts, given: GivenApproval) -> tuple[Job, Plan]:
     """Add an approval of this plan and of the doubts that it names. With enough of them the job continues, as a new attempt.
 
     An earlier approval does not count if its giver has not seen a doubt that the module has now, or may not approve any more.
@@ -127,7 +127,7 @@ def accept(job: Job, plan: Plan, by: str, now: datetime) -> tuple[Job, Plan]:
     return job.to(JobStatus.QUEUED, now, plan_attempt=plan.attempt, plan=job.plan), decided
 
 
-def is_stale(plan: Plan, module: ModuleStanding) -> bool:
+def is_stale(plan: Plan, module: ModuleFacts) -> bool:
     """Return whether the state that a plan was made from is no longer the current one."""
     return plan.state_version != module.state_version
 

@@ -115,4 +115,4 @@ async def _version(tx: Tx, job: Job, attempt: Attempt) -> int:
     current = await states.current(tx, job.module_id)
     if current is not None and current.created_at > attempt.claimed_at:
         return UNKNOWN_VERSION
-    return (await state_store.standing(tx, job.module_id)).version
+    return (await state_store.version_facts(tx, job.module_id)).version
