@@ -11,8 +11,8 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.decision_types import Doubt
-from terracrew.server.jobs.model import turn_in_module
 from terracrew.server.jobs.plans import decide_plan
+from terracrew.server.jobs.queue_reads import turn_in_module
 from tests.explore import rows, set_back
 from tests.explore.rows import THIS_MOMENT, VERSIONS
 from tests.explore.saving import Decision, Saving

@@ -11,7 +11,7 @@ from terracrew.protocol.spec import JobType, LocalSource
 from terracrew.server.db import Tx
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.attempts import claims
-from terracrew.server.jobs.model import turn_in_module
+from terracrew.server.jobs.queue_reads import turn_in_module
 from tests.stateful.server_under_test import KEYS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

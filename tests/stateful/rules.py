@@ -11,7 +11,7 @@ from terracrew.protocol import events
 from terracrew.protocol.events import Kind
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database
-from terracrew.server.jobs.model import turn_in_module
+from terracrew.server.jobs.queue_reads import turn_in_module
 from terracrew.server.logs import chunks
 from tests.stateful.faulty_database import patient
 from tests.stateful.simulated_outbox import facts

@@ -10,7 +10,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db import Database
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import store
-from terracrew.server.jobs.attempts import claims
+from terracrew.server.jobs.attempts import claim_store, claims
 from terracrew.server.jobs.attempts.claim_store import Claimant
 from terracrew.server.scheduling import explain
 from terracrew.server.scheduling.scheduler import Scheduler
@@ -81,7 +81,8 @@ async def observe(db: Database, world: World) -> Observed:
         seen.code = found["job"].code
         for row in await tx.all("SELECT id, runner_id FROM instances ORDER BY id"):
             claimant = Claimant("job", 1, row["runner_id"], row["id"], 1)
-            if given := await claims.claim_offered(tx, world.precedence, [claimant]):
+            claimed = await claim_store.claim(tx, world.precedence, [claimant])
+            if given := await claims.offered(tx, claimed):
                 seen.claimable.add(row["id"])
                 seen.dispatchers[row["id"]] = given[0]["choice"].name
                 await change_jobs(tx, "job", status="QUEUED", instance_id=None, runner_id=None)

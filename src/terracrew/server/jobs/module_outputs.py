@@ -1,21 +1,29 @@
-"""The values of inputs that are outputs of other modules, when an attempt is claimed."""
+"""The outputs of modules that are inputs of others: their values when an attempt is claimed, what follows from a change of them, and
+what is left of them when their module is deleted."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from terracrew.api.jobs import Job
+from terracrew.errors import Conflict
 from terracrew.masking import names
-from terracrew.protocol.events import Output
+from terracrew.protocol.events import Output, OutputsRead
+from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import service as states
 from terracrew.server.state import store as state_store
+from terracrew.server.tree.inputs import dependencies, sealing, trigger_store
 from terracrew.server.tree.inputs import reads as input_reads
-from terracrew.server.tree.inputs import sealing
 from terracrew.server.tree.inputs import store as input_store
 from terracrew.server.tree.inputs.effective import OutputValue
 from terracrew.server.tree.inputs.model import PlacedInput
+from terracrew.server.tree.modules import service as modules
+from terracrew.wording import module_words
 
 _outputs = msgspec.json.Decoder(dict[str, Output])
 
@@ -112,3 +120,38 @@ def _given(last: LastValue | None) -> OutputValue | None:
         return None
     secrets = names.secrets_of({"secret": last.value}) if last.is_sensitive else []
     return OutputValue(last.value, secrets, last.sha256, last.job_id)
+
+
+async def trigger(tx: Tx, keys: Keyring, job: Job, read: OutputsRead) -> None:
+    """Remember the modules with automatic triggers whose inputs change with these outputs, which are not stored yet.
+
+    It is one transaction with storing the outputs, so no change is forgotten and none counts twice. An output that has
+    vanished triggers nothing: the jobs of the modules that use it could only fail.
+    """
+    if job.type is not JobType.APPLY:
+        return
+    users = await trigger_store.users(tx, job.module_id)
+    if not users:
+        return
+    row = await state_store.latest_outputs(tx, job.module_id)
+    # Those that were too large for a row could be no inputs, so all count as new.
+    before = {} if row is None or row["object"] is not None else _opened(keys, row)
+    changed = {name for name, output in read.outputs.items() if before.get(name) != output}
+    found = sorted({module_id for module_id, name in users if name in changed})
+    if found:
+        await trigger_store.remember(tx, found, job.id)
+
+
+async def delete_module(tx: Tx, keys: Keyring, who: Principal, reference: str, *, force: bool) -> None:
+    """Delete a module. If others use its outputs, or it has jobs or states, `force` is required."""
+    module = await modules.find(tx, who, reference, Verb.TREE_WRITE)
+    users = await dependencies.users(tx, who, module.id)
+    if users and not force:
+        raise Conflict(
+            f"module `{module.path}` cannot be deleted: {module_words.used_by(users)}. Their jobs would fail: give them other "
+            "inputs first, or ask for force=true (--force on the command line)",
+            used_by=users,
+        )
+    if users:
+        await keep_last_values(tx, keys, module.id)
+    await modules.delete(tx, who, reference, force)

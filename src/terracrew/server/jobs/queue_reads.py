@@ -1,7 +1,7 @@
 """Reads the jobs that wait: how many there are and for what, and which of them come first; and those that one request cancels."""
 
 from collections.abc import Collection, Sequence
-from typing import LiteralString
+from typing import LiteralString, Protocol
 
 import msgspec
 
@@ -14,8 +14,26 @@ from terracrew.server.runners import eligibility
 from terracrew.server.runners.eligibility import GRACE_SECONDS, Precedence
 
 
+class HasTurn(Protocol):
+    """A queued job, as far as its turn among the jobs of its module is concerned."""
+
+    @property
+    def priority(self) -> int: ...
+    @property
+    def number(self) -> int: ...
+
+
+def turn_in_module(job: HasTurn) -> tuple[int, int]:
+    """Return the sort key of the queued jobs of one module: a higher priority comes first, then the job that was created first.
+
+    It does not depend on when a job was queued: a job that is queued again keeps its turn, so that an older configuration is not
+    applied after a newer one. `first_of_module` is the same in SQL.
+    """
+    return -job.priority, job.number
+
+
 def first_of_module(module_id: LiteralString) -> LiteralString:
-    """Return an expression for the id of the queued job of a module that runs next. `model.turn_in_module` is the same in Python.
+    """Return an expression for the id of the queued job of a module that runs next. `turn_in_module` is the same in Python.
 
     An index has the queued jobs of each module in this order, so that one row is read however many wait.
     """

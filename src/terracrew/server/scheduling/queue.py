@@ -11,7 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from terracrew.protocol.dispatcher_choice import NO_CHOICE, DispatcherChoice
-from terracrew.server.jobs.model import turn_in_module
+from terracrew.server.jobs.queue_reads import turn_in_module
 from terracrew.server.scheduling.turns import GroupTurns, InTurn
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from terracrew.server.connections.registry import RunnerSession
-from terracrew.server.jobs.model import turn_in_module
+from terracrew.server.jobs.queue_reads import turn_in_module
 from terracrew.server.scheduling.assignment_view import AssignmentView, Route
 from terracrew.server.scheduling.candidates import Candidates
 from terracrew.server.scheduling.caps import Caps

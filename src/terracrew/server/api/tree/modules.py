@@ -14,7 +14,7 @@ from terracrew.server.api.context import TreeCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.group_runs import service as group_runs
 from terracrew.server.http.request import tree_path
-from terracrew.server.jobs import module_deletion
+from terracrew.server.jobs import module_outputs
 from terracrew.server.paging import After, Limit
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -124,7 +124,7 @@ async def remove(request: TreeCall, module: FromPath[str], force: FromQuery[bool
     """
     keys = request.context.keys
     await request.context.db.write(
-        lambda tx: module_deletion.delete(tx, keys, request.user, tree_path(module), force=force)
+        lambda tx: module_outputs.delete_module(tx, keys, request.user, tree_path(module), force=force)
     )
 
 

@@ -18,7 +18,7 @@ from terracrew.server.dashboard.forms import RunnerChoices
 from terracrew.server.dashboard.tree.words import cloud_names, dispatcher_phrases, limit_phrases
 from terracrew.server.db.seam import Tx
 from terracrew.server.group_runs import service as group_runs
-from terracrew.server.jobs import module_deletion
+from terracrew.server.jobs import module_outputs
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -227,7 +227,7 @@ async def delete(request: DashboardCall, module: FromPath[str]) -> Response[Any]
     before, form = await request.read(read, module), await forms.read(request, forms.ForceForm)
     db, keys, who, module_id = request.context.db, request.context.keys, request.user, before.module.id
     try:
-        await db.write(lambda tx: module_deletion.delete(tx, keys, who, module_id, force=form.force))
+        await db.write(lambda tx: module_outputs.delete_module(tx, keys, who, module_id, force=form.force))
     except Conflict as error:
         return await _refused(request, before, "delete", error)
     return render.go(request, render.group_url(before.groups[-1].path))

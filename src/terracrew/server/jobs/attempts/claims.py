@@ -13,7 +13,17 @@ from terracrew.api.steps import StepSettings
 from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.messages import MAX_INLINE_ARCHIVE_BYTES, AttemptRef, Granted
-from terracrew.protocol.spec import Credentials, JobLimits, JobSpec, JobType, KnownRevision, Resume, Source, StateSeed
+from terracrew.protocol.spec import (
+    Credentials,
+    GitSource,
+    JobLimits,
+    JobSpec,
+    JobType,
+    KnownRevision,
+    Resume,
+    Source,
+    StateSeed,
+)
 from terracrew.server.connections import store as instances
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.db.statements.mapping import row_to
@@ -22,8 +32,8 @@ from terracrew.server.engines import store as engine_store
 from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.jobs import attempt_store, decide, job_inputs, store
 from terracrew.server.jobs import metrics as counts
-from terracrew.server.jobs.attempts import claim_store, known_revisions, used_once_tokens
-from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest, PlacesInGroups
+from terracrew.server.jobs.attempts import claim_store, used_once_tokens
+from terracrew.server.jobs.attempts.claim_store import ClaimRequest, PlacesInGroups
 from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.jobs.set_back import receipts
 from terracrew.server.jobs.set_back.receipts import Claimed
@@ -102,7 +112,7 @@ class ClaimGroup:
                 given[job_id],
                 item.credentials,
                 self._keys,
-                await known_revisions.of_job(tx, granted[job_id]),
+                await _known_revisions(tx, granted[job_id]),
             )
             for item in winners
             if (job_id := item.claimant.job_id) in given
@@ -146,7 +156,7 @@ async def _start(
     if not claimed:
         return {}, {}
     ids = sorted(item.claimant.job_id for item in claimed)
-    rows = await _offered(tx, ids)
+    rows = await offered(tx, ids)
     kept = {row["id"] for row in rows}
     winners = [item for item in claimed if item.claimant.job_id in kept]
     if not winners:
@@ -195,12 +205,7 @@ async def inputs_sha256_now(tx: Tx, keys: Keyring, job_id: str) -> str:
     return _inputs_sha256(row, given) if isinstance(given, GivenInputs) else ""
 
 
-async def claim_offered(tx: Tx, precedence: Precedence, claimants: Sequence[Claimant]) -> list[Row]:
-    """Claim jobs for instances that offer everything that the jobs ask of a dispatcher. Returns what each claimed job is given."""
-    return await _offered(tx, await claim_store.claim(tx, precedence, claimants))
-
-
-async def _offered(tx: Tx, claimed: Collection[str]) -> list[Row]:
+async def offered(tx: Tx, claimed: Collection[str]) -> list[Row]:
     """Return what claimed jobs are given, and undo the claims of instances that do not offer what their jobs ask of a dispatcher.
 
     SQL cannot match the patterns of allow-lists, so a claim of an instance that does not offer it is undone here, in the same
@@ -352,3 +357,23 @@ def _resume(row: Row, given: GivenInputs, keys: Keyring) -> Resume | None:
 
 def state_key_context(job_id: str, attempt: int) -> str:
     return f"attempt-state-key:{job_id}:{attempt}"
+
+
+async def _known_revisions(tx: Tx, row: Row) -> list[KnownRevision]:
+    """Return what revisions of the same repository meant to earlier jobs, the newest first: an executor notices a tag that has moved."""
+    if '"git"' not in row["source"]:  # most sources are of another kind, and need not be decoded for this
+        return []
+    source = _source.decode(row["source"])
+    if not isinstance(source, GitSource) or not (source.tag or source.version):
+        return []
+    found = await claim_store.commits_of_earlier_jobs(tx, row["module_id"], row["id"])
+    return [
+        KnownRevision(each["source_revision"], each["source_commit"], each["number"])
+        for each in found
+        if _is_of(source.url, each["source"])
+    ]
+
+
+def _is_of(url: str, text: str) -> bool:
+    source = _source.decode(text)
+    return isinstance(source, GitSource) and source.url == url

@@ -18,9 +18,9 @@ from terracrew.server.audit import store as audit_store
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.topics import log_of
 from terracrew.server.history.points import History
-from terracrew.server.jobs import attempt_store, decide, store
+from terracrew.server.jobs import attempt_store, decide, module_outputs, store
 from terracrew.server.jobs import metrics as counts
-from terracrew.server.jobs.attempts import changed_outputs, received_states
+from terracrew.server.jobs.attempts import received_states
 from terracrew.server.jobs.plans import diff_store as diffs
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.jobs.plans.diff_store import StoredDiff
@@ -354,7 +354,7 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
             await diffs.keep(tx, change.diff, keys)
         if change.outputs is not None:
             if change.outputs_object is None:
-                await changed_outputs.trigger(tx, keys, change.job, change.outputs)
+                await module_outputs.trigger(tx, keys, change.job, change.outputs)
             await states.keep_outputs(
                 tx, change.job.module_id, change.job.id, change.outputs, keys, change.outputs_object
             )
