@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.deployments import Architecture
 from terracrew.clouds import images
 from terracrew.clouds.contract import CheckFailed, CloudSilent
-from terracrew.clouds.model import Architecture
 from terracrew.clouds.web import Fetched
 
 INDEX = {"manifests": [{"platform": {"architecture": each}} for each in ("amd64", "unknown")]}

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.deployments import DeploymentSettings
 from terracrew.clouds import runner_environment
-from terracrew.clouds.model import Deployment, DeploymentSettings
+from terracrew.clouds.model import Deployment
 from terracrew.clouds.runner_environment import INSTANCE_VARIABLE, WORKER_TOKEN_VARIABLE
 
 RUNNER = "rnr_0190aaaabbbb7cccddddeeeeffff0001"

@@ -8,17 +8,17 @@ from typing import Any
 
 from terracrew import ids
 from terracrew.api.access import User
+from terracrew.api.fleet_jobs import FleetJobType, NewFleetJob
+from terracrew.api.rollouts import Rollout, RolloutRunner, RolloutRunnerStatus, RolloutStatus
 from terracrew.server.db import Database, open_database
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import service as fleet_jobs
-from terracrew.server.fleet_jobs.model import FleetJobType, NewFleetJob
 from terracrew.server.identity.access import role_store
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store
 from terracrew.server.identity.people.sessions import person
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.rollouts import store as rollouts
-from terracrew.server.rollouts.model import Rollout, RolloutRunner, RolloutRunnerStatus, RolloutStatus
 from terracrew.server.tree.groups import service as groups
 from terracrew.testing.clock import ShiftedClock
 

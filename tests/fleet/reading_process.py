@@ -3,8 +3,8 @@
 import os
 import sys
 
+from terracrew.api.cloud_identities import FoundResource
 from terracrew.clouds.contract import CloudRefused
-from terracrew.clouds.model import FoundResource
 from terracrew.fleet.main import main
 from tests.fleet.simulated_cloud import SimulatedCloud
 

@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from terracrew.clouds.model import CloudIdentity, Deployment, DeploymentSettings, KubernetesCluster
+from terracrew.api.deployments import DeploymentSettings
+from terracrew.clouds.model import CloudIdentity, Deployment, KubernetesCluster
 
 
 class SimulatedAccount:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from terracrew.api.cloud_identities import FoundResource
 from terracrew.clouds.contract import Canceled, CloudRefused, CloudSilent, Reporter, SignToken
 from terracrew.clouds.model import (
     CloudIdentity,
     Deployment,
-    FoundResource,
     InstanceRefused,
     InstanceStarted,
     InstanceState,

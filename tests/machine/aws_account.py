@@ -11,13 +11,14 @@ from typing import Any, Literal
 import pytest
 
 from terracrew import ids
+from terracrew.api.deployments import DeploymentSettings
 from terracrew.clouds.aws.api import Answer, AwsApi, Pacer, Service
 from terracrew.clouds.aws.cloud import AwsCloud
 from terracrew.clouds.aws.errors import AwsRefused, action_name
 from terracrew.clouds.aws.names import RUNNER_TAG, from_list, names_of
 from terracrew.clouds.aws.steps.work import Waits
 from terracrew.clouds.contract import Canceled, CloudSilent
-from terracrew.clouds.model import AwsAccount, CloudIdentity, Deployment, DeploymentSettings
+from terracrew.clouds.model import AwsAccount, CloudIdentity, Deployment
 
 REGION = "eu-central-1"
 IMAGE = "registry.example/terracrew-runner:0.1.0"

@@ -7,7 +7,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from terracrew.api.fields import Field
 from terracrew.api.groups import Name, Organization
+
+Days = Annotated[int, msgspec.Meta(ge=1, le=3650)]
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -41,7 +44,9 @@ class CreatedSecret(msgspec.Struct, frozen=True):
     """Shown this once."""
 
 
-class RunnerOfAccount(msgspec.Struct, frozen=True):
+class RunnerReference(msgspec.Struct, frozen=True):
+    """A runner that uses what was asked about."""
+
     id: str
     path: str
 
@@ -75,6 +80,11 @@ class ServiceAccount(msgspec.Struct, frozen=True):
     is_disabled: bool = False
     """Whether its secrets are refused. Its roles and secrets are kept."""
 
+    @property
+    def path(self) -> str:
+        """The name that no other account of the organization has."""
+        return f"{self.group}/{self.name}" if self.group else self.name
+
 
 class ClientSecret(msgspec.Struct, frozen=True):
     id: str
@@ -88,16 +98,20 @@ class ClientSecret(msgspec.Struct, frozen=True):
 class AccountChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to change; what is left out stays."""
 
-    name: str | UnsetType = UNSET
-    is_disabled: bool | UnsetType = UNSET
+    name: Annotated[str | UnsetType, Field(metavar="NAME")] = UNSET
+    """A new name."""
+    is_disabled: Annotated[bool | UnsetType, Field(option="--disable/--enable")] = UNSET
+    """Refuse its secrets and end its tokens, or accept them again."""
 
 
 class UserChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to change; what is left out stays."""
 
-    name: str | UnsetType = UNSET
+    name: Annotated[str | UnsetType, Field(metavar="NAME")] = UNSET
+    """A new name, with which the user logs in."""
     is_disabled: bool | UnsetType = UNSET
-    is_system_admin: bool | UnsetType = UNSET
+    is_system_admin: Annotated[bool | UnsetType, Field(option="--admin")] = UNSET
+    """Whether the user is an administrator, who may do everything on this server."""
 
 
 class TrustPolicy(msgspec.Struct, frozen=True):
@@ -122,10 +136,12 @@ class NewPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     issuer: str
     claims: dict[str, str] = {}
     """May be empty, or only have `aud`, if an audience bounds the tokens and the issuer does not serve everybody."""
-    audience: str = ""
-    """Empty for the claim `aud`, or for the address of this server."""
-    is_reusable: bool = False
-    expires_in_days: Annotated[int, msgspec.Meta(ge=1, le=3650)] | None = None
+    audience: Annotated[str, Field(metavar="TEXT")] = ""
+    """The `aud` of the tokens; empty for the claim `aud`, or for the address of this server. Without claims, it alone must match."""
+    is_reusable: Annotated[bool, Field(option="--reusable")] = False
+    """Whether a token is accepted more than once until it expires."""
+    expires_in_days: Annotated[Days | None, Field(metavar="N")] = None
+    """After how many days the policy ends; null: never."""
 
 
 class PasswordChanged(msgspec.Struct, frozen=True):
@@ -230,7 +246,7 @@ class ServiceAccountDetails(ServiceAccount, frozen=True):
     """A service account with its roles, and the runners that use it and that the reader may see."""
 
     roles: tuple[RoleListed, ...] = ()
-    runners: tuple[RunnerOfAccount, ...] = ()
+    runners: tuple[RunnerReference, ...] = ()
 
 
 class PlaceStep(msgspec.Struct, frozen=True):
@@ -308,23 +324,22 @@ class Explanation(msgspec.Struct, frozen=True):
     """What limits it although a role allows it."""
 
 
-Days = Annotated[int, msgspec.Meta(ge=1, le=3650)]
-
-
 class NewRole(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     principal: Name
     """Name or id of a user, or id or path of a service account."""
     role: Role
     path: str = ""
     kind: Literal["group", "module"] = "group"
-    expires_in_days: Days | None = None
+    expires_in_days: Annotated[Days | None, Field(metavar="N")] = None
+    """After how many days the role ends; null: never."""
 
 
 class NewSecret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    expires_in_days: Days | None = None
+    expires_in_days: Annotated[Days | None, Field(metavar="N")] = None
+    """After how many days it expires; null: never."""
 
 
 class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Name
-    expires_in_days: Days | UnsetType | None = UNSET
+    expires_in_days: Annotated[Days | UnsetType | None, Field(metavar="N")] = UNSET
     """After how many days it ends. If this is left out: after 90 days, or with the token that it is made with before. Null: never."""

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import msgspec
 
+from terracrew.api.access import Days
+from terracrew.api.fields import Field
 from terracrew.releases.release_files import ArtifactKind
 
 
@@ -29,7 +31,7 @@ class AddedFile(msgspec.Struct, frozen=True):
 
 class NewReleaseToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
-    expires_in_days: Annotated[int, msgspec.Meta(ge=1, le=3650)] | None = None
+    expires_in_days: Annotated[Days | None, Field(metavar="N")] = None
     """After how many days it ends; null: after 90 days, or with the token that it is made with before."""
 
 

@@ -7,7 +7,8 @@ call can be cut off at any moment and be repeated, and nothing is made twice.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from terracrew.clouds.model import CloudIdentity, Deployment, FoundResource, InstanceState, StartAnswer, StartRequest
+from terracrew.api.cloud_identities import FoundResource
+from terracrew.clouds.model import CloudIdentity, Deployment, InstanceState, StartAnswer, StartRequest
 from terracrew.errors import TerracrewError
 
 

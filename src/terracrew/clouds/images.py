@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from terracrew.api.deployments import Architecture
 from terracrew.clouds.contract import CheckFailed, CloudSilent
-from terracrew.clouds.model import Architecture
 from terracrew.clouds.web import Fetch, Fetched, fetch_public
 
 _INDEX_TYPES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")

@@ -1,15 +1,12 @@
 """What a cloud is asked for and what it answers, in the same words for every cloud. Nothing here holds a credential of a cloud."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
-CloudKind = Literal["aws", "kubernetes"]
-Way = Literal["workload", "web_identity"]
-"""How the fleet runner signs in: as the machine or pod that it runs on, or with a token that the server signs for this purpose."""
-Architecture = Literal["x86_64", "arm64"]
-Instances = Annotated[int, msgspec.Meta(ge=0, le=1000)]
+from terracrew.api.cloud_identities import CloudKind, Way
+from terracrew.api.deployments import DeploymentSettings
 
 
 class AwsAccount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="aws"):
@@ -51,42 +48,6 @@ class CloudIdentity(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def kind(self) -> CloudKind:
         return "aws" if isinstance(self.cloud, AwsAccount) else "kubernetes"
-
-
-class DeploymentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What people choose about a cloud-hosted runner."""
-
-    image: str = ""
-    """Empty: the image of the server's own version, from the server's settings."""
-    cpu_units: Annotated[int, msgspec.Meta(ge=256, le=16384)] = 1024
-    """1,024 are one vCPU."""
-    memory_mb: Annotated[int, msgspec.Meta(ge=512, le=122_880)] = 2048
-    architecture: Architecture = "x86_64"
-    is_spot: bool = False
-    """Whether the cloud may take an instance back after two minutes' notice, for a lower price."""
-    subnets: list[str] = []
-    """Empty: those of the default network."""
-    security_groups: list[str] = []
-    """Further ones beside the one that the deployment makes."""
-    has_public_address: bool = True
-    """Whether instances get a public address. Without one, their subnets need another way to the server and to the image."""
-    cluster: str = ""
-    """Empty: the deployment makes one."""
-    job_role: str = ""
-    """The role, or the service account of a cluster, that jobs have. Empty: the deployment makes a role that may do nothing."""
-    credential: Literal["secret", "federated"] = "secret"
-    """How an instance proves who it is: with a token in the cloud's secret store, or as the role that it has there."""
-    min_instances: Instances = 0
-    max_instances: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 4
-    capacity: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
-    """How many jobs an instance runs at once."""
-    idle_seconds: Annotated[int, msgspec.Meta(ge=10, le=86_400)] = 300
-    """The last instance without a job stays for this long. Further ones leave after half a minute without a job."""
-    max_lifetime_seconds: Annotated[int, msgspec.Meta(ge=3600, le=1_209_600)] = 86_400
-    """An instance that is this old takes no further jobs and leaves after its last one."""
-    wakes_ahead: bool = False
-    """Whether an instance is started when somebody opens a plan that waits for approval."""
-    log_days: Annotated[int, msgspec.Meta(ge=1, le=3653)] = 30
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,20 +108,3 @@ class InstanceState(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     last_lines: list[str] = []
     """The last lines that an instance printed which ended before it said hello."""
-
-
-class FoundResource(msgspec.Struct, frozen=True, kw_only=True):
-    """A thing of ours in an account."""
-
-    kind: str
-    """Such as `role`, `log group` or `task`."""
-    name: str
-    reference: str
-    runner_id: str
-    """The runner that it was made for, as its marks say. The server knows whether there is such a runner."""
-    job_id: str = ""
-    """The fleet job that made it, as its marks say."""
-    made_at: datetime | None = None
-    why: str = ""
-    dollars_a_month: float | None = None
-    """What it costs, by list prices; None if that is not known."""

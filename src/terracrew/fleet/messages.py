@@ -8,7 +8,8 @@ from typing import Literal
 
 import msgspec
 
-from terracrew.clouds.model import CloudIdentity, Deployment, FoundResource, InstanceState, StartAnswer, StartRequest
+from terracrew.api.cloud_identities import FoundResource
+from terracrew.clouds.model import CloudIdentity, Deployment, InstanceState, StartAnswer, StartRequest
 from terracrew.errors import Invalid
 
 MAX_MESSAGE_BYTES = 16 << 20

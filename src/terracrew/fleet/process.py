@@ -9,8 +9,9 @@ from enum import IntEnum
 from importlib import import_module
 from typing import Any, Literal
 
+from terracrew.api.cloud_identities import CloudKind
 from terracrew.clouds.contract import Canceled, Cloud, OpenCloud, SignToken
-from terracrew.clouds.model import CloudIdentity, CloudKind
+from terracrew.clouds.model import CloudIdentity
 from terracrew.errors import Invalid, TerracrewError, Unavailable
 from terracrew.fleet import messages
 from terracrew.fleet.messages import (

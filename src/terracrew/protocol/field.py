@@ -4,7 +4,9 @@ from typing import Literal
 
 import msgspec
 
-Unit = Literal["", "seconds", "megabytes", "percent"]
+Unit = Literal["", "seconds", "megabytes", "percent", "vcpus"]
+VCPU_UNIT_COUNT = 1024
+"""How many units of a processor are one."""
 MergeRule = Literal["nearest", "smallest", "largest"]
 
 
@@ -22,7 +24,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     metavar: str = ""
     """What `--help` shows for the value of the option."""
     unit: Unit = ""
-    """The unit of a number. People write and read `30m` for seconds and `2GB` for megabytes."""
+    """The unit of a number. People write and read `30m` for seconds, `2GB` for megabytes and `0.5` for units of a processor."""
     null: str = "none"
     """The word that people write for null, such as `none` or `inherit`."""
     section: str = ""

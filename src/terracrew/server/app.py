@@ -14,6 +14,7 @@ from litestar.openapi import OpenAPIConfig
 from litestar.types import ControllerRouterHandler, Message, Scope
 
 from terracrew import __version__, ids
+from terracrew.api.fleet_jobs import FleetJobType
 from terracrew.clouds.model import CloudIdentity
 from terracrew.logging import get_logger
 from terracrew.server import membership
@@ -32,7 +33,6 @@ from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import from_unrouted
 from terracrew.server.db import open_database
 from terracrew.server.fleet_jobs.handlers import FleetHandlers, HandlersByPlace
-from terracrew.server.fleet_jobs.model import FleetJobType
 from terracrew.server.fleet_process.link import FleetLink
 from terracrew.server.history.points import FILE_NAME, History
 from terracrew.server.http import problem

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.cloud_identities import Way
 from terracrew.clouds.aws import policies
 from terracrew.clouds.aws.api import AwsApi
-from terracrew.clouds.model import AwsAccount, CloudIdentity, Way
+from terracrew.clouds.model import AwsAccount, CloudIdentity
 
 ACCOUNT = "000000000000"
 REGION = "eu-central-1"

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.cloud_identities import Way
 from terracrew.clouds.aws import api as aws_api
 from terracrew.clouds.aws import sessions
 from terracrew.clouds.aws.api import AwsApi
 from terracrew.clouds.aws.errors import AwsRefused, AwsThrottled, SignInRefused
 from terracrew.clouds.contract import CloudSilent
-from terracrew.clouds.model import AwsAccount, CloudIdentity, Way
+from terracrew.clouds.model import AwsAccount, CloudIdentity
 from terracrew.errors import Unavailable
 from tests.machine import aws_service, oidc_issuer
 from tests.machine.aws_service import ACCOUNT, AwsService, Refusal, Role

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.cloud_identities import Way
+from terracrew.api.deployments import DeploymentSettings
 from terracrew.clouds.aws import api as aws_api
 from terracrew.clouds.aws import checking
 from terracrew.clouds.aws.api import AwsApi
 from terracrew.clouds.contract import Canceled
-from terracrew.clouds.model import AwsAccount, CloudIdentity, Deployment, DeploymentSettings, Way
+from terracrew.clouds.model import AwsAccount, CloudIdentity, Deployment
 from terracrew.clouds.web import Fetched, fetch
 from tests.clouds.recorded_steps import RecordedSteps
 from tests.machine import aws_service, oidc_issuer

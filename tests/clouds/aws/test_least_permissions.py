@@ -9,20 +9,14 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
+from terracrew.api.deployments import DeploymentSettings
 from terracrew.clouds.aws import permissions
 from terracrew.clouds.aws.api import AwsApi
 from terracrew.clouds.aws.cloud import AwsCloud
 from terracrew.clouds.aws.names import names_of
 from terracrew.clouds.aws.steps.work import Waits
 from terracrew.clouds.contract import CloudRefused
-from terracrew.clouds.model import (
-    AwsAccount,
-    CloudIdentity,
-    Deployment,
-    DeploymentSettings,
-    InstanceRefused,
-    StartRequest,
-)
+from terracrew.clouds.model import AwsAccount, CloudIdentity, Deployment, InstanceRefused, StartRequest
 from tests.clouds.aws.enforced_account import ACCOUNT, REGION, EnforcedAccount, no_token
 from tests.clouds.recorded_steps import RecordedSteps
 from tests.machine import platforms

@@ -3,8 +3,9 @@
 import re
 
 from terracrew import ids
+from terracrew.api.deployments import DeploymentSettings
 from terracrew.clouds.aws import names
-from terracrew.clouds.model import Deployment, DeploymentSettings
+from terracrew.clouds.model import Deployment
 
 
 def test_names_fit_the_limits_of_aws() -> None:

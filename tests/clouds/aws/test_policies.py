@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.cloud_identities import Way
 from terracrew.clouds.aws import permissions, policies
-from terracrew.clouds.model import AwsAccount, CloudIdentity, Way
+from terracrew.clouds.model import AwsAccount, CloudIdentity
 from terracrew.toolchains import discovery
 from tests.machine.needs import need
 

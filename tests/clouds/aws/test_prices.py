@@ -2,8 +2,8 @@
 
 import pytest
 
+from terracrew.api.deployments import DeploymentSettings
 from terracrew.clouds.aws import prices
-from terracrew.clouds.model import DeploymentSettings
 
 
 def test_an_instance_costs_what_its_size_says() -> None:

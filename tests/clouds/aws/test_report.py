@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.cloud_identities import FoundResource
+from terracrew.api.deployments import DeploymentSettings
 from terracrew.clouds.aws import names, prices, report
 from terracrew.clouds.aws.api import AwsApi
-from terracrew.clouds.model import AwsAccount, CloudIdentity, Deployment, DeploymentSettings, FoundResource
+from terracrew.clouds.model import AwsAccount, CloudIdentity, Deployment
 
 pytestmark = pytest.mark.feature("W5.destroy")
 REGION = "eu-central-1"

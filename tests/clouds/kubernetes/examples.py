@@ -3,7 +3,8 @@
 from typing import Any
 
 from terracrew import ids
-from terracrew.clouds.model import CloudIdentity, Deployment, DeploymentSettings, KubernetesCluster
+from terracrew.api.deployments import DeploymentSettings
+from terracrew.clouds.model import CloudIdentity, Deployment, KubernetesCluster
 
 RUNNER = "rnr_0190aaaabbbb7cccddddeeeeffff0001"
 ORGANIZATION = "org_0190aaaabbbb7cccddddeeeeffff0002"

@@ -7,8 +7,9 @@ import msgspec
 import pytest
 import yaml
 
+from terracrew.api.deployments import DeploymentSettings
 from terracrew.clouds.kubernetes import manifests, names, policies, quantities
-from terracrew.clouds.model import DeploymentSettings, KubernetesCluster, StartRequest
+from terracrew.clouds.model import KubernetesCluster, StartRequest
 from terracrew.kubernetes_api.objects import ResourceQuotaStatus
 from tests.clouds.kubernetes import examples
 from tests.clouds.kubernetes.examples import RUNNER, deployment

@@ -1,8 +1,9 @@
 """Reads and changes what the tests of cloud-hosted runners look at."""
 
+from terracrew.api.deployments import CloudInstance
 from terracrew.server.connections import store as connections
 from terracrew.server.deployments import reads, store
-from terracrew.server.deployments.model import CloudDeployment, CloudInstance
+from terracrew.server.deployments.model import CloudDeployment
 from terracrew.testing.job_rows import Instance, JobRows
 
 

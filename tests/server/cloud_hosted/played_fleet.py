@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from terracrew import ids
+from terracrew.api.cloud_identities import NewIdentity
 from terracrew.fleet.messages import RunJob
 from terracrew.server.app import fleet_handlers
 from terracrew.server.cloud_hosted import deploy_jobs
 from terracrew.server.cloud_identities import service as identities
-from terracrew.server.cloud_identities.model import NewIdentity
 from terracrew.server.db.seam import Param
 from terracrew.server.deployments import store
 from terracrew.server.deployments.model import CloudDeployment

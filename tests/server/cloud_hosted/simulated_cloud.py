@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from terracrew.api.cloud_identities import FoundResource
 from terracrew.clouds.contract import CloudRefused
 from terracrew.clouds.model import (
     CloudIdentity,
     Deployment,
-    FoundResource,
     InstanceRefused,
     InstanceStarted,
     InstanceState,

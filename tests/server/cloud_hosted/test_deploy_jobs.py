@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from terracrew import ids
+from terracrew.api.deployments import CloudInstance
 from terracrew.errors import Conflict, NotFound
 from terracrew.fleet.messages import DeployWork, DestroyWork
 from terracrew.protocol.messages import Heartbeat
@@ -15,7 +16,6 @@ from terracrew.server.cloud_hosted.describing import describe
 from terracrew.server.connections import store as instances
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
-from terracrew.server.deployments.model import CloudInstance
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.releases import service as release_service
 from terracrew.server.releases import store as releases

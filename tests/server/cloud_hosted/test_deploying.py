@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from terracrew.api.cloud_identities import NewIdentity
 from terracrew.server.cloud_identities import service as identities
-from terracrew.server.cloud_identities.model import IdentityRecord, NewIdentity
+from terracrew.server.cloud_identities.model import IdentityRecord
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
 from terracrew.server.deployments.model import CloudDeployment
@@ -154,12 +155,3 @@ async def test_a_self_hosted_runner_has_no_deployment(application: Application) 
         answer = await application.admin.post(f"/api/v1/runners/edge/{path}", json={})
         assert answer.status_code == 409
         assert "self-hosted" in answer.text
-
-
-def test_everything_that_can_be_changed_later_is_a_setting_of_a_deployment() -> None:
-    from terracrew.clouds.model import DeploymentSettings
-    from terracrew.server.cloud_hosted.model import DeployAgain
-
-    later = {field.name for field in msgspec.structs.fields(DeployAgain)}
-    fixed = {"cluster", "credential"}
-    assert later - {"new_token"} | fixed == {field.name for field in msgspec.structs.fields(DeploymentSettings)}

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
+from terracrew.api.deployments import CloudInstance
 from terracrew.fleet.messages import DestroyWork
 from terracrew.server.app import cloud_facts
 from terracrew.server.cloud_hosted import destroy_jobs, starting
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
-from terracrew.server.deployments.model import CloudInstance
 from tests.server.cloud_hosted.played_fleet import FACTS, RUNNER, Fleet, deploy, deployed, until
 
 pytestmark = pytest.mark.feature("W5.destroy")

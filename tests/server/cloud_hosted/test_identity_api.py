@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from terracrew.clouds.model import CloudIdentity, Deployment, FoundResource, InstanceState, StartAnswer, StartRequest
+from terracrew.api.cloud_identities import FoundResource
+from terracrew.clouds.model import CloudIdentity, Deployment, InstanceState, StartAnswer, StartRequest
 from terracrew.errors import Unavailable
 from terracrew.fleet.messages import CheckWork
 from terracrew.server.cloud_hosted import reporting

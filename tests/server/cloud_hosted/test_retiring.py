@@ -3,12 +3,13 @@
 import msgspec
 import pytest
 
+from terracrew.api.deployments import CloudInstance
 from terracrew.server.cloud_hosted import leaving, starting, watching
 from terracrew.server.cloud_hosted.leaving import Idle
 from terracrew.server.connections import store as connections
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads, store
-from terracrew.server.deployments.model import CloudDeployment, CloudInstance
+from terracrew.server.deployments.model import CloudDeployment
 from terracrew.testing.deliveries import DONE, delivery
 from terracrew.testing.job_rows import Instance, JobRows
 from tests.server.deployments.cloud_rows import cloud_runner

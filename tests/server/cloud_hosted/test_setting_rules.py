@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.deployments import DeploymentSettings
 from terracrew.clouds.aws.names import names_of
 from terracrew.clouds.kubernetes.names import object_name
-from terracrew.clouds.model import AwsAccount, DeploymentSettings, KubernetesCluster
+from terracrew.clouds.model import AwsAccount, KubernetesCluster
 from terracrew.errors import Invalid
 from terracrew.server.cloud_hosted import setting_rules
 

@@ -3,11 +3,11 @@
 import pytest
 
 from terracrew import ids
+from terracrew.api.deployments import CloudInstance
 from terracrew.server.cloud_hosted import scaling, starting
 from terracrew.server.cloud_hosted.sweeping import HELLO_SECONDS
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
-from terracrew.server.deployments.model import CloudInstance
 from terracrew.server.history import store as history
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.job_rows import JobRows

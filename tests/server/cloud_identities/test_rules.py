@@ -8,10 +8,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from terracrew.api.cloud_identities import NewIdentity
 from terracrew.clouds.model import AwsAccount, KubernetesCluster
 from terracrew.errors import Invalid
 from terracrew.server.cloud_identities import rules
-from terracrew.server.cloud_identities.model import NewIdentity
 
 ROLE = "arn:aws:iam::123456789012:role/terracrew"
 

@@ -3,12 +3,13 @@
 import asyncio
 
 import pytest
-from msgspec import UNSET
 
-from terracrew.clouds.model import AwsAccount, DeploymentSettings
+from terracrew.api.cloud_identities import IdentityChange, NewIdentity
+from terracrew.api.deployments import DeploymentSettings
+from terracrew.clouds.model import AwsAccount
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.cloud_identities import reads, service, store
-from terracrew.server.cloud_identities.model import IdentityChange, IdentityRecord, NewIdentity, as_cloud_identity
+from terracrew.server.cloud_identities.model import IdentityRecord, as_cloud_identity
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store as deployments
 from terracrew.server.deployments.model import CloudDeployment
@@ -98,7 +99,7 @@ async def test_a_rename_changes_neither_external_id_nor_subject(application: App
         await service.change(application.server.db, who, before.id, IdentityChange(region="x"))
     with pytest.raises(Invalid, match="namespace: an identity for AWS has none"):
         await service.change(application.server.db, who, before.id, IdentityChange(namespace="x"))
-    assert await service.change(application.server.db, who, before.id, IdentityChange(name=UNSET)) == after
+    assert await service.change(application.server.db, who, before.id, IdentityChange()) == after
 
 
 async def test_the_fleet_gets_the_external_id_and_the_issuer(application: Application) -> None:

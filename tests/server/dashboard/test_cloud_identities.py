@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from terracrew.clouds.model import CloudIdentity, FoundResource
+from terracrew.api.cloud_identities import FoundResource
+from terracrew.clouds.model import CloudIdentity
 from terracrew.server.dashboard.cloud_identities import handlers
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in

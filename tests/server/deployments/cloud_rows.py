@@ -3,12 +3,13 @@
 from typing import Any
 
 from terracrew import ids
-from terracrew.clouds.model import AwsAccount, DeploymentSettings
+from terracrew.api.deployments import DeploymentSettings, DeploymentStatus
+from terracrew.clouds.model import AwsAccount
 from terracrew.server.cloud_identities import store as identities
 from terracrew.server.cloud_identities.model import IdentityRecord
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
-from terracrew.server.deployments.model import CloudDeployment, DeploymentStatus
+from terracrew.server.deployments.model import CloudDeployment
 from terracrew.testing.job_rows import JobRows, insert
 
 

@@ -6,19 +6,11 @@ import msgspec
 import pytest
 
 from terracrew import ids
-from terracrew.clouds.model import DeploymentSettings
+from terracrew.api.deployments import LIVE, TRANSITIONS, CloudInstance, CloudInstanceStatus, DeploymentSettings
 from terracrew.errors import Conflict
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads, store
-from terracrew.server.deployments.model import (
-    FIRST_START_SECONDS,
-    LIVE,
-    TRANSITIONS,
-    CloudDeployment,
-    CloudInstance,
-    CloudInstanceStatus,
-    instance_name,
-)
+from terracrew.server.deployments.model import FIRST_START_SECONDS, CloudDeployment, instance_name
 from terracrew.testing.job_rows import JobRows
 from tests.server.deployments.cloud_rows import cloud_runner
 

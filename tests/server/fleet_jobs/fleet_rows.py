@@ -1,9 +1,9 @@
 """Builds jobs of the fleet in a database, and moves them as a server does."""
 
 from terracrew import ids
+from terracrew.api.fleet_jobs import FleetJob, FleetJobStatus, FleetJobType, NewFleetJob
 from terracrew.server.db.seam import Database
 from terracrew.server.fleet_jobs import service, store
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobType, NewFleetJob
 from terracrew.server.principals.model import SYSTEM
 from terracrew.testing.job_rows import JobRows
 

@@ -2,10 +2,10 @@
 
 import asyncio
 
+from terracrew.api.fleet_jobs import FleetJob, FleetJobType, FleetStep
 from terracrew.fleet.messages import RunJob
 from terracrew.server.fleet_jobs import reads, service
 from terracrew.server.fleet_jobs.loop import FleetJobs
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, FleetStep
 from terracrew.server.principals.model import SYSTEM
 from tests.server.fleet_jobs.fleet_rows import FleetRows
 from tests.server.fleet_jobs.simulated_fleet import PlayedHandler, PlayedRunner

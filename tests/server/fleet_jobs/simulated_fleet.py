@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
+from terracrew.api.fleet_jobs import FleetJob
 from terracrew.clouds.model import CloudIdentity, KubernetesCluster
 from terracrew.errors import NotFound
 from terracrew.fleet.messages import DeployWork, DestroyWork, RunJob, WorkEnded, WorkEvent
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs.handlers import FleetGrant, ServerReporter
-from terracrew.server.fleet_jobs.model import FleetJob
 from terracrew.server.fleet_process.link import FleetLost
 from tests.fleet.simulated_account import deployment
 

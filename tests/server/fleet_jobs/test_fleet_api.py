@@ -6,8 +6,8 @@ import json
 import pytest
 
 from terracrew import ids
+from terracrew.api.fleet_jobs import FleetJob, FleetJobType, FleetLine, FleetStep, NewFleetJob
 from terracrew.server.fleet_jobs import decide, service, store
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, FleetLine, FleetStep, NewFleetJob
 from terracrew.server.fleet_jobs.service import LogPlace
 from tests.server.application import Application, Person
 

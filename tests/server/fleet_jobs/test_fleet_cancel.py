@@ -5,16 +5,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from terracrew.api.fleet_jobs import FleetJobStatus, FleetJobType
 from terracrew.clouds.contract import CloudRefused
 from terracrew.errors import Conflict, Superseded
 from terracrew.fleet.messages import DestroyWork, LinePrinted
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import running
 from terracrew.server.fleet_jobs.handlers import ServerReporter
-from terracrew.server.fleet_jobs.model import (
-    FleetJobStatus,
-    FleetJobType,
-)
 from terracrew.testing.clock import ShiftedClock
 from tests.server.fleet_jobs.fleet_rows import FleetRows
 from tests.server.fleet_jobs.fleet_servers import FleetServer, begun, eventually, log_of, steps_of

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from terracrew.api.fleet_jobs import FleetJob, FleetJobStatus, FleetJobType, FleetOutcome
 from terracrew.errors import Conflict
 from terracrew.server.fleet_jobs import decide
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobType, FleetOutcome
 
 pytestmark = pytest.mark.feature("W4.fleet")
 SERVERS = st.sampled_from(["srv_1", "srv_2"])

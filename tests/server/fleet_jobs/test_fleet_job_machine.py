@@ -4,9 +4,7 @@ from itertools import product
 
 import pytest
 
-from terracrew.errors import Conflict, Invalid, Superseded
-from terracrew.server.fleet_jobs import service, store
-from terracrew.server.fleet_jobs.model import (
+from terracrew.api.fleet_jobs import (
     FLEET_TERMINAL,
     FLEET_TRANSITIONS,
     FleetJob,
@@ -15,6 +13,8 @@ from terracrew.server.fleet_jobs.model import (
     FleetLine,
     FleetStep,
 )
+from terracrew.errors import Conflict, Invalid, Superseded
+from terracrew.server.fleet_jobs import service, store
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.tree.groups import store as groups
 from tests.server.fleet_jobs.fleet_rows import FleetRows, owner

@@ -7,18 +7,18 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from terracrew.errors import Unavailable
-from terracrew.fleet.messages import LinePrinted, StepBegun, StepDone, StepFailed
-from terracrew.server.db.seam import Tx
-from terracrew.server.fleet_jobs import decide, running, store
-from terracrew.server.fleet_jobs.handlers import ServerReporter
-from terracrew.server.fleet_jobs.model import (
+from terracrew.api.fleet_jobs import (
     MAX_LINES_PER_ATTEMPT,
     MAX_STEPS_PER_ATTEMPT,
     MAX_TEXT_CHARACTERS,
     FleetJobStatus,
     FleetJobType,
 )
+from terracrew.errors import Unavailable
+from terracrew.fleet.messages import LinePrinted, StepBegun, StepDone, StepFailed
+from terracrew.server.db.seam import Tx
+from terracrew.server.fleet_jobs import decide, running, store
+from terracrew.server.fleet_jobs.handlers import ServerReporter
 from terracrew.server.history import store as history
 from terracrew.testing.clock import ShiftedClock
 from tests.server.fleet_jobs.fleet_rows import FleetRows

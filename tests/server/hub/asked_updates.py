@@ -1,9 +1,9 @@
 """Asks a connected instance for an update, as a fleet job does, without a fleet job that runs."""
 
 from terracrew import ids
+from terracrew.api.fleet_jobs import FleetJobType, NewFleetJob
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import service
-from terracrew.server.fleet_jobs.model import FleetJobType, NewFleetJob
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.runner_updates import store
 from terracrew.server.runner_updates.model import InstanceUpdate

@@ -4,11 +4,11 @@ from typing import Any, LiteralString
 
 import pytest
 
+from terracrew.api.fleet_jobs import FleetJobType
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Param, Tx
 from terracrew.server.fleet_jobs.loop import FleetJobs
-from terracrew.server.fleet_jobs.model import FleetJobType
 from terracrew.server.group_runs.loop import GroupRuns
 from terracrew.server.identity.access.role_expiry import RoleExpiry
 from terracrew.server.jobs import approvals

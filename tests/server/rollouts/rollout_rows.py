@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 
+from terracrew.api.fleet_jobs import FleetJob, FleetJobStatus, FleetJobType, NewFleetJob
+from terracrew.api.rollouts import NewRollout, Rollout, RolloutRunner, RolloutView
 from terracrew.api.runners import Runner
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.fleet_jobs import store as fleet_store
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobType, NewFleetJob
 from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.releases import service as releases
 from terracrew.server.releases.model import Release
 from terracrew.server.rollouts import service, store
 from terracrew.server.rollouts.loop import Rollouts
-from terracrew.server.rollouts.model import NewRollout, Rollout, RolloutRunner, RolloutView
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.testing.job_rows import JobRows, change_runners
 from terracrew.wording.update_words import ByHand

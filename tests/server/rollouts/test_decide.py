@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobType
+from terracrew.api.fleet_jobs import FleetJob, FleetJobStatus, FleetJobType
+from terracrew.api.rollouts import SETTLED, Rollout, RolloutRunner, RolloutRunnerStatus, RolloutStatus
 from terracrew.server.rollouts import decide, planning
 from terracrew.server.rollouts.decide import End, Queue, ReleaseFacts, RolloutStep, RunnerFacts, Save
-from terracrew.server.rollouts.model import SETTLED, Rollout, RolloutRunner, RolloutRunnerStatus, RolloutStatus
 from terracrew.server.rollouts.planning import WaveCandidate
 
 pytestmark = pytest.mark.feature("V2.rollouts")

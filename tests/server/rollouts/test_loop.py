@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
+from terracrew.api.rollouts import NewRollout
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.db import open_database
 from terracrew.server.db.seam import Database
@@ -15,7 +16,6 @@ from terracrew.server.principals.model import SYSTEM
 from terracrew.server.releases import service as releases
 from terracrew.server.rollouts import loop, service, store
 from terracrew.server.rollouts.loop import Rollouts
-from terracrew.server.rollouts.model import NewRollout
 from terracrew.server.rollouts.updating import RunnerUpdaters
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.job_rows import JobRows, change_instances, change_runners

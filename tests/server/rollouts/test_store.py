@@ -7,9 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from terracrew import ids
-from terracrew.errors import Conflict, Invalid, Superseded
-from terracrew.server.rollouts import store
-from terracrew.server.rollouts.model import (
+from terracrew.api.rollouts import (
     ROLLOUT_RUNNER_TRANSITIONS,
     ROLLOUT_TRANSITIONS,
     Rollout,
@@ -17,6 +15,8 @@ from terracrew.server.rollouts.model import (
     RolloutRunnerStatus,
     RolloutStatus,
 )
+from terracrew.errors import Conflict, Invalid, Superseded
+from terracrew.server.rollouts import store
 from terracrew.testing.job_rows import JobRows
 
 pytestmark = pytest.mark.feature("V2.rollouts")

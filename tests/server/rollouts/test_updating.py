@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from terracrew.clouds.model import DeploymentSettings
+from terracrew.api.deployments import DeploymentSettings
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
 from terracrew.server.principals.authorize import Verb

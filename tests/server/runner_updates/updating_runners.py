@@ -5,13 +5,13 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from terracrew.api.fleet_jobs import FleetJob
 from terracrew.protocol.messages import UpdateReport
 from terracrew.server.context import Server
 from terracrew.server.fleet_jobs import reads
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.fleet_jobs import store as fleet_store
 from terracrew.server.fleet_jobs.loop import FleetJobs
-from terracrew.server.fleet_jobs.model import FleetJob
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases import store as releases

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from terracrew import ids
+from terracrew.api.deployments import CloudInstance
 from terracrew.api.job_views import Reason
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
-from terracrew.server.deployments.model import CloudInstance
 from terracrew.server.jobs import store as job_store
 from terracrew.server.scheduling import explain
 from terracrew.testing.job_rows import JobRows

@@ -13,14 +13,19 @@ from terracrew.api import fields
 from terracrew.api.fields import StructField
 from terracrew.cli.arguments.values import Number, WholeNumber
 from terracrew.errors import Invalid
+from terracrew.protocol.field import VCPU_UNIT_COUNT
 from terracrew.wording import durations
 
 F = TypeVar("F", bound=Callable[..., Any])
 NULL = object()
 """What an option yields for the word that means null."""
 _PREFIX = "setting"
-_MEGABYTES = {"": 1, "MB": 1, "GB": 1024}
-_UNITS = {"seconds": "a duration such as 90s, 30m or 24h", "megabytes": "a size such as 512MB or 2GB"}
+_MEGABYTES = {"": 1, "M": 1, "MB": 1, "G": 1024, "GB": 1024}
+_UNITS = {
+    "seconds": "a duration such as 90s, 30m or 24h",
+    "megabytes": "a size such as 512MB or 2GB",
+    "vcpus": "a number of processors such as 0.5 or 2",
+}
 
 
 def request_options(
@@ -28,14 +33,17 @@ def request_options(
     name: str = "change",
     *,
     defaults: type[msgspec.Struct] | None = None,
+    own: Collection[str] = (),
     without: Collection[str] = (),
     removals: Mapping[str, tuple[str, str]] | None = None,
     completions: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Callable[[F], F]:
     """Add an option for each field of a request that has one, and hand the command the request as its argument `name`.
 
-    `defaults` is the request that creates something, whose defaults the help shows. `removals` are flags that remove the value of a
-    field: the name and the help of the flag by the name of the field. `completions` complete the values of options by their fields.
+    `defaults` is the request that creates something, whose defaults the help shows; `kind` itself if none of its fields may be left out.
+    `own` are fields whose values the command has as arguments or options of its own, of the same names. `removals` are flags that remove
+    the value of a field: the name and the help of the flag by the name of the field. `completions` complete the values of options by
+    their fields.
     """
     found = [each for each in _leaves(kind) if each[0][0] not in without]
     flags = removals or {}
@@ -43,7 +51,8 @@ def request_options(
     def add(command: F) -> F:
         @functools.wraps(command)
         def run(*args: Any, **values: Any) -> Any:
-            request = _request(kind, found, flags, values)
+            given = {each: value for each in own if (value := values.pop(each)) is not None}
+            request = _request(kind, found, flags, values, given)
             return command(*args, **{name: request}, **values)
 
         decorated: Any = run
@@ -108,10 +117,10 @@ def _option(
     if field.shape in ("list", "map"):
         settings["multiple"] = True
         settings["help"] = f"{help_text} Can be repeated" + ("; replaces all." if field.shape == "list" else ".")
-    elif defaults is not None and len(path) == 1:
-        usual = fields.describe(defaults)[field.name].default
-        if isinstance(usual, str | int) and usual and not field.words.unit:
-            settings["show_default"] = str(usual)
+    elif defaults is not None:
+        usual = fields.describe(defaults)[field.name].default if len(path) == 1 else field.default
+        if isinstance(usual, str | int) and usual:
+            settings["show_default"] = _WRITERS[field.words.unit](usual) if field.words.unit else str(usual)
     return click.option(option, parameter, **settings)
 
 
@@ -189,7 +198,7 @@ class _Value(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - g
 
     def _number(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> float | int:
         unit, low, high = self._field.words.unit, self._field.minimum, self._field.maximum
-        found = durations.parse(text) if unit == "seconds" else _megabytes(text) if unit == "megabytes" else None
+        found = _READERS[unit](text) if unit in _READERS else None
         is_plain = text.removeprefix("-" if (low or 0) < 0 else "").replace(".", "", 1).isdecimal()
         if found is None and not (is_plain and unit in ("", "percent")):
             expected = _UNITS.get(unit, "a number")
@@ -203,6 +212,11 @@ class _Value(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - g
         return bounds.convert(text, param, ctx)
 
 
+def _cpu_units(text: str) -> int | None:
+    """Return the units of a number of processors: 1,024 are one."""
+    return round(float(text) * VCPU_UNIT_COUNT) if text.replace(".", "", 1).isdecimal() else None
+
+
 def _megabytes(text: str) -> int | None:
     """Return a size such as `512MB` or `2GB` in MB; None if the text is none."""
     number = text.upper().rstrip("MBG").strip()
@@ -210,14 +224,27 @@ def _megabytes(text: str) -> int | None:
     return int(number) * _MEGABYTES[unit] if number.isdecimal() and unit in _MEGABYTES else None
 
 
+_READERS: dict[str, Callable[[str], int | None]] = {
+    "seconds": durations.parse,
+    "megabytes": _megabytes,
+    "vcpus": _cpu_units,
+}
+_WRITERS: dict[str, Callable[[Any], str]] = {
+    "seconds": durations.written,
+    "megabytes": lambda size: f"{size / _MEGABYTES['GB']:g}GB",
+    "vcpus": lambda units: f"{units / VCPU_UNIT_COUNT:g}",
+    "percent": str,
+}
+
+
 def _request(
     kind: type[msgspec.Struct],
     found: list[tuple[tuple[str, ...], StructField]],
     flags: Mapping[str, tuple[str, str]],
     values: dict[str, Any],
+    given: dict[str, Any],
 ) -> msgspec.Struct:
     """Return the request with what was given, and take it out of `values`."""
-    given: dict[str, Any] = {}
     for path, field in found:
         value, parameter = values.pop(_parameter(path)), f"no_{_parameter(path)}"
         is_given = value is not None and value != ()

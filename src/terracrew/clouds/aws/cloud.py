@@ -2,19 +2,13 @@
 
 from collections.abc import Sequence
 
+from terracrew.api.cloud_identities import FoundResource
 from terracrew.clouds.aws import checking, deploying, destroying, report, watching
 from terracrew.clouds.aws.api import AwsApi
 from terracrew.clouds.aws.starting import Starter
 from terracrew.clouds.aws.steps.work import Waits
 from terracrew.clouds.contract import Reporter, SignToken
-from terracrew.clouds.model import (
-    CloudIdentity,
-    Deployment,
-    FoundResource,
-    InstanceState,
-    StartAnswer,
-    StartRequest,
-)
+from terracrew.clouds.model import CloudIdentity, Deployment, InstanceState, StartAnswer, StartRequest
 
 _WAITS = Waits()
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.deployments import DeploymentSettings
 from terracrew.clouds.aws import permissions
 from terracrew.clouds.aws.api import AwsApi
 from terracrew.clouds.aws.errors import AwsRefused
 from terracrew.clouds.contract import CheckFailed
-from terracrew.clouds.model import Deployment, DeploymentSettings
+from terracrew.clouds.model import Deployment
 
 _VCPU_COUNT = 1024
 """CPU units of one vCPU."""

@@ -8,7 +8,7 @@ from datetime import date
 
 import msgspec
 
-from terracrew.clouds.model import Architecture, DeploymentSettings
+from terracrew.api.deployments import Architecture, DeploymentSettings
 
 PUBLISHED_ON = date(2026, 9, 23)
 HOURS_A_MONTH_COUNT = 730

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from terracrew.api.cloud_identities import FoundResource
 from terracrew.clouds.aws import prices
 from terracrew.clouds.aws.api import AwsApi
 from terracrew.clouds.aws.errors import AwsRefused
@@ -22,7 +23,6 @@ from terracrew.clouds.aws.names import (
     Tags,
     from_list,
 )
-from terracrew.clouds.model import FoundResource
 
 _MAX_DESCRIBED_COUNT = 100
 _UNTAGGED = "It has a name like ours, but not our tags: look at it before you remove it."

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from terracrew.api.cloud_identities import FoundResource
 from terracrew.clouds.contract import CloudRefused, CloudSilent, Reporter, SignToken
 from terracrew.clouds.kubernetes import names, states
 from terracrew.clouds.kubernetes.checking import Checking
@@ -12,7 +13,6 @@ from terracrew.clouds.kubernetes.namespaces import Namespace
 from terracrew.clouds.model import (
     CloudIdentity,
     Deployment,
-    FoundResource,
     InstanceRefused,
     InstanceState,
     KubernetesCluster,

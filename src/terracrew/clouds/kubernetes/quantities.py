@@ -3,7 +3,7 @@
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
-from terracrew.clouds.model import DeploymentSettings
+from terracrew.api.deployments import DeploymentSettings
 from terracrew.kubernetes_api.objects import ResourceQuotaStatus
 
 _SUFFIXES = {

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from terracrew import __version__
-from terracrew.clouds.model import AwsAccount, Deployment, DeploymentSettings
+from terracrew.api.deployments import DeploymentSettings
+from terracrew.api.fleet_jobs import FleetJob
+from terracrew.clouds.model import AwsAccount, Deployment
 from terracrew.errors import NotFound
 from terracrew.fleet.messages import CheckWork
 from terracrew.server.cloud_hosted import images
@@ -14,7 +16,6 @@ from terracrew.server.cloud_identities.model import IdentityRecord, as_cloud_ide
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads as deployments
 from terracrew.server.fleet_jobs.handlers import FleetGrant, ServerReporter
-from terracrew.server.fleet_jobs.model import FleetJob
 from terracrew.settings.server import ServerSettings
 
 

@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
+from terracrew.api.deployments import CloudInstance
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads
-from terracrew.server.deployments.model import CloudDeployment, CloudInstance, ScaleLimits, Supplied
+from terracrew.server.deployments.model import CloudDeployment, ScaleLimits, Supplied
 from terracrew.server.runners import reads as runner_reads
 from terracrew.server.runners import seat_reads
 from terracrew.server.runners.reads import CloudHostedRecord

@@ -7,16 +7,11 @@ from typing import Literal, NoReturn
 import msgspec
 
 from terracrew import ids
+from terracrew.api.deployments import CloudInstance, DeploymentSettings
+from terracrew.api.fleet_jobs import FleetJob, FleetJobStatus, FleetJobType
 from terracrew.api.runners import RunnerChange
 from terracrew.clouds.contract import Canceled, CloudRefused
-from terracrew.clouds.model import (
-    CloudIdentity,
-    Deployment,
-    DeploymentSettings,
-    InstanceRefused,
-    InstanceState,
-    StartRequest,
-)
+from terracrew.clouds.model import CloudIdentity, Deployment, InstanceRefused, InstanceState, StartRequest
 from terracrew.errors import Conflict, Superseded, TerracrewError
 from terracrew.fleet.messages import DeployWork, DestroyWork
 from terracrew.server.cloud_hosted import leaving
@@ -26,10 +21,8 @@ from terracrew.server.cloud_hosted.model import CloudCalls
 from terracrew.server.connections import store as instances
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads, store
-from terracrew.server.deployments.model import CloudInstance
 from terracrew.server.deployments.reads import ProofInstance
 from terracrew.server.fleet_jobs.handlers import FleetGrant, ServerReporter
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobType
 from terracrew.server.fleet_process.link import FleetLost
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.releases import store as releases

@@ -1,24 +1,25 @@
 """Deploys, changes, wakes and removes cloud-hosted runners: it writes the records and queues the jobs of the fleet that do the work."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
 from terracrew import __version__
 from terracrew.api import fields
-from terracrew.api.runners import NewRunner, Runner, RunnerChange
-from terracrew.clouds.model import AwsAccount, DeploymentSettings
-from terracrew.errors import Conflict, Invalid, NotFound
-from terracrew.server.audit import service as audit
-from terracrew.server.cloud_hosted import images, setting_rules, starting
-from terracrew.server.cloud_hosted.model import (
+from terracrew.api.deployments import (
     DeployAgain,
     DeployedRunner,
+    DeploymentSettings,
     DeploymentView,
     DestroyRequest,
     NewCloudRunner,
 )
+from terracrew.api.fleet_jobs import FleetJob, FleetJobType, NewFleetJob
+from terracrew.api.runners import NewRunner, Runner, RunnerChange
+from terracrew.clouds.model import AwsAccount
+from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.server.audit import service as audit
+from terracrew.server.cloud_hosted import images, setting_rules, starting
 from terracrew.server.cloud_identities import service as identities
 from terracrew.server.cloud_identities import store as identity_store
 from terracrew.server.cloud_identities.model import IdentityRecord
@@ -27,7 +28,6 @@ from terracrew.server.deployments import reads, store
 from terracrew.server.deployments.model import CloudDeployment
 from terracrew.server.fleet_jobs import reads as fleet_reads
 from terracrew.server.fleet_jobs import service as fleet_jobs
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, NewFleetJob
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases import store as releases
@@ -82,10 +82,9 @@ async def deploy_again(
     runner, before = await _held(tx, who, reference)
     if before.status == "removing":
         raise Conflict(f"`{runner.path}` is being removed: cancel that job first")
-    given = fields.given(wanted)
-    spec = {NEW_TOKEN: "true"} if given.pop("new_token") else {}
+    spec = {NEW_TOKEN: "true"} if fields.given(wanted).get("new_token") else {}
     spec[FORMER] = msgspec.json.encode(before.settings).decode()
-    settings = _changed(before.settings, given)
+    settings = fields.changed(before.settings, wanted)
     identity = await identity_store.get(tx, before.identity_id)
     _check(settings, identity, runner.service_account_id, default_image)
     if not settings.image:
@@ -260,14 +259,6 @@ def _check(settings: DeploymentSettings, identity: IdentityRecord, account: str 
             "service_account: instances that are federated need the service account that trusts their role",
             field="service_account",
         )
-
-
-def _changed(settings: DeploymentSettings, given: dict[str, Any]) -> DeploymentSettings:
-    """Return the settings with what was given, checked like new ones."""
-    try:
-        return msgspec.convert(msgspec.structs.asdict(settings) | given, DeploymentSettings)
-    except msgspec.ValidationError as error:
-        raise Invalid(str(error)) from None
 
 
 def _self_hosted(runner: Runner) -> Conflict:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from terracrew.api.deployments import DeploymentStatus
+from terracrew.api.fleet_jobs import FleetJob, FleetJobStatus
 from terracrew.api.runners import RunnerChange
 from terracrew.errors import Conflict
 from terracrew.fleet.messages import DestroyWork
@@ -13,9 +15,7 @@ from terracrew.server.cloud_hosted.deploying import FORCE, WAS_DRAINING
 from terracrew.server.cloud_hosted.describing import ServerFacts
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
-from terracrew.server.deployments.model import DeploymentStatus
 from terracrew.server.fleet_jobs.handlers import FleetGrant, ServerReporter
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.runners import service as runners
 from terracrew.server.runners.removal import reads as removal_reads

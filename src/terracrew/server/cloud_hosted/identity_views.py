@@ -1,78 +1,27 @@
 """Cloud identities as people see them: what uses them, how their last test ended, and what to paste into the account."""
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Literal
 
 import msgspec
+from msgspec.structs import asdict
 
+from terracrew.api.access import RunnerReference
+from terracrew.api.cloud_identities import IdentityPolicies, IdentityView, PolicyDocument
+from terracrew.api.deployments import DeploymentSettings
+from terracrew.api.fleet_jobs import FleetJob, FleetJobType, NewFleetJob
 from terracrew.api.pages import Page
 from terracrew.clouds.aws import policies as aws_policies
 from terracrew.clouds.kubernetes import policies as kubernetes_policies
-from terracrew.clouds.model import AwsAccount, CloudIdentity, CloudKind, DeploymentSettings, KubernetesCluster, Way
+from terracrew.clouds.model import CloudIdentity, KubernetesCluster
 from terracrew.server.cloud_identities import reads, rules, service
 from terracrew.server.cloud_identities.model import IdentityRecord, as_cloud_identity
-from terracrew.server.cloud_identities.reads import RunnerOfIdentity
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads as deployments
 from terracrew.server.fleet_jobs import reads as fleet_reads
 from terracrew.server.fleet_jobs import service as fleet_jobs
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, NewFleetJob
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-
-
-class IdentityView(msgspec.Struct, frozen=True, kw_only=True):
-    """A cloud identity, with what uses it."""
-
-    id: str
-    organization_id: str
-    path: str
-    """The path of its group and its name."""
-    group: str
-    name: str
-    description: str
-    kind: CloudKind
-    way: Way
-    location: str
-    """Where runners are started, in words: the account and region, or the namespace and cluster."""
-    role_arn: str = ""
-    account: str = ""
-    """The number of the account of AWS."""
-    region: str = ""
-    api_url: str = ""
-    ca_certificate: str = ""
-    namespace: str = ""
-    external_id: str
-    """What the server says when it assumes a role of AWS as its own workload. It is no secret: only the role compares it."""
-    issuer: str
-    subject: str
-    audience: str
-    runners: list[RunnerOfIdentity]
-    """The runners that are deployed with it."""
-    created_by: str
-    created_at: datetime
-    last_test: FleetJob | None = None
-
-
-class PolicyDocument(msgspec.Struct, frozen=True):
-    """A text to paste into the account."""
-
-    name: Literal["trust", "permissions", "opentofu", "objects", "authentication", "flags"]
-    title: str
-    about: str
-    language: Literal["json", "hcl", "yaml", "text"]
-    text: str
-
-
-class IdentityPolicies(msgspec.Struct, frozen=True):
-    """What has to be in the account, so that the identity may do what deployments need and nothing else."""
-
-    subject: str
-    """The `sub` in these texts. It belongs to this identity alone."""
-    external_id: str
-    documents: list[PolicyDocument]
 
 
 async def listing(
@@ -206,38 +155,17 @@ async def _views(tx: Tx, records: Sequence[IdentityRecord], issuer: str) -> list
 
 
 def _view(
-    record: IdentityRecord, issuer: str, users: list[RunnerOfIdentity], last_test: FleetJob | None
+    record: IdentityRecord, issuer: str, users: list[RunnerReference], last_test: FleetJob | None
 ) -> IdentityView:
-    settings, known = record.settings, {}
-    if isinstance(settings, AwsAccount):
-        known = {
-            "role_arn": settings.role_arn,
-            "region": settings.region,
-            "account": rules.account_of(settings.role_arn),
-        }
-    else:
-        known = {
-            "api_url": settings.api_url,
-            "ca_certificate": settings.ca_certificate,
-            "namespace": settings.namespace,
-        }
+    known = asdict(record.settings) | asdict(record)
+    for name in ("settings", "group_id"):
+        del known[name]
     return IdentityView(
-        id=record.id,
-        organization_id=record.organization_id,
-        path=record.path,
-        group=record.group,
-        name=record.name,
-        description=record.description,
-        kind=record.kind,
-        way=settings.way,
-        location=rules.location(settings),
-        external_id=record.external_id,
-        issuer=issuer,
-        subject=record.subject,
-        audience=record.audience,
-        runners=users,
-        created_by=record.created_by,
-        created_at=record.created_at,
-        last_test=last_test,
         **known,
+        path=record.path,
+        location=rules.location(record.settings),
+        account=rules.account_of(known.get("role_arn", "")),
+        issuer=issuer,
+        runners=users,
+        last_test=last_test,
     )

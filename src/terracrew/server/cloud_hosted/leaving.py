@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from terracrew.api.deployments import CloudInstance
 from terracrew.server.connections import reads as connections
 from terracrew.server.connections import store as instances
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads, store
-from terracrew.server.deployments.model import CloudDeployment, CloudInstance
+from terracrew.server.deployments.model import CloudDeployment
 from terracrew.server.deployments.reads import InstancePresence
 from terracrew.server.runners import reads as runner_reads
 from terracrew.server.runners import seat_reads

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Literal
 
 import msgspec
 
-from terracrew.clouds.model import FoundResource
+from terracrew.api.cloud_identities import FoundResource, IdentityReport, ReportedResource, ResourceOwner
 from terracrew.server.cloud_hosted import reporting_reads
 from terracrew.server.cloud_hosted.model import CloudCalls
 from terracrew.server.cloud_identities import service
@@ -15,34 +14,6 @@ from terracrew.server.cloud_identities.model import IdentityRecord, as_cloud_ide
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-
-Owner = Literal["runner", "nobody", "elsewhere"]
-"""A runner that is deployed with the identity; nobody, because its runner was removed; or nobody whom this organization knows."""
-
-
-class ReportedResource(FoundResource, frozen=True, kw_only=True):
-    """A thing of ours in an account, and who owns it."""
-
-    owner: Owner
-    runner: str = ""
-    """The path of the runner that it was made for; its last name, if it was removed."""
-    owner_words: str = ""
-    """Why nobody owns it."""
-    job_number: int | None = None
-    """The number of the fleet job that made it."""
-
-
-class IdentityReport(msgspec.Struct, frozen=True):
-    """What of ours is in the account of an identity. What has lost its owner comes first."""
-
-    identity: str
-    looked_at: datetime | None
-    """When the cloud was asked; null if nobody has looked yet."""
-    resources: list[ReportedResource]
-    dollars_a_month: float
-    """The sum of what is known, by list prices."""
-    unpriced: int
-    """How many of them have no known price."""
 
 
 async def last(tx: Tx, who: Principal, reference: str) -> IdentityReport:
@@ -86,7 +57,7 @@ def _judged(
     record: IdentityRecord,
 ) -> ReportedResource:
     runner = known.get(found.runner_id)
-    owner: Owner = "elsewhere"
+    owner: ResourceOwner = "elsewhere"
     words = (
         "No runner of this organization has its mark. Another organization or another server may have made it, so it is not "
         "removed from here."

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, NamedTuple
 
+from terracrew.api.deployments import CloudInstance
 from terracrew.server.cloud_hosted import starting, watching
 from terracrew.server.cloud_hosted.demand import Waker, allot, read_wakers
 from terracrew.server.cloud_hosted.describing import ServerFacts
@@ -16,7 +17,6 @@ from terracrew.server.cloud_hosted.sweeping import HELLO_SECONDS
 from terracrew.server.db import topics
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.deployments import model, reads
-from terracrew.server.deployments.model import CloudInstance
 from terracrew.server.deployments.reads import Activity
 from terracrew.server.runners import seat_reads
 from terracrew.server.scheduling.scheduler import Scheduler

@@ -8,7 +8,8 @@ another one: the roles of a runner in AWS can read its worker token, and its ser
 import re
 from collections.abc import Sequence
 
-from terracrew.clouds.model import AwsAccount, CloudSettings, DeploymentSettings
+from terracrew.api.deployments import DeploymentSettings
+from terracrew.clouds.model import AwsAccount, CloudSettings
 from terracrew.errors import Invalid
 from terracrew.server.cloud_identities import rules
 

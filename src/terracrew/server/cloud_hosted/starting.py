@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from terracrew import backoff, ids
+from terracrew.api.deployments import CloudInstance
 from terracrew.api.jobs import JobStatus
 from terracrew.clouds.contract import CloudRefused
 from terracrew.clouds.model import InstanceRefused, InstanceStarted, StartAnswer, StartRequest
@@ -21,7 +22,7 @@ from terracrew.server.cloud_hosted.describing import Described, ServerFacts, des
 from terracrew.server.cloud_hosted.model import CloudCalls
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.deployments import reads, store
-from terracrew.server.deployments.model import CloudDeployment, CloudInstance, instance_name, instances_to_start
+from terracrew.server.deployments.model import CloudDeployment, instance_name, instances_to_start
 from terracrew.server.jobs import queue_reads
 from terracrew.server.jobs import service as jobs
 from terracrew.server.principals.authorize import Verb

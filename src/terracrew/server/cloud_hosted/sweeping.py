@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from terracrew.api.deployments import CloudInstance
 from terracrew.clouds.model import InstanceState
-from terracrew.server.deployments.model import CloudInstance
 
 HELLO_SECONDS = 600.0
 """An instance that did not say hello for this long is given up."""

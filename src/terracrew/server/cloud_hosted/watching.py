@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from terracrew.api.deployments import CloudInstance, CloudInstanceStatus
 from terracrew.clouds.model import InstanceState
 from terracrew.errors import TerracrewError
 from terracrew.logging import get_logger
@@ -15,7 +16,6 @@ from terracrew.server.cloud_hosted.model import CloudCalls
 from terracrew.server.cloud_hosted.sweeping import Ownerless
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.deployments import reads, store
-from terracrew.server.deployments.model import CloudInstance, CloudInstanceStatus
 from terracrew.server.deployments.reads import InstancePresence
 from terracrew.server.history import store as history
 from terracrew.server.principals.model import SYSTEM

@@ -2,8 +2,7 @@
 
 from typing import LiteralString
 
-import msgspec
-
+from terracrew.api.access import RunnerReference
 from terracrew.server.cloud_identities.model import IdentityRecord
 from terracrew.server.cloud_identities.store import IDENTITIES
 from terracrew.server.db.seam import Tx
@@ -32,13 +31,6 @@ JOIN cloud_deployments ON cloud_deployments.identity_id = cloud_identities.id
 JOIN runners ON runners.id = cloud_deployments.runner_id ORDER BY runners.path"""
 
 
-class RunnerOfIdentity(msgspec.Struct, frozen=True):
-    """A runner that is deployed with an identity, or was to be."""
-
-    id: str
-    path: str
-
-
 async def seen(tx: Tx, organization_id: str, visible: Visible, after: str, limit: int) -> list[IdentityRecord]:
     """Return the identities of an organization that the reader may see, ordered by id."""
     if visible.is_nothing:
@@ -55,10 +47,10 @@ async def usable_in(tx: Tx, organization_id: str, group: str) -> list[IdentityRe
     return rows_to(IdentityRecord, await tx.all(_USABLE_IN, organization_id=organization_id, path=group))
 
 
-async def runners_of(tx: Tx, *identity_ids: str) -> dict[str, list[RunnerOfIdentity]]:
+async def runners_of(tx: Tx, *identity_ids: str) -> dict[str, list[RunnerReference]]:
     """Return the runners that are deployed with each of these identities, ordered by path."""
     rows = await tx.each_id(_RUNNERS, sorted(set(identity_ids)))
-    found: dict[str, list[RunnerOfIdentity]] = {each: [] for each in identity_ids}
+    found: dict[str, list[RunnerReference]] = {each: [] for each in identity_ids}
     for row in sorted(rows, key=lambda row: row["path"]):
-        found[row["identity_id"]].append(RunnerOfIdentity(row["id"], row["path"]))
+        found[row["identity_id"]].append(RunnerReference(row["id"], row["path"]))
     return found

@@ -5,9 +5,10 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from terracrew.clouds.model import AwsAccount, CloudKind, CloudSettings, KubernetesCluster
+from terracrew.api.cloud_identities import CloudKind, NewIdentity
+from terracrew.clouds.model import AwsAccount, CloudSettings, KubernetesCluster
 from terracrew.errors import Invalid
-from terracrew.server.cloud_identities.model import DEFAULT_AUDIENCES, DEFAULT_NAMESPACE, NewIdentity
+from terracrew.server.cloud_identities.model import DEFAULT_AUDIENCES, DEFAULT_NAMESPACE
 from terracrew.server.principals.model import AUDIENCE
 
 MAX_DESCRIPTION_CHARACTERS = 500

@@ -13,13 +13,14 @@ from msgspec import UNSET
 
 from terracrew import ids
 from terracrew.api import fields
+from terracrew.api.access import RunnerReference
+from terracrew.api.cloud_identities import IdentityChange, NewIdentity
 from terracrew.api.pages import Page
 from terracrew.clouds.model import CloudSettings, KubernetesCluster
 from terracrew.errors import Conflict, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.cloud_identities import reads, rules, store
-from terracrew.server.cloud_identities.model import IdentityChange, IdentityRecord, NewIdentity
-from terracrew.server.cloud_identities.reads import RunnerOfIdentity
+from terracrew.server.cloud_identities.model import IdentityRecord
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
@@ -88,7 +89,7 @@ async def change(db: Database, who: Principal, reference: str, wanted: IdentityC
         found = await find(tx, who, reference, Verb.ACCESS_WRITE)
         await store.hold(tx, found.id)
         before = await store.get(tx, found.id)  # again, because another request may have changed it before the lock
-        asked = msgspec.structs.replace(as_new(before), **fields.given(wanted))
+        asked = fields.changed(as_new(before), wanted)
         settings = rules.checked(asked)
         audience = rules.checked_audience(before.kind, asked.audience)
         await _require_own_cluster(tx, who, settings)
@@ -201,7 +202,7 @@ async def _require_same_location(tx: Tx, before: IdentityRecord, settings: Cloud
         )
 
 
-def _named(runners: Sequence[RunnerOfIdentity]) -> str:
+def _named(runners: Sequence[RunnerReference]) -> str:
     shown = [each.path for each in runners[:MAX_NAMED_RUNNERS]]
     more = len(runners) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")

@@ -6,7 +6,7 @@ from typing import LiteralString
 
 import msgspec
 
-from terracrew.clouds.model import FoundResource
+from terracrew.api.cloud_identities import FoundResource
 from terracrew.errors import NotFound
 from terracrew.server.cloud_identities.model import IdentityRecord
 from terracrew.server.db.seam import Tx

@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from terracrew.api.fleet_jobs import FleetJob, FleetJobType, FleetJobView
 from terracrew.api.job_views import Reason
 from terracrew.api.jobs import JobStatus
 from terracrew.api.runners import Runner, RunnerAlert, RunnerStatus, RunnerView
@@ -14,7 +15,6 @@ from terracrew.protocol.spec import (
     JobType,
     Step,
 )
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, FleetJobView
 from terracrew.wording import alert_words, module_words
 
 Tone = Literal["ok", "warn", "bad", "busy", "idle"]

@@ -3,28 +3,10 @@
 import statistics
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Literal
 
 import msgspec
 
-from terracrew.clouds.model import DeploymentSettings
-from terracrew.errors import Conflict
-
-DeploymentStatus = Literal["new", "deployed", "failed", "removing"]
-CloudInstanceStatus = Literal["wanted", "starting", "running", "leaving", "ended"]
-"""wanted: the cloud was not asked for it yet, or has not answered. starting: the cloud has accepted it. running: its process has said
-hello. leaving: the server has agreed that its process ends."""
-LIVE: tuple[CloudInstanceStatus, ...] = ("wanted", "starting", "running", "leaving")
-
-TRANSITIONS: dict[CloudInstanceStatus, frozenset[CloudInstanceStatus]] = {
-    "wanted": frozenset({"starting", "running", "ended"}),
-    "starting": frozenset({"running", "ended"}),
-    "running": frozenset({"leaving", "ended"}),
-    "leaving": frozenset({"running", "ended"}),
-    "ended": frozenset(),
-}
-"""An instance that said hello before the cloud's answer was stored is running. One that leaves and says hello again has not had the
-answer of the server: it stays."""
+from terracrew.api.deployments import CloudInstance, CloudInstanceStatus, DeploymentSettings, DeploymentStatus
 
 FIRST_START_SECONDS = 45.0
 """How long a start is said to take before there was one."""
@@ -96,50 +78,6 @@ class CloudDeployment(msgspec.Struct, frozen=True, kw_only=True):
             refused_at=now,
             retry_at=retry_at,
         )
-
-
-class CloudInstance(msgspec.Struct, frozen=True, kw_only=True):
-    """One instance that the cloud was asked to start. Its process says hello with the same name."""
-
-    id: str
-    runner_id: str
-    name: str
-    epoch: int
-    """The number of the decision that it belongs to."""
-    revision: int = 0
-    """The number of the deployment with which it was started."""
-    status: CloudInstanceStatus = "wanted"
-    reference: str = ""
-    """The cloud's own name for it."""
-    words: str = ""
-    """What the cloud says that it is doing."""
-    wanted_at: datetime
-    asked_at: datetime | None = None
-    """When the cloud was last asked to start it."""
-    started_at: datetime | None = None
-    """When the cloud accepted it."""
-    hello_at: datetime | None = None
-    watched_at: datetime | None = None
-    """When the cloud was last asked about it."""
-    ended_at: datetime | None = None
-    end_reason: str = ""
-
-    @property
-    def is_live(self) -> bool:
-        return self.status != "ended"
-
-    def to(self, status: CloudInstanceStatus, now: datetime, reason: str = "") -> "CloudInstance":
-        """Return the instance in another status. Raises Conflict if it cannot get there."""
-        if status not in TRANSITIONS[self.status]:
-            raise Conflict(f"the cloud instance {self.name} is {self.status} and cannot become {status}")
-        changed = msgspec.structs.replace(self, status=status)
-        if status == "starting":
-            return msgspec.structs.replace(changed, started_at=now)
-        if status == "running":
-            return msgspec.structs.replace(changed, hello_at=self.hello_at or now, words="")
-        if status == "ended":
-            return msgspec.structs.replace(changed, ended_at=now, end_reason=reason)
-        return changed
 
 
 def instance_name(runner_id: str, epoch: int, number: int, row_id: str) -> str:

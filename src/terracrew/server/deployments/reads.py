@@ -5,10 +5,11 @@ from datetime import datetime
 
 import msgspec
 
+from terracrew.api.deployments import CloudInstance
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.db.statements.mapping import row_to, rows_to
-from terracrew.server.deployments.model import CloudDeployment, CloudInstance
+from terracrew.server.deployments.model import CloudDeployment
 from terracrew.server.deployments.store import CLOUD_INSTANCES, DEPLOYMENTS
 
 

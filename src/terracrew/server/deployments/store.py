@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import LiteralString
 
+from terracrew.api.deployments import CloudInstance
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import to_params
 from terracrew.server.db.statements.table import Table, assignments, values
-from terracrew.server.deployments.model import CloudDeployment, CloudInstance
+from terracrew.server.deployments.model import CloudDeployment
 
 DEPLOYMENTS = Table("cloud_deployments", CloudDeployment)
 CLOUD_INSTANCES = Table("cloud_instances", CloudInstance)

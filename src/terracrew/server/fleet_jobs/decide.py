@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from terracrew.errors import Conflict
-from terracrew.server.fleet_jobs.model import (
+from terracrew.api.fleet_jobs import (
     MAX_TEXT_CHARACTERS,
     FleetJob,
     FleetJobStatus,
@@ -16,6 +15,7 @@ from terracrew.server.fleet_jobs.model import (
     FleetOutcome,
     plain_text,
 )
+from terracrew.errors import Conflict
 
 LEASE = timedelta(seconds=30)
 """A server that has not renewed its lease for this long has lost the job."""

@@ -5,11 +5,11 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from terracrew.api.fleet_jobs import FleetJob, FleetJobType
 from terracrew.clouds.contract import Reporter
 from terracrew.clouds.model import CloudIdentity
 from terracrew.fleet.messages import FleetWork
 from terracrew.server.db.seam import Tx
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType
 
 T = TypeVar("T")
 

@@ -3,12 +3,12 @@
 import asyncio
 import time
 
+from terracrew.api.fleet_jobs import FleetJob, FleetJobType
 from terracrew.errors import Conflict, Superseded, TerracrewError, Unavailable
 from terracrew.logging import get_logger
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.fleet_jobs import decide, store
 from terracrew.server.fleet_jobs.handlers import FleetGrant, FleetHandlers, handler_of
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType
 from terracrew.server.fleet_jobs.running import AttemptRun, FleetRunner, lost
 from terracrew.server.history import store as history
 from terracrew.server.supervise import FailedRows

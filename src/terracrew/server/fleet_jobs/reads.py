@@ -5,9 +5,9 @@ from typing import LiteralString
 
 import msgspec
 
+from terracrew.api.fleet_jobs import FleetJob, FleetJobStatus, FleetJobType, FleetLine, FleetStep
 from terracrew.server.db.seam import Param, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobType, FleetLine, FleetStep
 from terracrew.server.fleet_jobs.store import FLEET_JOBS, FLEET_LOG, FLEET_STEPS
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeVar
 
+from terracrew.api.fleet_jobs import MAX_TEXT_CHARACTERS, FleetJob, FleetOutcome
 from terracrew.clouds.contract import Canceled, CloudRefused
 from terracrew.errors import Superseded, TerracrewError, Unavailable
 from terracrew.fleet.messages import (
@@ -23,7 +24,6 @@ from terracrew.logging import get_logger
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.fleet_jobs import decide, metrics, store
 from terracrew.server.fleet_jobs.handlers import FleetGrant, FleetHandler
-from terracrew.server.fleet_jobs.model import MAX_TEXT_CHARACTERS, FleetJob, FleetOutcome
 from terracrew.server.fleet_jobs.writing import AttemptLog
 from terracrew.server.fleet_process.link import FleetLost
 

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from terracrew import ids
+from terracrew.api.fleet_jobs import FleetJob, FleetJobStatus, FleetJobView, FleetLine, NewFleetJob
 from terracrew.api.pages import Page
 from terracrew.errors import Conflict, Invalid, NotFound, Unavailable
 from terracrew.server.audit import service as audit
@@ -15,7 +16,6 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.topics import log_of
 from terracrew.server.fleet_jobs import decide, reads, store
 from terracrew.server.fleet_jobs.handlers import FleetHandlers, handler_of
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobView, FleetLine, NewFleetJob
 from terracrew.server.fleet_jobs.reads import FleetJobFilter
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
@@ -38,18 +38,11 @@ async def create(tx: Tx, who: Principal, new: NewFleetJob) -> FleetJob:
             )
     now = tx.moment
     job = FleetJob(
+        **asdict(new),
         id=ids.new("fjb"),
-        organization_id=new.organization_id,
-        group_id=new.group_id,
         number=number,
-        type=new.type,
         status=FleetJobStatus.QUEUED,
         attempt=1,
-        target_id=new.target_id,
-        target_name=new.target_name,
-        runner_id=new.runner_id,
-        identity_id=new.identity_id,
-        spec=new.spec,
         due_at=now,
         created_by=who.id,
         created_by_name=who.name,

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
+from terracrew.api.fleet_jobs import FleetJob, FleetLine, FleetStep
 from terracrew.errors import NotFound, Superseded
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.db.statements.mapping import row_to, to_params
 from terracrew.server.db.statements.table import Table, assignments, excluded_assignments, values
 from terracrew.server.db.topics import log_of
-from terracrew.server.fleet_jobs.model import FleetJob, FleetLine, FleetStep
 
 FLEET_JOBS = Table("fleet_jobs", FleetJob)
 FLEET_STEPS = Table("fleet_steps", FleetStep)

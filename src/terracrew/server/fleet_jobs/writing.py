@@ -7,11 +7,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from terracrew.errors import Superseded
-from terracrew.fleet.messages import LinePrinted, StepBegun, StepDone, WorkEvent
-from terracrew.server.db.seam import Database, Tx
-from terracrew.server.fleet_jobs import decide, store
-from terracrew.server.fleet_jobs.model import (
+from terracrew.api.fleet_jobs import (
     MAX_LINES_PER_ATTEMPT,
     MAX_NAME_CHARACTERS,
     MAX_STEPS_PER_ATTEMPT,
@@ -20,6 +16,10 @@ from terracrew.server.fleet_jobs.model import (
     FleetStep,
     plain_text,
 )
+from terracrew.errors import Superseded
+from terracrew.fleet.messages import LinePrinted, StepBegun, StepDone, WorkEvent
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.fleet_jobs import decide, store
 from terracrew.server.secrets.credentials import ANYWHERE
 
 T = TypeVar("T")

@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from terracrew.api.cloud_identities import FoundResource
 from terracrew.backoff import Backoff
 from terracrew.clouds.contract import CloudRefused
-from terracrew.clouds.model import CloudIdentity, Deployment, FoundResource, InstanceState, StartAnswer, StartRequest
+from terracrew.clouds.model import CloudIdentity, Deployment, InstanceState, StartAnswer, StartRequest
 from terracrew.errors import Invalid, TerracrewError, Unavailable
 from terracrew.fleet import messages
 from terracrew.fleet.messages import (

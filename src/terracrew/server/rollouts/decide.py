@@ -9,15 +9,8 @@ from datetime import datetime
 
 import msgspec
 
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus
-from terracrew.server.rollouts.model import (
-    MIN_WAVE,
-    SETTLED,
-    Rollout,
-    RolloutRunner,
-    RolloutRunnerStatus,
-    RolloutStatus,
-)
+from terracrew.api.fleet_jobs import FleetJob, FleetJobStatus
+from terracrew.api.rollouts import MIN_WAVE, SETTLED, Rollout, RolloutRunner, RolloutRunnerStatus, RolloutStatus
 from terracrew.source_rules import version_ranges
 
 _S = RolloutRunnerStatus

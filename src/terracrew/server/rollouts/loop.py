@@ -3,18 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 
+from terracrew.api.fleet_jobs import FleetJob, plain_text
+from terracrew.api.rollouts import Rollout, RolloutRunner, RolloutRunnerStatus
 from terracrew.errors import Conflict, Superseded, TerracrewError, Unavailable
 from terracrew.logging import get_logger
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.fleet_jobs import reads as fleet_reads
-from terracrew.server.fleet_jobs.model import FleetJob, plain_text
 from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.releases import rules as release_rules
 from terracrew.server.releases import store as releases
 from terracrew.server.releases.model import Release
 from terracrew.server.rollouts import decide, reads, service, store
 from terracrew.server.rollouts.decide import End, Queue, ReleaseFacts, RunnerFacts, Save
-from terracrew.server.rollouts.model import Rollout, RolloutRunner, RolloutRunnerStatus
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.supervise import FailedRows
 

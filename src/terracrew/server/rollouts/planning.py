@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
+from terracrew.api.rollouts import BreakingChange, PlannedRunner
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -17,7 +18,6 @@ from terracrew.server.releases import service as releases
 from terracrew.server.releases import store as release_store
 from terracrew.server.releases.model import Release
 from terracrew.server.rollouts import reads
-from terracrew.server.rollouts.model import BreakingChange, PlannedRunner
 from terracrew.server.rollouts.reads import RunnerState
 from terracrew.server.rollouts.updating import Updaters
 from terracrew.server.runners import service as runners

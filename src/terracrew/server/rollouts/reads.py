@@ -5,10 +5,10 @@ from typing import LiteralString
 
 import msgspec
 
+from terracrew.api.rollouts import Rollout, RolloutRunner
 from terracrew.api.runners import Runner
 from terracrew.server.db.seam import Columns, Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
-from terracrew.server.rollouts.model import Rollout, RolloutRunner
 from terracrew.server.rollouts.store import ROLLOUT_RUNNERS, ROLLOUTS
 from terracrew.server.runners import version_reads
 

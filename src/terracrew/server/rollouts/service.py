@@ -1,21 +1,9 @@
 """Starts, shows, pauses, resumes and stops roll-outs, updates single runners, and checks that the caller may."""
 
 from terracrew import ids
+from terracrew.api.fleet_jobs import FleetJob
 from terracrew.api.pages import Page
-from terracrew.errors import Conflict, Forbidden, NotFound
-from terracrew.server.audit import service as audit
-from terracrew.server.db.seam import Tx
-from terracrew.server.fleet_jobs.model import FleetJob
-from terracrew.server.paging import cursor
-from terracrew.server.paging import start as start_after
-from terracrew.server.principals import authorize
-from terracrew.server.principals.authorize import Verb
-from terracrew.server.principals.model import SYSTEM, Principal
-from terracrew.server.releases import rules as release_rules
-from terracrew.server.releases import service as releases
-from terracrew.server.releases.model import Release
-from terracrew.server.rollouts import decide, planning, reads, store, views
-from terracrew.server.rollouts.model import (
+from terracrew.api.rollouts import (
     NewRollout,
     PlannedRunner,
     Rollout,
@@ -27,6 +15,18 @@ from terracrew.server.rollouts.model import (
     RolloutView,
     RunnerUpdate,
 )
+from terracrew.errors import Conflict, Forbidden, NotFound
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Tx
+from terracrew.server.paging import cursor
+from terracrew.server.paging import start as start_after
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import SYSTEM, Principal
+from terracrew.server.releases import rules as release_rules
+from terracrew.server.releases import service as releases
+from terracrew.server.releases.model import Release
+from terracrew.server.rollouts import decide, planning, reads, store, views
 from terracrew.server.rollouts.planning import RolloutPlan, RolloutRules
 from terracrew.server.rollouts.views import RolloutReader
 from terracrew.server.runners import service as runners

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from terracrew.api.rollouts import Rollout, RolloutRunner
 from terracrew.errors import NotFound, Superseded
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to, to_params
 from terracrew.server.db.statements.table import Table, assignments, values
-from terracrew.server.rollouts.model import Rollout, RolloutRunner
 
 ROLLOUTS = Table("rollouts", Rollout)
 ROLLOUT_RUNNERS = Table("rollout_runners", RolloutRunner)

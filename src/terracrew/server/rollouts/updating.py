@@ -4,12 +4,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from terracrew.api.fleet_jobs import FleetJob
 from terracrew.api.runners import Runner
 from terracrew.server.cloud_hosted import deploying, images
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads as deployments
 from terracrew.server.deployments.model import CloudDeployment
-from terracrew.server.fleet_jobs.model import FleetJob
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases.model import Release
 from terracrew.server.runner_updates import service

@@ -5,12 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import asdict, replace
 
-from terracrew.server.db.seam import Tx
-from terracrew.server.principals import authorize
-from terracrew.server.principals.authorize import Verb, Visible
-from terracrew.server.principals.model import Principal
-from terracrew.server.rollouts import reads
-from terracrew.server.rollouts.model import (
+from terracrew.api.rollouts import (
     SETTLED,
     Rollout,
     RolloutCounts,
@@ -20,6 +15,11 @@ from terracrew.server.rollouts.model import (
     RolloutSummary,
     RolloutView,
 )
+from terracrew.server.db.seam import Tx
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb, Visible
+from terracrew.server.principals.model import Principal
+from terracrew.server.rollouts import reads
 
 HIDDEN_REASON = "a runner that you may not see could not be updated"
 Members = Sequence[tuple[RolloutRunner, str]]

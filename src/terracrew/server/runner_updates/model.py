@@ -5,8 +5,8 @@ from typing import Literal
 
 import msgspec
 
+from terracrew.api.fleet_jobs import plain_text
 from terracrew.protocol.messages import UpdateReport
-from terracrew.server.fleet_jobs.model import plain_text
 
 UpdateStatus = Literal["asked", "running", "done", "failed", "withdrawn"]
 MAX_STEP_CHARACTERS = 40

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from terracrew import __version__, ids
+from terracrew.api.fleet_jobs import FleetJob, FleetJobType, NewFleetJob
 from terracrew.api.runners import Runner
 from terracrew.errors import Conflict, Invalid
 from terracrew.protocol.messages import ArtifactRef, Update, UpdateReport
 from terracrew.server.connections import reads
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import service as fleet_jobs
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, NewFleetJob
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases import store as releases

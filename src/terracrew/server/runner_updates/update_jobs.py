@@ -10,13 +10,13 @@ from datetime import datetime
 import msgspec
 
 from terracrew import ids
+from terracrew.api.fleet_jobs import FleetJob
 from terracrew.clouds.contract import Canceled
 from terracrew.errors import Conflict
 from terracrew.server.connections import reads
 from terracrew.server.connections.reads import UpdatableInstance
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs.handlers import FleetGrant, ServerReporter
-from terracrew.server.fleet_jobs.model import FleetJob
 from terracrew.server.releases import store as releases
 from terracrew.server.runner_updates import decide, store
 from terracrew.server.runner_updates.decide import step_index

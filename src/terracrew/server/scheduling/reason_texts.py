@@ -7,12 +7,13 @@ from urllib.parse import quote
 import msgspec
 
 from terracrew import plugins
+from terracrew.api.deployments import CloudInstance
 from terracrew.api.job_views import Reason
 from terracrew.api.jobs import Job
 from terracrew.protocol import dispatcher_choice
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.deployments import reads
-from terracrew.server.deployments.model import CloudDeployment, CloudInstance
+from terracrew.server.deployments.model import CloudDeployment
 from terracrew.server.engines import model as engines
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Visible

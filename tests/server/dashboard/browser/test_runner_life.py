@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pytest
 from playwright.async_api import Page, expect
 
+from terracrew.api.fleet_jobs import FleetJobStatus
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Tx
-from terracrew.server.fleet_jobs.model import FleetJobStatus
 from terracrew.server.runners.removal.service import Removals
 from terracrew.testing.job_rows import change_jobs, insert_instance
 from tests.server.dashboard.browser import accessibility

@@ -5,13 +5,15 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from terracrew import ids
-from terracrew.clouds.model import AwsAccount, DeploymentSettings, FoundResource, KubernetesCluster
+from terracrew.api.cloud_identities import FoundResource
+from terracrew.api.deployments import DeploymentSettings
+from terracrew.api.fleet_jobs import FleetJob, FleetJobStatus, FleetJobType, FleetStep
+from terracrew.clouds.model import AwsAccount, KubernetesCluster
 from terracrew.server.cloud_identities import store as identities
 from terracrew.server.cloud_identities.model import IdentityRecord
 from terracrew.server.deployments import store as deployments
 from terracrew.server.deployments.model import CloudDeployment
 from terracrew.server.fleet_jobs import store as fleet
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobType, FleetStep
 from tests.server.dashboard.company.rows import Company
 
 PASSED = (

@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.fleet_jobs import FleetJobStatus, FleetStep
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.deployments import store
 from terracrew.server.fleet_jobs import store as fleet_store
-from terracrew.server.fleet_jobs.model import FleetJobStatus, FleetStep
 
 ROLE = "arn:aws:iam::123456789012:role/terracrew-burst-task"
 

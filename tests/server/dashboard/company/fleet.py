@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
+from terracrew.api.fleet_jobs import FleetJob, FleetJobType, NewFleetJob
 from terracrew.fleet.messages import LinePrinted, StepBegun, StepDone, StepFailed, WorkEvent
 from terracrew.server.db.seam import Database
 from terracrew.server.fleet_jobs import decide, service, store
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobType, NewFleetJob
 from terracrew.server.fleet_jobs.writing import AttemptLog
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.tree.groups import store as groups

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 from terracrew import ids
+from terracrew.api.rollouts import Rollout, RolloutRunner, RolloutRunnerStatus, RolloutStatus
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.rollouts import store
-from terracrew.server.rollouts.model import Rollout, RolloutRunner, RolloutRunnerStatus, RolloutStatus
 from terracrew.server.tree.groups import store as groups
 
 _S = RolloutRunnerStatus

@@ -6,10 +6,10 @@ import re
 import msgspec
 import pytest
 
+from terracrew.api.rollouts import RolloutStatus
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.releases import service
 from terracrew.server.rollouts import store
-from terracrew.server.rollouts.model import RolloutStatus
 from tests.server.application import Application
 from tests.server.dashboard.company import releases, rollouts
 from tests.server.dashboard.visitor import logged_in

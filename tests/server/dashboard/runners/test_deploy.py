@@ -5,14 +5,14 @@ from datetime import timedelta
 
 import pytest
 
-from terracrew.clouds.model import DeploymentSettings
+from terracrew.api.cloud_identities import NewIdentity
+from terracrew.api.deployments import DeploymentSettings
+from terracrew.api.fleet_jobs import FleetJobStatus
 from terracrew.server.cloud_identities import service as identities
-from terracrew.server.cloud_identities.model import NewIdentity
 from terracrew.server.dashboard.runners import deploy
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
 from terracrew.server.deployments.model import CloudDeployment
-from terracrew.server.fleet_jobs.model import FleetJobStatus
 from tests.server.application import Application, on_one
 from tests.server.dashboard.company import deployed as made
 from tests.server.dashboard.visitor import Visitor, logged_in
@@ -91,7 +91,7 @@ WRONG: list[tuple[dict[str, str], str, str]] = [
     ({"max_instances": "0"}, "max-instances", "at least 1"),
     ({"max_instances": "many"}, "max-instances", "whole number"),
     ({"idle_minutes": "soon"}, "idle-minutes", "number of minutes"),
-    ({"idle_minutes": "0.01"}, "idle-minutes", "at least 10"),
+    ({"idle_minutes": "0.01"}, "idle-minutes", "between 10s and 1d"),
     ({"image": ""}, "image", "name the image"),
     ({"min_instances": "9"}, "min-instances", "more than max_instances"),
     ({"identity": "other"}, "identity", "no cloud identity"),

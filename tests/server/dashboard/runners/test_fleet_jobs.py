@@ -4,8 +4,8 @@ import html
 
 import pytest
 
+from terracrew.api.fleet_jobs import FleetJobType
 from terracrew.fleet.messages import StepBegun
-from terracrew.server.fleet_jobs.model import FleetJobType
 from tests.server.application import Application
 from tests.server.dashboard.company.fleet import ROLE, TASK, FleetCompany, report
 from tests.server.dashboard.visitor import logged_in

@@ -11,7 +11,7 @@ from terracrew.api.access import (
     CreatedSecret,
     NewSecret,
     NewServiceAccount,
-    RunnerOfAccount,
+    RunnerReference,
     ServiceAccount,
     ServiceAccountDetails,
 )
@@ -56,7 +56,7 @@ async def show_account(request: AccessCall, account_id: FromPath[str]) -> Servic
         return ServiceAccountDetails(
             **msgspec.structs.asdict(found),
             roles=tuple(roles),
-            runners=tuple(RunnerOfAccount(each.id, each.path) for each in runners),
+            runners=tuple(RunnerReference(each.id, each.path) for each in runners),
         )
 
     return await request.context.db.read(read)

@@ -9,12 +9,12 @@ from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery, HeaderParameter, QueryParameter
 from litestar.response import Stream
 
+from terracrew.api.fleet_jobs import FleetJob, FleetJobStatus, FleetJobType, FleetJobView, FleetLine
 from terracrew.api.pages import Page
 from terracrew.errors import Invalid
 from terracrew.server.api.context import RunsCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import service
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobType, FleetJobView, FleetLine
 from terracrew.server.fleet_jobs.reads import FleetJobFilter
 from terracrew.server.fleet_jobs.service import FleetNews, LogPlace
 from terracrew.server.paging import After, Limit

@@ -5,14 +5,12 @@ from typing import Annotated
 from litestar import delete, get, patch, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 
+from terracrew.api.cloud_identities import IdentityChange, IdentityPolicies, IdentityReport, IdentityView, NewIdentity
+from terracrew.api.fleet_jobs import FleetJob
 from terracrew.api.pages import Page
 from terracrew.server.api.context import TreeCall
 from terracrew.server.cloud_hosted import identity_views, reporting
-from terracrew.server.cloud_hosted.identity_views import IdentityPolicies, IdentityView
-from terracrew.server.cloud_hosted.reporting import IdentityReport
 from terracrew.server.cloud_identities import service
-from terracrew.server.cloud_identities.model import IdentityChange, NewIdentity
-from terracrew.server.fleet_jobs.model import FleetJob
 from terracrew.server.http.request import tree_path
 from terracrew.server.paging import After, Limit
 

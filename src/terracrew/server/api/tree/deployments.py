@@ -3,15 +3,9 @@
 from litestar import get, post
 from litestar.params import FromPath, JSONBody
 
+from terracrew.api.deployments import DeployAgain, DeployedRunner, DeploymentView, DestroyRequest, NewCloudRunner
 from terracrew.server.api.context import TreeCall
 from terracrew.server.cloud_hosted import deploying
-from terracrew.server.cloud_hosted.model import (
-    DeployAgain,
-    DeployedRunner,
-    DeploymentView,
-    DestroyRequest,
-    NewCloudRunner,
-)
 from terracrew.server.http.request import tree_path
 
 

@@ -6,13 +6,13 @@ from litestar import get, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 from litestar.status_codes import HTTP_200_OK
 
+from terracrew.api.fleet_jobs import FleetJob
 from terracrew.api.pages import Page
+from terracrew.api.rollouts import NewRollout, RolloutPreview, RolloutSummary, RolloutView, RunnerUpdate
 from terracrew.server.api.context import TreeCall
-from terracrew.server.fleet_jobs.model import FleetJob
 from terracrew.server.http.request import tree_path
 from terracrew.server.paging import After, Limit
 from terracrew.server.rollouts import service
-from terracrew.server.rollouts.model import NewRollout, RolloutPreview, RolloutSummary, RolloutView, RunnerUpdate
 
 
 @get("/rollouts", summary="List roll-outs")

@@ -8,11 +8,11 @@ from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery
 
 from terracrew.api import fields
+from terracrew.api.cloud_identities import IdentityChange, IdentityReport, NewIdentity
 from terracrew.errors import Conflict, Forbidden, Invalid
 from terracrew.server.cloud_hosted import identity_views, reporting
-from terracrew.server.cloud_hosted.reporting import IdentityReport
 from terracrew.server.cloud_identities import service
-from terracrew.server.cloud_identities.model import IdentityChange, IdentityRecord, NewIdentity
+from terracrew.server.cloud_identities.model import IdentityRecord
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.cloud_identities import page
 from terracrew.server.dashboard.context import DashboardCall

@@ -6,17 +6,22 @@ from typing import Literal
 
 import msgspec
 
-from terracrew.clouds.model import CloudKind, Way
+from terracrew.api.cloud_identities import (
+    CloudKind,
+    IdentityReport,
+    IdentityView,
+    PolicyDocument,
+    ReportedResource,
+    Way,
+)
+from terracrew.api.fleet_jobs import FleetJob, FleetJobStatus, FleetJobType, FleetJobView, FleetStep
 from terracrew.server.cloud_hosted import identity_views, reporting
-from terracrew.server.cloud_hosted.identity_views import IdentityView, PolicyDocument
-from terracrew.server.cloud_hosted.reporting import IdentityReport, ReportedResource
 from terracrew.server.cloud_identities import service
 from terracrew.server.dashboard import forms
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import reads as fleet_reads
 from terracrew.server.fleet_jobs import service as fleet_jobs
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobType, FleetJobView, FleetStep
 from terracrew.server.fleet_jobs.reads import FleetJobFilter
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb

@@ -6,6 +6,7 @@ from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery
 
 from terracrew.api.releases import Withdrawal
+from terracrew.api.rollouts import NewRollout
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
@@ -15,7 +16,6 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import SERVER, Verb
 from terracrew.server.releases import service
 from terracrew.server.rollouts import service as rollouts
-from terracrew.server.rollouts.model import NewRollout
 
 HERE = "/dashboard/releases"
 

@@ -7,6 +7,14 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from terracrew import __version__
+from terracrew.api.rollouts import (
+    PlannedRunner,
+    RolloutPreview,
+    RolloutRunnerStatus,
+    RolloutRunnerView,
+    RolloutStatus,
+    RolloutView,
+)
 from terracrew.api.runners import Runner
 from terracrew.server.dashboard.words import Badge, counted
 from terracrew.server.db.seam import Tx
@@ -15,14 +23,6 @@ from terracrew.server.principals.authorize import Verb, Visible
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases import rules, store
 from terracrew.server.rollouts import planning
-from terracrew.server.rollouts.model import (
-    PlannedRunner,
-    RolloutPreview,
-    RolloutRunnerStatus,
-    RolloutRunnerView,
-    RolloutStatus,
-    RolloutView,
-)
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runners import version_reads
 from terracrew.server.runners.reads import RunnerScope

@@ -6,6 +6,7 @@ import msgspec
 from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery
 
+from terracrew.api.rollouts import BreakingChange, RunnerUpdate
 from terracrew.api.runners import Acknowledgement, AssignTo, Dependents, RunnerChange, RunnerView
 from terracrew.errors import Conflict
 from terracrew.server.dashboard import forms, render
@@ -19,7 +20,6 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.releases.model import Release
 from terracrew.server.rollouts import planning
 from terracrew.server.rollouts import service as rollouts
-from terracrew.server.rollouts.model import BreakingChange, RunnerUpdate
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runners import service, view_reads
 from terracrew.server.runners.removal import remaining

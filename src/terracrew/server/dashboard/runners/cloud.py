@@ -4,14 +4,15 @@ from collections.abc import Sequence
 
 import msgspec
 
+from terracrew.api.deployments import CloudInstance, CloudInstanceStatus
+from terracrew.api.fleet_jobs import FleetJob
 from terracrew.api.runners import RunnerStatus, RunnerView
 from terracrew.server.dashboard import words
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads
-from terracrew.server.deployments.model import CloudDeployment, CloudInstance, CloudInstanceStatus
+from terracrew.server.deployments.model import CloudDeployment
 from terracrew.server.fleet_jobs import reads as fleet_reads
-from terracrew.server.fleet_jobs.model import FleetJob
 from terracrew.wording.durations import duration
 
 _NOT_DEPLOYED = {

@@ -7,11 +7,13 @@ import msgspec
 from litestar import Response, get, post
 from litestar.params import FromQuery
 
+from terracrew.api.cloud_identities import CloudKind
+from terracrew.api.deployments import DeployAgain, DeploymentSettings, NewCloudRunner
 from terracrew.clouds.aws import prices
-from terracrew.clouds.model import AwsAccount, CloudKind, DeploymentSettings
+from terracrew.clouds.model import AwsAccount
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
+from terracrew.protocol.field import VCPU_UNIT_COUNT
 from terracrew.server.cloud_hosted import deploying
-from terracrew.server.cloud_hosted.model import DeployAgain, NewCloudRunner
 from terracrew.server.cloud_identities import service as identities
 from terracrew.server.cloud_identities.model import IdentityRecord
 from terracrew.server.dashboard import field_forms, forms, render
@@ -24,7 +26,6 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import tree_path
 
 MAX_IDENTITIES = 200
-CPU_UNITS_COUNT = 1024
 MEGABYTES_COUNT = 1024
 MINUTE_SECONDS = 60
 _SIZES = ((256, 512), (512, 1024), (1024, 2048), (2048, 4096), (4096, 8192), (8192, 16384))
@@ -194,7 +195,7 @@ def from_form(typed: Mapping[str, str]) -> DeploymentSettings:
 
 def _seconds(typed: str) -> str:
     try:
-        return str(round(float(typed) * MINUTE_SECONDS)) if typed.strip() else ""
+        return f"{round(float(typed) * MINUTE_SECONDS)}s" if typed.strip() else ""
     except (ValueError, OverflowError):
         raise FormErrors({"idle_minutes": "write a number of minutes"}) from None
 
@@ -225,7 +226,7 @@ def sizes(chosen: str) -> list[tuple[str, str]]:
 
 
 def _size_words(cpu_units: int, memory_mb: int) -> str:
-    return f"{cpu_units / CPU_UNITS_COUNT:g} vCPU / {memory_mb / MEGABYTES_COUNT:g} GB"
+    return f"{cpu_units / VCPU_UNIT_COUNT:g} vCPU / {memory_mb / MEGABYTES_COUNT:g} GB"
 
 
 def costs_of(kind: CloudKind, region: str, chosen: DeploymentSettings) -> Costs:

@@ -7,10 +7,11 @@ import msgspec
 from litestar import Response, get, post
 from litestar.params import FromPath
 
+from terracrew.api.deployments import DeploymentView, DestroyRequest
+from terracrew.api.fleet_jobs import FleetJobView
 from terracrew.api.runners import RunnerView
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.cloud_hosted import deploying
-from terracrew.server.cloud_hosted.model import DeploymentView, DestroyRequest
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.runners import cloud, deploy, page
@@ -19,7 +20,6 @@ from terracrew.server.dashboard.runners.deploy import Costs
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import service as fleet_jobs
-from terracrew.server.fleet_jobs.model import FleetJobView
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal

@@ -6,13 +6,13 @@ import msgspec
 from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery
 
+from terracrew.api.fleet_jobs import FleetJob, FleetJobStatus, FleetJobView, FleetLine
 from terracrew.server.cloud_identities import store as identities
 from terracrew.server.dashboard import render, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import reads, service
-from terracrew.server.fleet_jobs.model import FleetJob, FleetJobStatus, FleetJobView, FleetLine
 from terracrew.server.fleet_jobs.reads import FleetJobFilter
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads as runners

@@ -6,10 +6,10 @@ import msgspec
 from litestar import Response, get
 from litestar.params import FromPath
 
+from terracrew.api.deployments import DeploymentView
 from terracrew.api.runners import HEARTBEAT_SECONDS, Instance, Runner, RunnerAlert, RunnerStatus, RunnerView
 from terracrew.errors import NotFound
 from terracrew.server.cloud_hosted import deploying
-from terracrew.server.cloud_hosted.model import DeploymentView
 from terracrew.server.dashboard import render, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.jobs import rows as job_rows

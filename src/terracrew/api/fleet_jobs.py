@@ -70,26 +70,17 @@ class NewFleetJob(msgspec.Struct, frozen=True, kw_only=True):
     """The path of the runner, or of the group of the identity and its name, as the job's page and the audit log show it."""
     runner_id: str | None = None
     identity_id: str = ""
-    """The cloud identity with which the fleet process works; empty if the server does all of the job itself."""
+    """The cloud identity that it works with; empty if the server does all of the job itself."""
     spec: dict[str, str] = {}
     """What else the handler of its type needs. It holds no secret."""
 
 
-class FleetJob(msgspec.Struct, frozen=True, kw_only=True):
+class FleetJob(NewFleetJob, frozen=True, kw_only=True):
     id: str
-    organization_id: str
-    group_id: str
     number: int
     """From the same counter as the jobs of the organization's modules."""
-    type: FleetJobType
     status: FleetJobStatus
     attempt: int
-    target_id: str
-    target_name: str
-    runner_id: str | None
-    identity_id: str = ""
-    """The cloud identity that it works with; empty if it needs no cloud, as the update of a self-hosted runner."""
-    spec: dict[str, str]
     server_id: str | None = None
     """The server that has the job."""
     lease_until: datetime | None = None
