@@ -14,6 +14,7 @@ from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.server.scheduling import explain
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.groups import service as groups
+from terracrew.testing.job_rows import change_groups
 from tests.bench import large
 from tests.bench.figures import median, percentile
 from tests.bench.filled_server import Env
@@ -81,7 +82,7 @@ async def _claim(db: Database) -> list[float]:
 
 async def _explain(db: Database) -> list[float]:
     """Ask for the reasons of pages of jobs of many groups, after the groups have become full."""
-    await db.write(lambda tx: tx.run("UPDATE groups SET max_running_jobs = 1"))
+    await change_groups(db, max_running_jobs=1)
     registry = Registry()
     rows = await db.read(lambda tx: tx.all("SELECT id FROM jobs WHERE status = 'QUEUED' ORDER BY id DESC LIMIT 1000"))
     seconds: list[float] = []

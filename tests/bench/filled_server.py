@@ -21,6 +21,7 @@ from terracrew.server.identity.people import service
 from terracrew.server.identity.people import store as people
 from terracrew.server.identity.people.sessions import person
 from terracrew.server.secrets import credentials
+from terracrew.testing.job_rows import change_organizations
 from tests.bench import postgres
 from tests.bench.fleet import Muster, Order, Report
 from tests.bench.load import Figures, Task
@@ -255,4 +256,4 @@ async def _insert_queue(tx: Tx, organization_id: str, count: int) -> None:
             source=_SOURCE,
             now=tx.now,
         )
-    await tx.run("UPDATE organizations SET next_job_number = :next WHERE id = :id", next=count + 1, id=organization_id)
+    await change_organizations(tx, organization_id, next_job_number=count + 1)

@@ -8,6 +8,7 @@ from typing import LiteralString
 
 from terracrew import ids
 from terracrew.server.db.seam import Database, Param, Tx
+from terracrew.testing.job_rows import change_organizations
 
 GROUPS, TEAMS, MODULES, JOBS, QUEUED = 2_000, 40, 20_000, 200_000, 10_000
 RUNNERS, OLD_INSTANCES, STATES, AUDIT = 5_000, 20_000, 100_000, 1_000_000
@@ -39,9 +40,7 @@ async def fill(db: Database, organization_id: str, reader_id: str) -> None:
     await run_in_batches(db, _AUDIT, AUDIT, **own)
 
     async def rest(tx: Tx) -> None:
-        await tx.run(
-            "UPDATE organizations SET next_job_number = :next WHERE id = :id", next=JOBS + 1, id=organization_id
-        )
+        await change_organizations(tx, organization_id, next_job_number=JOBS + 1)
         await tx.run(
             """INSERT INTO role_bindings (id, organization_id, principal_kind, principal_id, role, place_kind, group_id, path,
                 created_by, created_at)

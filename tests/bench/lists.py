@@ -22,6 +22,7 @@ from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service
 from terracrew.server.identity.people import store as people
 from terracrew.server.identity.people.sessions import person
+from terracrew.testing.job_rows import change_modules
 from tests.bench import disk, large, large_access, large_requests
 from tests.bench.figures import median, percentile
 from tests.bench.filled_server import Env, insert_runners, put_load
@@ -133,7 +134,7 @@ async def _site(tx: Tx, tokens: dict[str, str], members: list[Access]) -> Site:
     # Their states are no ciphertexts, and a job whose state cannot be read is never granted.
     for row in rows:
         await tx.run("DELETE FROM states WHERE module_id = :id", id=row["id"])
-        await tx.run("UPDATE modules SET state_version = 0 WHERE id = :id", id=row["id"])
+        await change_modules(tx, row["id"], state_version=0)
     return Site(tokens, members, places, [row["path"] for row in rows])
 
 

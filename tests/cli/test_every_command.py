@@ -52,7 +52,7 @@ def test_every_name_of_something_that_exists_is_completed() -> None:
         f"{name} {found.name}"
         for name, each in COMMANDS.items()
         for found in each.params
-        if found.name in NAMES and found._custom_shell_complete is None  # pyright: ignore[reportPrivateUsage]
+        if found.name in NAMES and found._custom_shell_complete is None
     ]
     assert set(missing) - NEW == set()
 

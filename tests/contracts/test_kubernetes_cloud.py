@@ -76,7 +76,7 @@ class TestKubernetes(CloudContract):
     @pytest.fixture
     async def place(self, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ClusterPlace]:
         # The image of the tests ends at once when it is told to.
-        monkeypatch.setattr(manifests, "_GRACE_SECONDS", 2)
+        monkeypatch.setattr(manifests, "GRACE_SECONDS", 2)
         cluster = Cluster.of(platforms.need("kubernetes"))
         with cluster.namespace() as namespace:
             bench = CloudBench(cluster, namespace)

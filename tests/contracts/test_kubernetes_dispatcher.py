@@ -36,7 +36,7 @@ class TestKubernetes(DispatcherContract):
 
     @pytest.fixture(autouse=True)
     async def cluster(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-        monkeypatch.setattr(kubernetes_dispatcher, "_HOPELESS_SECONDS", 1.0)
+        monkeypatch.setattr(kubernetes_dispatcher, "HOPELESS_SECONDS", 1.0)
         used = Cluster.of(platforms.need("kubernetes"))
         self.image = used.executor_image()
         document = json.loads(Path(used.kubeconfig).read_text())

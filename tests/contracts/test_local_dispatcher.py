@@ -36,7 +36,7 @@ class TestLocal(DispatcherContract):
 
     @asynccontextmanager
     async def away(self, dispatcher: Any) -> AsyncGenerator[None]:
-        os.kill(dispatcher._zygote.pid, signal.SIGKILL)
+        os.kill(dispatcher.zygote.pid, signal.SIGKILL)
         yield
 
     def executor_pid(self, directory: Path) -> int:

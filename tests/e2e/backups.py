@@ -17,14 +17,14 @@ def terracrew(system: System, *arguments: str, code: int = 0) -> str:
 
 def admin_token(system: System) -> str:
     key = system.directory / "master.key"
-    url = system._database  # pyright: ignore[reportPrivateUsage]
+    url = system.database
     options = ["--data-dir", str(system.data), "--database-url", url, "--master-key-file", str(key)]
     return terracrew(system, "server", *options, "admin-token").strip()
 
 
 def program(name: str) -> str:
-    from tests.machine.postgres_server import _programs  # pyright: ignore[reportPrivateUsage]
+    from tests.machine.postgres_server import find_programs
 
-    folder = _programs()
+    folder = find_programs()
     assert folder is not None
     return os.fspath(folder / name)

@@ -39,5 +39,6 @@ def environment(system: System, more: dict[str, str]) -> Generator[None]:
 
 def ended(process: Process) -> int:
     """The exit code of a process that ends by itself."""
-    poll = process._process.poll  # pyright: ignore[reportPrivateUsage]
-    return eventually(lambda: None if (code := poll()) is None else [code], what=f"the end of {process.name}")[0]
+    return eventually(lambda: None if (code := process.poll()) is None else [code], what=f"the end of {process.name}")[
+        0
+    ]

@@ -103,7 +103,7 @@ class Fleet(System):
             "--object-store",
             f"file://{self.directory}/objects",
         ]
-        return self._start(f"server-{index}", arguments, self.env)
+        return self.start(f"server-{index}", arguments, self.env)
 
     def close(self) -> None:
         super().close()

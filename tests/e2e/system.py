@@ -69,6 +69,14 @@ class Process:
     def pid(self) -> int:
         return self._process.pid
 
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs."""
+        return self._process.poll()
+
+    def wait(self, within: float | None = None) -> int:
+        """The exit code of a process that ends by itself."""
+        return self._process.wait(within)
+
     def kill(self, number: int = signal.SIGKILL) -> None:
         self._process.send_signal(number)
         if number in (signal.SIGKILL, signal.SIGTERM):
@@ -96,8 +104,8 @@ class System:
         self.data = directory / "server"
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self._database = database_url if database_url.startswith("postgres") else ""
-        self._processes: list[Process] = []
+        self.database = database_url if database_url.startswith("postgres") else ""
+        self.processes: list[Process] = []
         self.env = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("TERRACREW_", "TF_"))},
             "HOME": str(directory),
@@ -114,17 +122,17 @@ class System:
 
     def start_server(self, *, runner: bool, is_up: bool = False, module: str = "terracrew.cli") -> Process:
         """`is_up` starts it with `terracrew up`, which has a runner."""
-        if self.has_migrated_database and not self._database and not self.data.exists():
+        if self.has_migrated_database and not self.database and not self.data.exists():
             self.data.mkdir(mode=0o700)
             copy_template(self.data / "terracrew.db")
         arguments = ["up" if is_up else "server", "--data-dir", str(self.data), "--port", str(self.port)]
-        if self._database:
+        if self.database:
             key = self.directory / "master.key"
             key.write_text("00" * 32)
-            arguments += ["--database-url", self._database, "--master-key-file", str(key)]
+            arguments += ["--database-url", self.database, "--master-key-file", str(key)]
         if runner and not is_up:
             arguments.append("--with-runner")
-        server = self._start("server", arguments, self.env, module)
+        server = self.start("server", arguments, self.env, module)
         eventually(lambda: self._is_ready(server), what="the server's readiness")
         return server
 
@@ -135,19 +143,19 @@ class System:
         say what it is."""
         env = self.env | credentials | {"TERRACREW_SERVER__URL": self.url}
         options = ["--instance", instance, "--working-directory", str(self.runner_directory(at or instance))]
-        return self._start(f"runner-{instance}", ["runner", "start", *(options if has_options else [])], env)
+        return self.start(f"runner-{instance}", ["runner", "start", *(options if has_options else [])], env)
 
     def runner_directory(self, instance: str = "one") -> Path:
         return self.directory / f"runner-{instance}"
 
-    def _start(self, name: str, arguments: list[str], env: dict[str, str], module: str = "terracrew.cli") -> Process:
+    def start(self, name: str, arguments: list[str], env: dict[str, str], module: str = "terracrew.cli") -> Process:
         log, is_real = self.directory / f"{name}.log", self.starts_real_commands
         process = Process(name, arguments, log, env, module, is_real=is_real)
-        self._processes.append(process)
+        self.processes.append(process)
         return process
 
     def _is_ready(self, server: Process) -> bool:
-        if server._process.poll() is not None:  # pyright: ignore[reportPrivateUsage]
+        if server.poll() is not None:
             raise RuntimeError(server.log.read_text()[-3000:])
         with contextlib.suppress(OSError):
             import urllib.request
@@ -157,7 +165,7 @@ class System:
         return False
 
     def close(self) -> None:
-        for process in reversed(self._processes):
+        for process in reversed(self.processes):
             process.stop()
         for pid in self.executors().values():
             with contextlib.suppress(ProcessLookupError):

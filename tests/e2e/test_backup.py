@@ -123,7 +123,7 @@ def test_a_dump_of_postgres_and_then_the_objects_are_a_backup_and_no_browser_is_
     (system.data / "admin.token").write_text(admin_token(system))
     job = talk(system, tmp_path)
     dump = tmp_path / "dump"
-    url = system._database  # pyright: ignore[reportPrivateUsage]
+    url = system.database
     with Load(system):
         subprocess.run([program("pg_dump"), "--format=custom", f"--file={dump}", url], check=True, timeout=60)
         shutil.copytree(system.data / "objects", tmp_path / "restored" / "objects")
@@ -132,7 +132,7 @@ def test_a_dump_of_postgres_and_then_the_objects_are_a_backup_and_no_browser_is_
     server.kill()
     with postgres_server.unmigrated_database() as other:
         subprocess.run([program("pg_restore"), f"--dbname={other}", str(dump)], check=True, timeout=60)
-        system._database, system.data = other, tmp_path / "restored"  # pyright: ignore[reportPrivateUsage]
+        system.database, system.data = other, tmp_path / "restored"
         restored = system.start_server(runner=False)
         (system.data / "admin.token").write_text(admin_token(system))
         check_everything_is_there(system, job, tmp_path)

@@ -33,13 +33,13 @@ def start(system: System, token: dict[str, Any], instance: str, *options: str, a
     env = system.env | token["environment"] | {"TERRACREW_SERVER__URL": system.url}
     directory = str(system.runner_directory(at or instance))
     arguments = ["runner", "start", "--once", *options, "--instance", instance, "--working-directory", directory]
-    return system._start(f"runner-{instance}", arguments, env)  # pyright: ignore[reportPrivateUsage]
+    return system.start(f"runner-{instance}", arguments, env)
 
 
 def code_of(process: Process) -> int:
     """The exit code of a process that ends by itself."""
     try:
-        return process._process.wait(ENDED_SECONDS)  # pyright: ignore[reportPrivateUsage]
+        return process.wait(ENDED_SECONDS)
     except subprocess.TimeoutExpired:
         raise AssertionError(f"{process.name} still runs: {process.log.read_text()[-3000:]}") from None
 
@@ -85,7 +85,7 @@ def test_of_two_machines_with_one_token_one_runs_a_job(system: System, tmp_path:
     token = once_token(system)
     machines = [start(system, token, name) for name in ("one", "two")]
     eventually(lambda: any(system.status(job) == "PROCESSING" for job in jobs), what="a job that runs")
-    eventually(lambda: any(each._process.poll() == 15 for each in machines), what="the end of the other machine")  # pyright: ignore[reportPrivateUsage]
+    eventually(lambda: any(each.poll() == 15 for each in machines), what="the end of the other machine")
     for gate in gates:
         gate.touch()
     assert sorted(map(code_of, machines)) == [0, 15]

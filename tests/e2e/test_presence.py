@@ -41,7 +41,7 @@ def wait_for(system: System, status: str, within: float = 20, name: str = "crew"
 
 
 def ended(process: Process, within: float = 20) -> int:
-    return process._process.wait(within)  # pyright: ignore[reportPrivateUsage]
+    return process.wait(within)
 
 
 @contextlib.contextmanager
@@ -175,7 +175,7 @@ def test_each_of_two_servers_has_a_built_in_runner_of_its_own(servers: tuple[Sys
     """They took the one place from each other, and each start of a server ended the credential of the others."""
 
     def restart(system: System) -> None:
-        system._processes[-1].stop()  # pyright: ignore[reportPrivateUsage]
+        system.processes[-1].stop()
         system.start_server(runner=True)
 
     def online() -> dict[str, str]:

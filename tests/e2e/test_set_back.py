@@ -60,13 +60,13 @@ class Site:
     def __init__(self, system: System, directory: Path) -> None:
         self.system, self.directory = system, directory
         self.server = system.start_server(runner=False)
-        if system._database:  # pyright: ignore[reportPrivateUsage]
+        if system.database:
             (system.data / "admin.token").write_text(admin_token(system))
         system.start_runner(system.register_runner())
 
     def backup(self) -> None:
         """Keep the database as it is now."""
-        if url := self.system._database:  # pyright: ignore[reportPrivateUsage]
+        if url := self.system.database:
             dump = self.directory / "dump"
             subprocess.run([program("pg_dump"), "--format=custom", f"--file={dump}", url], check=True, timeout=60)
         else:
@@ -81,7 +81,7 @@ class Site:
         if other_database:
             dump = self.directory / "dump"
             subprocess.run([program("pg_restore"), f"--dbname={other_database}", str(dump)], check=True, timeout=60)
-            system._database = other_database  # pyright: ignore[reportPrivateUsage]
+            system.database = other_database
             shutil.copytree(objects, system.data / "objects")
         else:
             shutil.copytree(self.directory / "backup", system.data)
@@ -226,7 +226,7 @@ def test_a_failover_to_a_replica_that_lags_under_a_running_server_is_noticed_bef
         site.backup()
         subprocess.run([program("pg_restore"), f"--dbname={replica}", f"{tmp_path}/dump"], check=True, timeout=60)
         assert system.wait(module.apply())["status"] == "SUCCEEDED"
-        fail_over(postgres_server, str(system._database).rpartition("/")[2], replica.rpartition("/")[2])  # pyright: ignore[reportPrivateUsage]
+        fail_over(postgres_server, str(system.database).rpartition("/")[2], replica.rpartition("/")[2])
         hold = site.hold()
         assert [each["path"] for each in hold["modules"]] == [module.path]
         again = module.apply()

@@ -29,7 +29,7 @@ _FORGETFUL = ["-c", "synchronous_commit=off"]
 
 def missing() -> str | None:
     """Why there can be no server here."""
-    return None if _programs() else "PostgreSQL's server programs are not installed (apt install postgresql)"
+    return None if find_programs() else "PostgreSQL's server programs are not installed (apt install postgresql)"
 
 
 class PostgresServer:
@@ -96,7 +96,7 @@ class OwnServer(PostgresServer):
     @contextmanager
     def making(cls, settings: list[str] = _FAST) -> Generator["OwnServer"]:
         """What it says it has committed survives the death of its processes, unless the settings say otherwise."""
-        programs = _programs()
+        programs = find_programs()
         assert programs is not None
         folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
         try:
@@ -167,7 +167,7 @@ def migrate(url: str) -> None:
         pool.submit(asyncio.run, work()).result()
 
 
-def _programs() -> Path | None:
+def find_programs() -> Path | None:
     found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"), key=lambda path: int(path.split("/")[4]))
     program = found[-1] if found else shutil.which("initdb")
     return Path(program).parent if program else None

@@ -1,6 +1,7 @@
 """Runs the tasks of the emulator of Fargate as processes of this machine: each is a real runner with the variables of its task."""
 
 import importlib
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ class TaskProcesses:
         threading.Thread(target=self._wait, args=(task, process), daemon=True).start()
 
     def stop(self, task: Any) -> None:
-        self.running[task.task_arn]._process.send_signal(_STOP_SIGNAL)  # pyright: ignore[reportPrivateUsage]
+        os.kill(self.running[task.task_arn].pid, _STOP_SIGNAL)
 
     def close(self) -> None:
         for process in self.running.values():
@@ -49,6 +50,6 @@ class TaskProcesses:
         }
 
     def _wait(self, task: Any, process: Process) -> None:
-        code = process._process.wait()  # pyright: ignore[reportPrivateUsage]
+        code = process.wait()
         self.exit_codes[task.task_arn] = code
         self._fargate.end(task, code)

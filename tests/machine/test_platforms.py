@@ -77,7 +77,7 @@ def test_a_daemon_whose_users_were_killed_is_used_again(memory_path: Path) -> No
 
 def test_a_run_without_platforms_says_which_command_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(platforms.CHOICE, raising=False)
-    monkeypatch.setattr(registry, "_found", _found_nothing)
+    monkeypatch.setattr(registry, "find", _found_nothing)
     assert platforms.why_left_out(["docker"]) == "docker: `make test-platforms` runs these tests"
     monkeypatch.setenv(platforms.CHOICE, "docker")
     assert platforms.why_left_out(["docker"]) is None
@@ -87,7 +87,7 @@ def test_only_chosen_platforms_are_prepared_and_only_where_they_can_be_started(m
     prepared: list[str] = []
     names = {"docker": None, "kubernetes": "go is not installed", "vault": None}
     made = {name: _Prepared(name, why, prepared) for name, why in names.items()}
-    monkeypatch.setattr(registry, "_known", lambda: made)
+    monkeypatch.setattr(registry, "known_platforms", lambda: made)
     monkeypatch.setenv(platforms.CHOICE, "vault")
     platforms.prepare()
     assert prepared == ["vault"]

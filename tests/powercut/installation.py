@@ -248,7 +248,7 @@ class Started(System):
 
     def _start(self, name: str, arguments: list[str], env: dict[str, str], module: str = "terracrew.cli") -> Process:
         process = Process(name, arguments, self._kept / f"{name}.log", env, module)
-        self._processes.append(process)
+        self.processes.append(process)
         self._site.started.append(process.pid)
         self.logs.append(process.log)
         return process
@@ -260,7 +260,7 @@ class Started(System):
         self.api.post("/modules", {"path": path, "engine": "tofu", "source": source})
 
     def reap(self) -> None:
-        for process in self._processes:
+        for process in self.processes:
             process.stop()
 
 

@@ -44,7 +44,7 @@ def test_a_program_that_runs_from_sources_says_where_they_are() -> None:
 )
 def test_an_environment_is_known_by_its_path(prefix: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "prefix", prefix)
-    monkeypatch.setattr(installation, "_checkout", lambda: None)
+    monkeypatch.setattr(installation, "find_checkout", lambda: None)
     found = installation.find({})
     assert found == Installation(kind, prefix)
     assert installation.why_not_self_updating(found) == ""

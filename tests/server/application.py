@@ -88,8 +88,11 @@ class Application:
 
     def stranger(self, address: str = "127.0.0.1") -> Person:
         """Somebody without a token."""
-        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=(address, 12345))
-        return Person(transport=transport, base_url="http://127.0.0.1:7400")
+        return Person(transport=self.transport(address), base_url="http://127.0.0.1:7400")
+
+    def transport(self, address: str = "127.0.0.1") -> httpx.ASGITransport:
+        """The way of the requests of a client at this address."""
+        return httpx.ASGITransport(self.app, raise_app_exceptions=False, client=(address, 12345))
 
     async def scalar(self, sql: Any, **params: Any) -> Any:
         row = await self.server.db.read(lambda tx: tx.one(sql, **params))

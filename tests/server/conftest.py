@@ -20,7 +20,7 @@ from tests.server.simulated_runner import SimulatedRunner
 def cheap_passwords() -> Iterator[None]:
     """Hash passwords with the real algorithm at its lowest cost: most tests log in, and a hash takes a fifth of a second."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+        patch.setattr(passwords, "hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
         yield
 
 

@@ -120,7 +120,7 @@ class SimulatedAttempt:
 class SimulatedRunner:
     def __init__(self, app: App, rows: JobRows, instance: Instance) -> None:
         self.app, self.rows, self.instance = app, rows, instance
-        self._stranger = app.stranger()
+        self._transport = app.transport()
 
     @classmethod
     async def make(cls, app: App) -> "SimulatedRunner":
@@ -149,7 +149,7 @@ class SimulatedRunner:
         return SimulatedAttempt(self, AttemptRef(job_id, attempt), granted.credentials, granted.spec.module_id)
 
     def bearer(self, token: str) -> Person:
-        person = Person(transport=self._stranger._transport, base_url=self._stranger.base_url)  # pyright: ignore[reportPrivateUsage]
+        person = Person(transport=self._transport, base_url=self.app.admin.base_url)
         person.headers["Authorization"] = f"Bearer {token}"
         return person
 

@@ -11,7 +11,7 @@ from terracrew.server.jobs import approvals
 from terracrew.server.jobs.lost_resources.search import MAX_ATTEMPTS, LostResourceSearch
 from terracrew.server.jobs.triggers import Triggers
 from terracrew.server.supervise import FailedRows
-from terracrew.testing.job_rows import change_jobs
+from terracrew.testing.job_rows import change_groups, change_instances, change_jobs, change_modules, change_plans
 from tests.server.hub.hub_clients import Hub
 from tests.server.jobs.lost_resources.cut_short_attempts import LINES, cut_short, printed
 from tests.server.jobs.waiting_jobs import Waiting
@@ -46,7 +46,7 @@ async def test_a_changed_output_queues_the_modules_that_can_be_read(
     for user in ("b", "c"):
         await refer(admin, user, "a", "id", "a")
     await apply(runner, made["a"], id=Output(1))
-    await change(runner, "UPDATE modules SET tags = '{damaged' WHERE id = :id", id=made["b"])
+    await change_modules(server.db, made["b"], tags="{damaged")
     loop = Triggers(server.db, server.keys, server.settings.local_roots)
     for _ in range(3):
         assert await loop.step(), "b still waits for its turn"
@@ -54,7 +54,7 @@ async def test_a_changed_output_queues_the_modules_that_can_be_read(
     told = [each for each in caplog.messages if made["b"] in each]
     assert len(told) == 1, "once, not in every round"
     assert "the stored module" in told[0]
-    await change(runner, "UPDATE modules SET tags = '[]' WHERE id = :id", id=made["b"])
+    await change_modules(server.db, made["b"], tags=[])
     await Triggers(server.db, server.keys, server.settings.local_roots).step()
     assert await queued(runner) == {"b", "c"}, "nothing was forgotten"
 
@@ -65,7 +65,7 @@ async def test_a_run_of_a_group_with_a_damaged_row_holds_up_no_other_run(runner:
         await admin.made("/api/v1/groups", {"path": group})
         await admin.made("/api/v1/modules", {"path": f"{group}/web", "source": SOURCE})
         await admin.made(f"/api/v1/groups/{group}/runs", {"type": "APPLY"})
-    await change(runner, "UPDATE groups SET limits = '[' WHERE path = 'bad'")
+    await change_groups(server.db, "bad", limits="[")
     loop = GroupRuns(server.db, server.keys, server.settings.local_roots)
     for _ in range(2):
         await loop.step()
@@ -74,7 +74,7 @@ async def test_a_run_of_a_group_with_a_damaged_row_holds_up_no_other_run(runner:
 
 async def test_an_overdue_plan_of_a_damaged_job_holds_up_no_other(database: Database) -> None:
     damaged, other = await Waiting.make(database), await Waiting.make(database)
-    await other.rows.run("UPDATE plans SET decide_by = 1")
+    await change_plans(database, decide_by=1)
     await change_jobs(other.rows.db, damaged.id, limits="damaged")
     assert [job.id for job in await approvals.expire(database)] == [other.id]
 
@@ -83,11 +83,10 @@ async def test_a_queued_job_of_a_damaged_module_says_so_and_the_others_run(hub: 
     db, scheduler = hub.server.db, hub.server.scheduler
     damaged, limited, other = [await hub.crew.rows.module() for _ in range(3)]
     jobs = [await hub.job(module_id=each) for each in (damaged, limited, other)]
-    await change(hub.crew, "UPDATE modules SET tags = '{' WHERE id = :id", id=damaged)
-    await change(hub.crew, "UPDATE jobs SET limits = '{' WHERE id = :id", id=jobs[1])
+    await change_modules(db, damaged, tags="{")
+    await change_jobs(db, jobs[1], limits="{")
     async with hub.runner() as runner:
-        away = "UPDATE instances SET is_connected = false WHERE runner_id <> :id"  # no other runner is nearer
-        await db.write(lambda tx: tx.run(away, id=hub.runner_id))
+        await change_instances(db, hub.crew.instance.id, is_connected=False)  # no other runner is nearer
         await hub.until(lambda: hub.session().takes_jobs)
         await runner.send_credits(3)
         await scheduler.sweep()

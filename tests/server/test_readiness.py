@@ -109,7 +109,7 @@ async def test_the_address_of_the_database_is_told_to_the_log_and_to_nobody_else
     async def refuse(_: Tx) -> None:
         raise Unavailable("PostgreSQL does not answer: connection to 192.0.2.7 (db.internal) failed")
 
-    monkeypatch.setattr(readiness, "_write", refuse)
+    monkeypatch.setattr(readiness, "probe", refuse)
     for _ in range(3):
         answer = await application.stranger().get("/readyz")
         assert (answer.status_code, answer.json()["detail"]) == (503, "the database takes no writes")

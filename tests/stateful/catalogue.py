@@ -16,7 +16,7 @@ CHECKS: Checks = {
         "The machine's hosts speak for their own attempts only. The hub's tests send what others may not: "
         "tests.server.hub.test_message_identities and tests.server.hub.executors.test_finished_credential."
     ),
-    Rules.MADE_ONCE: (SimulatedRunners._made_once,),  # pyright: ignore[reportPrivateUsage]
+    Rules.MADE_ONCE: (SimulatedRunners.made_once,),
     Rules.SET_BACK: (
         "The database is never set back here. tests.explore.test_explore and tests.server.jobs.set_back.test_restore set it back."
     ),

@@ -159,8 +159,7 @@ class ServerUnderTest:
     async def quiet(self) -> None:
         """Wait until no background work is in progress."""
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            while running := self.server.tasks._running:  # pyright: ignore[reportPrivateUsage]
-                await asyncio.wait(running)
+            await self.server.tasks.join()
             await self.real.ready()
 
     # ---- the tree

@@ -263,7 +263,7 @@ class SimulatedRunners:
             return
         now = await Snapshot.read(self.site.real)
         for other in others:
-            self._made_once(executor, other, now)
+            self.made_once(executor, other, now)
         for other in others:
             if not other.is_mutating:
                 continue
@@ -274,7 +274,7 @@ class SimulatedRunners:
                 f"nobody has looked since {other.name} was fenced, which changes things, and so does {executor.name}"
             )
 
-    def _made_once(self, executor: Executor, other: Executor, now: Snapshot) -> None:
+    def made_once(self, executor: Executor, other: Executor, now: Snapshot) -> None:
         """Rule 9: what the other has made is in a state that the server has, or a person has looked since."""
         attempt = now.attempts[other.ref]
         is_stored = attempt.mark >= other.last_state

@@ -95,7 +95,7 @@ SABOTAGES: dict[str, tuple[str, Callable[..., Any]]] = {
     "what a runner misses is dead": ("missing", never_begun("missing")),
     "every state is adopted": ("adoption", always),
     "nobody is ever lost": ("is_silent", never),
-    "any approval will do": ("_is_approved", always),
+    "any approval will do": ("is_approved", always),
     "a termination report ends every doubt": ("gone", ended_by_itself("gone")),
     "a termination report is believed without the mark": ("gone", without_the_mark),
     "the result of a killed engine leaves no doubt": ("finish", ended_by_itself("finish")),
@@ -156,9 +156,9 @@ def test_claims_in_any_order_break_a_rule(
     symptom: str, on_sqlite: type[Machine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     condition = "jobs.id = " + queue_reads.first_of_module("jobs.module_id")
-    without = {key: sql.replace(condition, "true") for key, sql in claim_store._CLAIMS.items()}  # pyright: ignore[reportPrivateUsage]
-    assert without != claim_store._CLAIMS  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(claim_store, "_CLAIMS", without)
+    without = {key: sql.replace(condition, "true") for key, sql in claim_store.CLAIMS.items()}
+    assert without != claim_store.CLAIMS
+    monkeypatch.setattr(claim_store, "CLAIMS", without)
     if symptom != "was claimed before job":
         monkeypatch.setattr(rules, "claimed_in_order", accepted)  # which would find it sooner
     _breaks(on_sqlite, symptom)

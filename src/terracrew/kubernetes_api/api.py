@@ -23,7 +23,7 @@ _REQUEST_SECONDS = 30.0
 WATCH_SECONDS = 60
 """How long one request follows changes, because a connection can die in silence."""
 _SILENT_STATUSES = frozenset({401, 407, 408, 429})
-_MAX_ANSWER_BYTES = 64 << 20
+MAX_ANSWER_BYTES = 64 << 20
 _FORBIDDEN_CODE = 403
 
 
@@ -191,6 +191,6 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     async for chunk in response.content.iter_any():
         chunks.append(chunk)
         size += len(chunk)
-        if size > _MAX_ANSWER_BYTES:
-            raise ApiSilenceError(f"its answer has more than {_MAX_ANSWER_BYTES >> 20} MiB")
+        if size > MAX_ANSWER_BYTES:
+            raise ApiSilenceError(f"its answer has more than {MAX_ANSWER_BYTES >> 20} MiB")
     return b"".join(chunks)

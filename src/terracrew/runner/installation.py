@@ -40,7 +40,7 @@ def find(environment: Mapping[str, str]) -> Installation:
     if kind in _PACKAGED_KINDS:
         return Installation(kind, place, detail)
     own_unit = unit(environment)
-    if (checkout := _checkout()) is not None:
+    if (checkout := find_checkout()) is not None:
         return Installation("source", checkout, own_unit)
     if own_unit:
         return Installation("systemd", sys.prefix, own_unit)
@@ -79,7 +79,7 @@ def unit(environment: Mapping[str, str], cgroups: Path = Path("/proc/self/cgroup
     return next((part for part in inside.split("/") if _UNIT.fullmatch(part)), "")
 
 
-def _checkout() -> str | None:
+def find_checkout() -> str | None:
     """Return the folder with the sources that this program runs from; None if it was installed."""
     try:
         written = metadata.distribution("terracrew").read_text("direct_url.json")

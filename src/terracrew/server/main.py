@@ -67,10 +67,10 @@ def run(
     procfs.forbid_inspection()
     diagnostics.configure()
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-    serve.run(_run(settings, with_builtin_runner, is_held, reread or (lambda: settings)))
+    serve.run(run_until_stopped(settings, with_builtin_runner, is_held, reread or (lambda: settings)))
 
 
-async def _run(
+async def run_until_stopped(
     given: ServerSettings, with_builtin_runner: bool | None, is_held: bool, reread: Callable[[], ServerSettings]
 ) -> None:
     listener = serve.bind(given)

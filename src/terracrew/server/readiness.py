@@ -48,7 +48,7 @@ class Readiness:
     async def _find_problem(self) -> str:
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                await self._db.write(_write)
+                await self._db.write(probe)
         except TimeoutError:
             return f"the database did not answer within {TIMEOUT_SECONDS:g} s"
         except Unavailable as error:
@@ -68,6 +68,6 @@ class Readiness:
             return f"the object store did not answer within {TIMEOUT_SECONDS:g} s"
 
 
-async def _write(tx: Tx) -> None:
+async def probe(tx: Tx) -> None:
     """Change something: a database whose disk is full, or a standby, still answers every read."""
     await stored_values.put(tx, _PROBE, str(tx.now).encode())

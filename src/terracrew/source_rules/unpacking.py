@@ -23,7 +23,7 @@ _MAX_LEVELS = 256
 _MEAN_PATH_BYTES = 320
 """The paths of all entries together, with those of their folders, may take as many bytes for each entry that is allowed."""
 _MAX_LINKS = 40  # as many as a kernel follows
-_MAX_STEPS = 4_000_000
+MAX_STEPS = 4_000_000
 """How many names are looked up for all links together. 100,000 links need a third of it, and it takes about two seconds."""
 _CHUNK_BYTES = 1 << 18
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -215,7 +215,7 @@ class _Folder(dict[str, "_Folder | str"]):
 def _check_links(links: dict[str, str]) -> None:
     """Walk all links, each as a kernel would, and refuse one that leaves the root or has no end."""
     root = _tree(links)
-    left = _MAX_STEPS
+    left = MAX_STEPS
     for path in links:
         left = _follow(path, root, left)
         if left < 0:

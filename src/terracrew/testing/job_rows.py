@@ -50,7 +50,7 @@ def _param(value: Any) -> Param:
     """Convert a value to what its column has: whatever is not a scalar is JSON text."""
     if isinstance(value, datetime):
         return value.timestamp()
-    plain = msgspec.to_builtins(value)
+    plain = value if isinstance(value, bytes) else msgspec.to_builtins(value)
     return msgspec.json.encode(plain).decode() if isinstance(plain, dict | list | tuple) else cast("Param", plain)
 
 
@@ -66,7 +66,7 @@ change_runners = partial(_change, "runners", ("id", "path"))
 change_assignments = partial(_change, "assignments", ("runner_id",))
 change_instances = partial(_change, "instances", ("id", "runner_id", "once_token_id"))
 change_deployments = partial(_change, "cloud_deployments", ("runner_id",))
-change_jobs = partial(_change, "jobs", ("id", "module_id"))
+change_jobs = partial(_change, "jobs", ("id", "module_id", "organization_id"))
 change_attempts = partial(_change, "attempts", ("job_id",))
 change_plans = partial(_change, "plans", ("job_id",))
 change_states = partial(_change, "states", ("id", "module_id"))
@@ -84,7 +84,7 @@ class JobRows:
         self.root = ids.new("grp")
         self.claim = claims.claims(db, KEYS)
         self.take = ingest(db, KEYS, History(KEYS))
-        self._numbers = 0
+        self.last_number = 0
 
     @classmethod
     async def make(cls, db: Database) -> "JobRows":
@@ -147,8 +147,8 @@ class JobRows:
     async def job(self, module_id: str, status: str = "QUEUED", kind: str = "PLAN") -> str:
         """A job that no runner has: it waits, or has ended."""
         job_id = ids.new("job")
-        self._numbers += 1
-        values = {"id": job_id, "module_id": module_id, "number": self._numbers, "type": kind, "status": status}
+        self.last_number += 1
+        values = {"id": job_id, "module_id": module_id, "number": self.last_number, "type": kind, "status": status}
 
         async def work(tx: Tx) -> None:
             times = {"created_at": tx.now, "queued_at": tx.now}

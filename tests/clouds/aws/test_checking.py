@@ -76,7 +76,7 @@ class Account:
 
     async def check(self) -> RecordedSteps:
         steps = RecordedSteps()
-        api = AwsApi(self.identity, self._sign)
+        api = AwsApi(self.identity, self.sign)
         deployment = Deployment(
             runner_id="run_1",
             runner_path="acme/burst",
@@ -93,7 +93,7 @@ class Account:
         api.close()
         return steps
 
-    async def _sign(self, is_probe: bool = False, /) -> str:
+    async def sign(self, is_probe: bool = False, /) -> str:
         return self.issuer.token(self.identity.audience, sub="nobody" if is_probe else self.identity.subject)
 
     async def _read(self, url: str, headers: dict[str, str]) -> Fetched:
@@ -241,4 +241,4 @@ async def test_a_canceled_check_stops(workload: Account) -> None:
     steps = RecordedSteps()
     steps.is_canceled = True
     with pytest.raises(Canceled):
-        await checking.check(AwsApi(workload.identity, workload._sign), steps, None)  # pyright: ignore[reportPrivateUsage]
+        await checking.check(AwsApi(workload.identity, workload.sign), steps, None)

@@ -22,7 +22,7 @@ END_SECONDS = 120.0
 @pytest.fixture(autouse=True)
 def quick_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The image of the tests ends at once when it is told to, and one that does not is not waited for."""
-    monkeypatch.setattr(manifests, "_GRACE_SECONDS", 2)
+    monkeypatch.setattr(manifests, "GRACE_SECONDS", 2)
 
 
 def use_shell(monkeypatch: pytest.MonkeyPatch, script: str) -> None:

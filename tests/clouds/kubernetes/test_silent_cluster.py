@@ -107,7 +107,7 @@ async def test_what_a_proxy_answers_says_nothing_about_the_cluster(tmp_path: Pat
 
 
 async def test_an_answer_without_an_end_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubernetes_api, "_MAX_ANSWER_BYTES", 1 << 20)
+    monkeypatch.setattr(kubernetes_api, "MAX_ANSWER_BYTES", 1 << 20)
     sent = 0
 
     async def handle(request: web.Request) -> web.StreamResponse:

@@ -229,7 +229,7 @@ def test_a_state_that_was_cut_off_is_neither_sent_nor_deleted(tmp_path: Path) ->
 async def test_a_full_disk_stops_the_reading_drops_nothing_and_leaves_room_for_a_result(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_output, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(engine_output, "RETRY_SECONDS", 0.01)
     outbox = Outbox(small_disk / "outbox")
     recorder = Recorder(outbox, Redactor([]), Offsets(small_disk / "offset", outbox))
     following = engine_output.EngineOutput(small_disk / "output", recorder)

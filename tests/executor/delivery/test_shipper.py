@@ -231,7 +231,7 @@ async def until_due(permit: ApplyPermit) -> None:
 @pytest.mark.feature("O3.fenced")
 async def test_leave_that_comes_too_late_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
-    monkeypatch.setattr(begin, "_now", lambda: clock[0])
+    monkeypatch.setattr(begin, "boottime", lambda: clock[0])
     permit, _ = asking(monkeypatch, 5.0)
     obtained = asyncio.create_task(permit.obtain(7))
     await until_due(permit)

@@ -21,7 +21,7 @@ UID = 23470
 @pytest.fixture
 def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineUser:
     """The user of an attempt with a workspace."""
-    monkeypatch.setattr(engine_user, "_chosen", None)
+    monkeypatch.setattr(engine_user, "chosen_user", None)
     directory, workspace = tmp_path / "attempt", tmp_path / "workspace"
     made = EngineDirectory(tmp_path / "engine-files")
     for folder in (directory, workspace):

@@ -1,5 +1,6 @@
 """A hostile module with the real engine: what it can reach on the machine of its runner, and what it cannot."""
 
+import _thread
 import os
 import re
 import signal
@@ -270,7 +271,7 @@ def test_nothing_is_started_if_there_can_be_no_further_thread(monkeypatch: pytes
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as limited:
-        limited.setattr(landlock._thread, "start_new_thread", refuse)  # pyright: ignore[reportPrivateUsage]
+        limited.setattr(_thread, "start_new_thread", refuse)
         with pytest.raises(OSError, match="no thread could be made"):
             ruleset.run(lambda: done.append("started") or True)
     assert ruleset.run(lambda: done.append("later") or True)

@@ -15,9 +15,9 @@ pytestmark = pytest.mark.feature("J10.collector")
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with 16,000 MB whose cgroups and own cgroup a test chooses."""
     (tmp_path / "meminfo").write_text(f"MemTotal:       {16_000 << 10} kB\nMemFree:        1 kB\n")
-    monkeypatch.setattr(usage, "_MACHINE", tmp_path / "meminfo")
-    monkeypatch.setattr(usage, "_OWN", tmp_path / "own")
-    monkeypatch.setattr(usage, "_ROOT", tmp_path / "cgroup")
+    monkeypatch.setattr(usage, "MEMORY_INFO", tmp_path / "meminfo")
+    monkeypatch.setattr(usage, "OWN_CGROUP", tmp_path / "own")
+    monkeypatch.setattr(usage, "CGROUP_ROOT", tmp_path / "cgroup")
     return tmp_path
 
 

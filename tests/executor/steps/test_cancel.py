@@ -171,7 +171,7 @@ async def test_children_that_ignore_signals_hold_pipes_and_leave_the_session_end
 # ---- the ladder itself
 
 
-def stubborn(folder: Path, script: str) -> tuple[EngineProcess, Path]:
+def stubborn(folder: Path, script: str, first: float = 0.1) -> tuple[EngineProcess, Path]:
     """A program that says when it is ready, and what it was sent."""
     output = folder / "output"
     descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -180,7 +180,7 @@ def stubborn(folder: Path, script: str) -> tuple[EngineProcess, Path]:
         cwd=folder,
         env={"PATH": os.environ["PATH"]},
         output=descriptor,
-        stop_delays=StopDelays(first=0.1, second=0.1),
+        stop_delays=StopDelays(first=first, second=0.1),
     )
     os.close(descriptor)
     return process, output
@@ -219,8 +219,7 @@ async def test_an_engine_that_heeds_the_first_interrupt_is_not_sent_another(tmp_
 @pytest.mark.feature("J9.escalation")
 async def test_a_kill_overtakes_the_ladder(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "ready")
-    process, _ = stubborn(tmp_path, "trap '' INT; : > ready; sleep 100")
-    process._ladder = StopDelays(first=1000)
+    process, _ = stubborn(tmp_path, "trap '' INT; : > ready; sleep 100", first=1000)
     await ready(tmp_path)
     process.stop("interrupt")
     process.stop("kill")

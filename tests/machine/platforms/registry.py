@@ -1,4 +1,4 @@
-"""Finds or starts a platform by its name. To add one, write a class with the methods of `Platform` and name it in `_known`."""
+"""Finds or starts a platform by its name. To add one, write a class with the methods of `Platform` and name it in `known_platforms`."""
 
 import os
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ def need(name: str) -> str:
     if why := why_left_out([name]):
         pytest.skip(why)
     if not _is_chosen(name):
-        found = _found(name)
+        found = find(name)
         assert found is not None
         return found
     return _started(name)
@@ -49,14 +49,14 @@ def need(name: str) -> str:
 
 def prepare() -> None:
     """Prepare every chosen platform that this machine can start."""
-    for name, platform in _known().items():
+    for name, platform in known_platforms().items():
         if _is_chosen(name) and platform.missing() is None:
             platform.prepare()
 
 
 def why_left_out(names: Iterable[str]) -> str | None:
     """Return the reason why this run leaves out the tests that use these platforms."""
-    absent = sorted(name for name in names if not _is_chosen(name) and _found(name) is None)
+    absent = sorted(name for name in names if not _is_chosen(name) and find(name) is None)
     return f"{' and '.join(absent)}: `make test-platforms` runs these tests" if absent else None
 
 
@@ -67,7 +67,7 @@ def leave_all() -> None:
 
 
 @cache
-def _known() -> dict[str, Platform]:
+def known_platforms() -> dict[str, Platform]:
     from tests.machine.platforms.aws import Aws
     from tests.machine.platforms.docker import Docker
     from tests.machine.platforms.ec2_metadata import Ec2MetadataMock
@@ -88,16 +88,16 @@ def _known() -> dict[str, Platform]:
 
 
 @cache
-def _found(name: str) -> str | None:
-    return _known()[name].find()
+def find(name: str) -> str | None:
+    return known_platforms()[name].find()
 
 
 @cache
 def _started(name: str) -> str:
     """Return the address of one that was started for the tests, or of one that somebody else runs where that cannot be."""
-    platform = _known()[name]
+    platform = known_platforms()[name]
     if why := platform.missing():
-        if found := _found(name):
+        if found := find(name):
             return found
         pytest.fail(f"{name} is missing, and {CHOICE} asks for it: {why}")
     address = platform.join()

@@ -35,7 +35,7 @@ def opened(**dispatchers: Answering) -> list[OpenedDispatcher]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(announced_dispatchers, "_ENGINES_SECONDS", 0.05)
+    monkeypatch.setattr(announced_dispatchers, "ENGINES_SECONDS", 0.05)
 
 
 async def test_one_that_does_not_answer_is_announced_without_engines_and_again_when_it_has_answered() -> None:
@@ -93,7 +93,7 @@ async def test_one_that_is_slow_again_and_again_is_waited_for_once(monkeypatch: 
     """A runner that connects again must do so before its starting attempts count as lost."""
     announcements = Announcements(opened(**{DEFAULT: Answering({}), "slow": Answering()}))
     await announcements.find([])
-    monkeypatch.setattr(announced_dispatchers, "_ENGINES_SECONDS", 600.0)
+    monkeypatch.setattr(announced_dispatchers, "ENGINES_SECONDS", 600.0)
     async with asyncio.timeout(30):
         await announcements.find([])
     announcements.close()

@@ -263,7 +263,7 @@ async def test_reports_do_not_pile_up_while_there_is_no_connection(runners: Runn
             assert isinstance(ended, errors.Unreachable)
             for _ in range(1000):
                 reports.repeat()
-            assert connection._queue is None  # pyright: ignore[reportPrivateUsage]
+            assert connection.queue is None
             delivering.cancel()
     finally:
         await dispatcher.close()

@@ -9,7 +9,7 @@ import pytest
 
 from terracrew.errors import RateLimited, Unauthenticated
 from terracrew.runner.connection import worker_token
-from terracrew.runner.connection.access_token import Tokens, _Answer  # pyright: ignore[reportPrivateUsage]
+from terracrew.runner.connection.access_token import RenewedToken, Tokens
 from terracrew.runner.connection.worker_token import FILE, ROTATION_SECONDS, WorkerToken
 from tests.machine import small_disk
 
@@ -29,7 +29,7 @@ class Server:
         self.valid, self.next = digest(FIRST), ""
         self.crash_before = self.crash_after = False
 
-    def exchange(self, form: dict[str, str]) -> _Answer:
+    def exchange(self, form: dict[str, str]) -> RenewedToken:
         if self.crash_before:
             raise Crash
         if (shown := digest(form["client_secret"])) not in (self.valid, self.next):
@@ -39,7 +39,7 @@ class Server:
         self.next = form.get("next_secret_sha256", self.next)
         if self.crash_after:
             raise Crash
-        return _Answer("token", 900.0, is_next_secret_accepted="next_secret_sha256" in form)
+        return RenewedToken("token", 900.0, is_next_secret_accepted="next_secret_sha256" in form)
 
 
 def digest(token: str) -> str:
@@ -51,7 +51,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which tests set; and a disk that stays."""
     found = [1_000_000.0]
     monkeypatch.setattr("time.time", lambda: found[0])
-    monkeypatch.setattr(worker_token, "_is_volatile", lambda _: False)
+    monkeypatch.setattr(worker_token, "is_volatile", lambda _: False)
     return found
 
 
@@ -59,12 +59,12 @@ def started(directory: Path, server: Server, configured: str = FIRST) -> Tokens:
     """A process that starts with this in its settings."""
     tokens = Tokens("http://127.0.0.1:1", "org:rnr", WorkerToken(directory, configured))
 
-    def post(form: str) -> _Answer:
+    def post(form: str) -> RenewedToken:
         from urllib.parse import parse_qsl
 
         return server.exchange(dict(parse_qsl(form)))
 
-    tokens._post = post  # pyright: ignore[reportPrivateUsage]
+    tokens.post = post
     return tokens
 
 
@@ -113,7 +113,7 @@ async def test_a_disk_that_becomes_full_during_the_replacement_leaves_a_token_th
         await tokens.renew()
         now[0] += ROTATION_SECONDS
 
-        def fill_first(form: dict[str, str]) -> _Answer:
+        def fill_first(form: dict[str, str]) -> RenewedToken:
             if not (disk / "ballast").exists():
                 small_disk.fill(disk / "ballast")
             if answer == "declined":
@@ -137,7 +137,7 @@ async def test_a_crash_at_any_moment_locks_nobody_out(
     now[0] += ROTATION_SECONDS
     count, exchange = 0, server.exchange
 
-    def counted(form: dict[str, str]) -> _Answer:
+    def counted(form: dict[str, str]) -> RenewedToken:
         nonlocal count
         count += 1
         setattr(server, moment, count == exchanges)
@@ -156,9 +156,9 @@ async def test_where_the_server_does_not_replace_it_the_token_stays_and_is_offer
     shown: list[str] = []
     server = Server()
 
-    def unwilling(form: dict[str, str]) -> _Answer:
+    def unwilling(form: dict[str, str]) -> RenewedToken:
         shown.append(form["client_secret"])
-        return _Answer("token", 900.0)
+        return RenewedToken("token", 900.0)
 
     server.exchange = unwilling
     tokens = started(tmp_path, server)
@@ -226,7 +226,7 @@ async def test_two_exchanges_at_a_time_do_not_overwrite_each_others_secrets(tmp_
     await tokens.renew()
     exchange, order = server.exchange, list[str]()
 
-    def slow(form: dict[str, str]) -> _Answer:
+    def slow(form: dict[str, str]) -> RenewedToken:
         answer = exchange(form)
         order.append(form["client_secret"])
         threading.Event().wait(0.2 if len(order) == 1 else 0.0)
@@ -253,7 +253,7 @@ async def test_failures_of_others_do_not_keep_a_runner_from_its_valid_token(tmp_
         await started(tmp_path, server).renew()
     server.crash_before, exchange = False, server.exchange
 
-    def limited(form: dict[str, str]) -> _Answer:
+    def limited(form: dict[str, str]) -> RenewedToken:
         try:
             return exchange(form)
         except Unauthenticated as error:
@@ -277,7 +277,7 @@ async def test_secrets_of_service_accounts_and_tokens_on_a_volatile_disk_stay(
 ) -> None:
     assert not WorkerToken(tmp_path, "tcs_secret").rotates
     assert not WorkerToken(tmp_path, FIRST, rotates=False).rotates
-    monkeypatch.setattr(worker_token, "_is_volatile", lambda _: True)
+    monkeypatch.setattr(worker_token, "is_volatile", lambda _: True)
     assert not WorkerToken(tmp_path, FIRST).rotates
     monkeypatch.undo()
-    assert worker_token._is_volatile(Path("/dev/shm"))  # pyright: ignore[reportPrivateUsage]
+    assert worker_token.is_volatile(Path("/dev/shm"))

@@ -192,7 +192,7 @@ async def test_an_executor_that_cannot_join_its_cgroup_gets_a_subreaper(
 ) -> None:
     it = Dispatcher(executors, tmp_path / "one", "off", "one")
     try:
-        it.local._cgroup = lambda name, limits: str(tmp_path / "not a cgroup" / name)  # pyright: ignore[reportPrivateUsage]
+        it.local.make_cgroup = lambda name, limits: str(tmp_path / "not a cgroup" / name)
         handle, escaped = await it.escaped(fifo)
         assert handle.process.cgroup == ""
         assert handle.process.subreaper is not None

@@ -181,7 +181,7 @@ async def test_an_export_ends_when_the_right_to_read_ends(
     vera = await server.user("vera", Role.OWNER)
     await written(server, *(audit.Change(vera, f"n.{n}", "thing", "x") for n in range(5)))
     query = export_face.AuditQuery(action="n")
-    pieces: AsyncIterator[bytes] = export_face._exported(server.db, vera, query, 9e9, is_csv=False)  # pyright: ignore[reportPrivateUsage]
+    pieces: AsyncIterator[bytes] = export_face.exported(server.db, vera, query, 9e9, is_csv=False)
     assert b"n.0" in await anext(pieces)
     await server.run("DELETE FROM role_bindings WHERE principal_id = :id", id=vera.id)
     with pytest.raises(Exception, match="may not"):

@@ -12,7 +12,7 @@ from terracrew.server.db import open_database
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
 from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.job_rows import JobRows, change_groups, change_modules, change_runners
+from terracrew.testing.job_rows import JobRows, change_deployments, change_groups, change_modules, change_runners
 from tests.server.cloud_hosted.cloud_state import deployment, disconnect, instances, jobs
 from tests.server.cloud_hosted.scaling_server import ScalingServer
 from tests.server.cloud_hosted.simulated_cloud import SimulatedCloud, refused
@@ -65,7 +65,7 @@ async def test_a_database_that_was_set_back_gets_no_instance_that_has_ended_long
     [first] = scaler.cloud.started
     scaler.cloud.change(first, phase="ended")
     await rows.run("DELETE FROM cloud_instances WHERE runner_id = :id", id=runner_id)
-    await rows.run("UPDATE cloud_deployments SET epoch = 0 WHERE runner_id = :id", id=runner_id)
+    await change_deployments(rows.db, runner_id, epoch=0)
     await scaler.step()
     assert len(scaler.cloud.started) == 2
 

@@ -70,9 +70,9 @@ def test_nothing_is_kept_of_attempts_that_have_ended() -> None:
         watched.registry.remove_executor(connected)
     watched.registry.set_reported_attempts(watched.session, [AttemptRef(f"job_{n}", 1) for n in range(100)])
     watched.registry.remove(watched.session)
-    assert len(watched.registry._closed) == 100, "only names of jobs that it has"  # pyright: ignore[reportPrivateUsage]
+    assert len(watched.registry.closed) == 100, "only names of jobs that it has"
     watched.wait(REMEMBER_SECONDS)
-    assert not watched.registry._closed  # pyright: ignore[reportPrivateUsage]
+    assert not watched.registry.closed
 
 
 # ---- several servers

@@ -28,7 +28,7 @@ class Visitor(httpx.AsyncClient):
 
 
 def visitor(application: Application) -> Visitor:
-    return Visitor(transport=application.stranger()._transport, base_url="http://127.0.0.1:7400")
+    return Visitor(transport=application.transport(), base_url="http://127.0.0.1:7400")
 
 
 async def logged_in(application: Application, name: str = "admin") -> Visitor:

@@ -127,9 +127,7 @@ async def test_a_group_is_destroyed_in_reverse_order_without_what_has_nothing(ru
     await runner.app.admin.post(f"{RUNS}/{run.id}/stop")
     assert (await run.statuses())["c"] == "CANCELED"
     assert run.view["status"] == "CANCELED"
-    await runner.server.db.write(
-        lambda tx: tx.run("UPDATE modules SET state_version = 1 WHERE path IN ('team/a', 'team/deep/b')")
-    )
+    await runner.server.db.write(lambda tx: change_modules(tx, "team/a", "team/deep/b", state_version=1))
     run = await Run(runner).begin("DESTROY")
     found = await run.step()
     assert (found["c"]["status"], found["c"]["message"]) == ("SUCCEEDED", "there is nothing to destroy")

@@ -108,7 +108,7 @@ class AttackedHub:
 
     async def at_rest(self) -> None:
         """All that was said is dealt with."""
-        await self.hub.until(lambda: not self.hub.server.tasks._running)  # pyright: ignore[reportPrivateUsage]
+        await asyncio.wait_for(self.hub.server.tasks.join(), TIMEOUT_SECONDS)
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.jobs import service
 from terracrew.server.retention.deletion import remove_deleted
 from terracrew.server.tree.modules import removal
-from terracrew.testing.job_rows import change_jobs, change_runners
+from terracrew.testing.job_rows import change_instances, change_jobs, change_runners
 from terracrew.testing.transactions import until_blocked
 from tests.server.application import on_one
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Hub, on_postgres, ref_of, refusal
@@ -227,8 +227,7 @@ async def test_a_claim_that_fails_unexpectedly_gives_back_its_slot_and_is_made_a
     async with hub.runner() as runner:
         source = await hub.crew.app.scalar("SELECT source FROM jobs WHERE id = :id", id=job)
         await set_source("no JSON at all")
-        away = "UPDATE instances SET is_connected = false WHERE runner_id <> :id"  # no other runner is nearer
-        await hub.server.db.write(lambda tx: tx.run(away, id=hub.runner_id))
+        await change_instances(hub.server.db, hub.crew.instance.id, is_connected=False)  # no other runner is nearer
         await hub.until(lambda: hub.session().takes_jobs)
         await runner.send(messages.Credits(1, 0))
         await hub.until(lambda: hub.session().credits == 1)

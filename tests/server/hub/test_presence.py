@@ -49,7 +49,7 @@ async def test_silence_makes_a_runner_offline_and_whoever_looks_is_told(
     async with hub.runner() as client:
         monkeypatch.setattr(hub.server.registry, "now", lambda: time.monotonic() + 59)
         hub.server.registry.note_check()
-        monkeypatch.setattr(hub.server.registry, "_watching_since", 0.0)
+        monkeypatch.setattr(hub.server.registry, "watching_since", 0.0)
         await Presence(hub.server.hub.runners).step()
         assert await status(hub) == "ONLINE"
         clock.advance(61)
@@ -76,7 +76,7 @@ async def test_a_runner_that_counts_as_offline_was_not_seen_to_go(
         session.active_jobs, session.reported_attempts = {REF.job_id}, {REF}
         monkeypatch.setattr(registry, "now", lambda: time.monotonic() + 61)
         registry.note_check()
-        monkeypatch.setattr(registry, "_watching_since", 0.0)
+        monkeypatch.setattr(registry, "watching_since", 0.0)
         clock.advance(61)
         await Presence(hub.server.hub.runners).step()
         await HubNotifier(hub.server.hub.runners).step({("runners", hub.runner_id)})
@@ -90,7 +90,7 @@ async def test_a_runner_that_is_heard_here_is_not_offline_though_the_database_is
     hub: Hub, clock: ShiftedClock
 ) -> None:
     async with hub.runner():
-        hub.server.registry._watching_since = 0.0  # pyright: ignore[reportPrivateUsage]
+        hub.server.registry.watching_since = 0.0
         clock.advance(61)
         await Presence(hub.server.hub.runners).step()
         assert await is_connected(hub)
@@ -121,7 +121,7 @@ async def test_the_connections_of_a_killed_server_do_not_stay_for_ever(hub: Hub,
         pass
     await eventually(lambda: _not(is_connected(hub)))
     await change_instances(hub.server.db, is_connected=True, server_id="srv_killed")
-    hub.server.registry._watching_since = 0.0  # pyright: ignore[reportPrivateUsage]
+    hub.server.registry.watching_since = 0.0
     await Presence(hub.server.hub.runners).step()
     assert await is_connected(hub), "it may be on its way to another server"
     clock.advance(61)
@@ -196,7 +196,7 @@ async def _age(tx: Tx, instance_id: str) -> float:
 @pytest.mark.feature("O6.blameless")
 async def test_heartbeats_that_could_not_be_written_are_a_gap_and_are_written_later(hub: Hub) -> None:
     registry = hub.server.registry
-    registry._watching_since = 0.0  # pyright: ignore[reportPrivateUsage]
+    registry.watching_since = 0.0
     hub.server.heartbeats.note("ins_1", 1)
     await hub.server.db.close()
     for _ in range(2):

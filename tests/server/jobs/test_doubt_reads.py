@@ -48,11 +48,11 @@ async def test_a_question_about_doubt_does_not_read_all_jobs_of_a_module(
     calls: list[int] = []
 
     async def counted(tx: Any) -> None:
-        tx._connection.set_progress_handler(lambda: calls.append(1), STEPS_PER_CALL)
+        tx.connection.set_progress_handler(lambda: calls.append(1), STEPS_PER_CALL)
         try:
             await ask(tx, module_id)
         finally:
-            tx._connection.set_progress_handler(None, 0)
+            tx.connection.set_progress_handler(None, 0)
 
     await rows.db.write(counted)
     assert len(calls) * STEPS_PER_CALL < JOBS

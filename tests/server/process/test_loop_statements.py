@@ -21,7 +21,7 @@ from terracrew.server.runners import eligibility
 from terracrew.server.runners.removal.service import Removals
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.scheduler import Scheduler
-from terracrew.testing.job_rows import KEYS, JobRows
+from terracrew.testing.job_rows import KEYS, JobRows, change_runners
 from tests.server.fleet_jobs.fleet_rows import FleetRows
 from tests.server.fleet_jobs.simulated_fleet import PlayedHandler, PlayedRunner
 from tests.server.hub.statement_counts import RecordingTx, on_each_unit
@@ -62,7 +62,7 @@ async def test_no_loop_reads_a_large_table_from_end_to_end(rows: JobRows, monkey
     await fleet_jobs.step()
     await fleet_jobs.step()
     await fleet_jobs.stop()
-    await rows.run("UPDATE runners SET is_draining = true, removing_since = created_at")
+    await change_runners(rows.db, is_draining=True, removing_since=1.0)
     await Removals(rows.db).step()
     await LostResourceSearch(rows.db, open_objects("memory:///"), KEYS).step()
     monkeypatch.undo()

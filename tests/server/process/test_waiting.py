@@ -124,7 +124,7 @@ async def test_a_server_that_waits_for_the_database_tries_out_its_object_store_o
     async with await asyncio.start_server(refuse, "127.0.0.1", 0) as database:
         url = f"postgresql://nobody@127.0.0.1:{database.sockets[0].getsockname()[1]}/nothing"
         settings = settings_for(tmp_path, url, port=0)
-        running = asyncio.create_task(main._run(settings, None, False, lambda: settings))  # pyright: ignore[reportPrivateUsage]
+        running = asyncio.create_task(main.run_until_stopped(settings, None, False, lambda: settings))
         async with asyncio.timeout(30):
             changed_at = {await tries.get() for _ in range(3)}
         running.cancel()

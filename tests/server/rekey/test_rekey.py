@@ -3,7 +3,6 @@
 import base64
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +18,7 @@ from terracrew.server.rekey import key_holders, progress, service
 from terracrew.server.rekey.inventory import COLUMNS, FOLDERS, LAST, key_of
 from terracrew.server.rekey.service import Rekey
 from terracrew.server.runners.starts import service as starts
+from terracrew.server.secrets import keyring
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.server.tree.inputs import sealing
@@ -26,6 +26,7 @@ from terracrew.server.tree.inputs.effective import JobContent
 from terracrew.server.tree.modules import contents, module_key
 from terracrew.server.tree.modules.contents import Content
 from terracrew.testing.deliveries import DONE, fact
+from terracrew.testing.job_rows import change_inputs
 from tests.server.application import Application, on_one, open_application
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import content, written
@@ -154,7 +155,7 @@ async def test_a_rekey_waits_while_the_folder_of_the_objects_is_not_mounted(
     await server.db.write(lambda tx: progress.start(tx, server.keys.key_id))
     with monkeypatch.context() as patch:
         patch.setattr(objects, "get_range", unmounted_after_head)
-        patch.setattr(service, "_MAX_HEAD_READS", 1)
+        patch.setattr(service, "MAX_HEAD_READS", 1)
         with pytest.raises(Unavailable, match="not there any more"):
             await loop_of(server).step()
     with pytest.raises(Unavailable, match="not there any more"):
@@ -182,8 +183,8 @@ async def test_a_write_between_reading_and_replacing_wins(application: Applicati
 async def test_what_cannot_be_decrypted_is_told_and_the_old_key_stays_needed(application: Application) -> None:
     module_id = await populate(application)
     foreign = Keyring([b"f" * 32]).encrypt(b"1", sealing.context(module_id, "variable", "a", 1))
-    sql = "UPDATE inputs SET sealed = :new WHERE place_id = :id AND name = 'a'"
-    await application.server.db.write(lambda tx: tx.run(sql, new=foreign, id=module_id))
+    sealed = await application.scalar("SELECT id FROM inputs WHERE place_id = :id AND name = 'a'", id=module_id)
+    await change_inputs(application.server.db, sealed, sealed=foreign)
     server = replace(application.server, keys=_with_new_key(application))
     found = await rekeyed(server)
     assert (found.status, found.failed) == ("incomplete", 1)
@@ -266,6 +267,5 @@ class _Broken:
 
 def _with_new_key(application: Application) -> Keyring:
     """Return the server's keyring with a newer key before its own."""
-    keys: Any = Keyring([NEW])
-    keys._ciphers |= application.server.keys._ciphers  # pyright: ignore[reportPrivateUsage]
-    return keys
+    settings = application.server.settings
+    return Keyring([NEW, *keyring.parse(settings.key or (settings.directory / keyring.FILE_NAME).read_text())])

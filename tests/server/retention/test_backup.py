@@ -49,13 +49,13 @@ async def test_logs_that_move_or_go_between_the_copy_of_the_database_and_that_of
         assert (await passes.remove_due(server.db, RetentionPolicy(logs_days=1), renew))["logs"].count == 2
         await objects.delete_due(server.db, server.objects, server.settings.object_deletion_delay_hours * 3600)
 
-    copy_objects = backup._copy_objects  # pyright: ignore[reportPrivateUsage]
+    copy_objects = backup.copy_objects
 
     def later(settings: ServerSettings, target: Path, left_out: list[str]) -> int:
         asyncio.run_coroutine_threadsafe(meanwhile(), loop).result(30)
         return copy_objects(settings, target, left_out)
 
-    monkeypatch.setattr(backup, "_copy_objects", later)
+    monkeypatch.setattr(backup, "copy_objects", later)
     target = tmp_path / "backup"
     await asyncio.to_thread(backup.make, server.settings, target)
     assert (await application.admin.get(f"/api/v1/jobs/{first.ref.job_id}/log")).text.startswith("This log was removed")

@@ -11,7 +11,7 @@ from terracrew.server.identity.first_start import first_start
 from terracrew.server.retention import leftovers
 from terracrew.server.retention.leftovers import DAY_SECONDS, Leftovers
 from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.job_rows import Instance, JobRows
+from terracrew.testing.job_rows import Instance, JobRows, change_jobs
 from tests.server.jobs.changes import Change
 from tests.server.jobs.waiting_jobs import Waiting
 
@@ -80,10 +80,11 @@ async def test_a_name_goes_with_the_last_attempt_that_shows_it(rows: JobRows, cl
 
 async def test_old_jobs_stay_and_their_idempotency_keys_go(rows: JobRows, clock: ShiftedClock) -> None:
     module = await rows.module()
-    await rows.job(module)
+    old = await rows.job(module)
     clock.advance(OLD_SECONDS)
     new = await rows.job(module)
-    await rows.run("UPDATE jobs SET idempotency_key = id")
+    for job in (old, new):
+        await change_jobs(rows.db, job, idempotency_key=job)
     assert await pruned(rows.db).step() == {"idempotency keys": 1}
     assert await _ids(rows.db, "SELECT idempotency_key AS id FROM jobs") == {None, new}
 

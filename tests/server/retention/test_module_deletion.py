@@ -12,7 +12,7 @@ from terracrew.server.retention import deletion, objects
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.server.tree.modules import removal
 from terracrew.testing.deliveries import DONE, RUNNING, log
-from terracrew.testing.job_rows import change_modules
+from terracrew.testing.job_rows import change_modules, change_organizations
 from tests.server.simulated_runner import SimulatedRunner
 
 TABLES = ("jobs", "attempts", "steps", "notes", "log_chunks", "log_objects", "states", "outputs", "plans")
@@ -79,7 +79,7 @@ async def test_a_module_with_a_million_lines_is_gone_at_once_and_other_writes_st
     waits: list[float] = []
     while not removing.done():
         began = time.perf_counter()
-        await write(lambda tx: tx.run("UPDATE organizations SET name = name"))
+        await write(lambda tx: change_organizations(tx, next_job_number=1000))
         waits.append(time.perf_counter() - began)
         await asyncio.sleep(0.001)
     assert await removing == 1

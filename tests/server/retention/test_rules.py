@@ -18,6 +18,7 @@ from terracrew.server.retention.rules import RULES
 from terracrew.settings.server import ServerSettings
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, log
+from terracrew.testing.job_rows import change_attempts, change_jobs, change_states
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner, watching
 from tests.server.state.stored_states import applied, content
 from tests.server.tree.modules.packed_modules import packed
@@ -87,12 +88,8 @@ async def test_the_log_of_a_job_that_waits_or_of_an_attempt_in_doubt_stays(
 ) -> None:
     waiting, doubtful = await moved(runner), await moved(runner)
     clock.advance(1000 * DAY_SECONDS)
-    await write(
-        runner,
-        "UPDATE jobs SET status = 'AWAITING_APPROVAL', finished_at = NULL WHERE id = :id",
-        id=waiting.ref.job_id,
-    )
-    await write(runner, "UPDATE attempts SET is_in_doubt = true WHERE job_id = :id", id=doubtful.ref.job_id)
+    await change_jobs(runner.server.db, waiting.ref.job_id, status="AWAITING_APPROVAL", finished_at=None)
+    await change_attempts(runner.server.db, doubtful.ref.job_id, is_in_doubt=True)
     assert await remove(runner) == {}
 
 
@@ -102,7 +99,7 @@ async def test_old_states_go_but_never_the_current_one_one_in_quarantine_or_one_
     await applied(runner, *(content(serial) for serial in range(1, 7)))
     clock.advance(91 * DAY_SECONDS)
     ids = [row["id"] for row in await runner.server.db.read(lambda tx: tx.all("SELECT id FROM states ORDER BY id"))]
-    await write(runner, "UPDATE states SET status = 'quarantined', version = NULL WHERE id = :id", id=ids[0])
+    await change_states(runner.server.db, ids[0], status="quarantined", version=None)
     found = await due(runner)
     assert found["states"].count == 2
     assert await remove(runner) == found
@@ -122,9 +119,8 @@ async def test_states_that_were_discarded_do_not_take_the_place_of_versions(
     await applied(runner, *(content(serial) for serial in range(1, 8)))
     clock.advance(91 * DAY_SECONDS)
     ids = [row["id"] for row in await runner.server.db.read(lambda tx: tx.all("SELECT id FROM states ORDER BY id"))]
-    for each in ids[3:]:
-        await write(runner, "UPDATE states SET status = 'discarded', version = NULL WHERE id = :id", id=each)
-    await write(runner, "UPDATE states SET status = 'current' WHERE id = :id", id=ids[2])
+    await change_states(runner.server.db, *ids[3:], status="discarded", version=None)
+    await change_states(runner.server.db, ids[2], status="current")
     assert "states" not in await due(runner)
 
 

@@ -14,7 +14,7 @@ from terracrew.server.releases.model import Release
 from terracrew.server.rollouts import service, store
 from terracrew.server.rollouts.loop import Rollouts
 from terracrew.server.rollouts.planning import RolloutRules
-from terracrew.testing.job_rows import JobRows, change_runners
+from terracrew.testing.job_rows import JobRows, change_deployments, change_runners
 from terracrew.wording.update_words import ByHand
 from tests.server.deployments.cloud_rows import cloud_runner
 from tests.server.releases.release_rows import new_release
@@ -76,9 +76,7 @@ class RolloutRows:
         return runner_id
 
     async def deployed(self, runner_id: str, version: str) -> None:
-        await self.rows.run(
-            "UPDATE cloud_deployments SET version = :version WHERE runner_id = :id", version=version, id=runner_id
-        )
+        await change_deployments(self.db, runner_id, version=version)
 
     async def publish(self, version: str = NEW, *, is_breaking: bool = False) -> None:
         release = new_release(version, is_breaking=is_breaking)

@@ -5,7 +5,7 @@ import pytest
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.releases.service import publish, withdraw
 from terracrew.server.runners.version_reads import current_version, is_outdated
-from terracrew.testing.job_rows import JobRows
+from terracrew.testing.job_rows import JobRows, change_deployments
 from tests.server.application import Application
 from tests.server.deployments.cloud_rows import cloud_runner
 from tests.server.releases.release_rows import new_release
@@ -59,7 +59,7 @@ async def test_a_list_says_which_runners_are_outdated(application: Application) 
     await connect(application, runners["dev"], "one", version="dev")
     rows = await JobRows.of_organization(db, application.server.organization_id)
     asleep = await cloud_runner(rows)
-    await rows.run("UPDATE cloud_deployments SET version = '0.1.0-rc.1'")
+    await change_deployments(db, version="0.1.0-rc.1")
 
     async def listed() -> dict[str, tuple[str | None, str | None, bool]]:
         found = await admin.listed("/api/v1/runners")

@@ -99,7 +99,7 @@ async def test_views_that_would_block_the_event_loop_for_long_are_read_in_thread
 async def test_the_view_of_a_job_takes_few_statements(runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever follows a job gets its view whenever it changes. It took 12 statements, and 10 after its end."""
     attempt, server, statements = await runner.run(), runner.server, list[str]()
-    monkeypatch.setattr(view, "_share", view.LoopShare())
+    monkeypatch.setattr(view, "loop_share", view.LoopShare())
     on_each_unit(server.db, monkeypatch, lambda tx: NotingTx(tx, statements))
     name, reader = attempt.ref.job_id, server.watch.for_reader(SYSTEM)
 
@@ -117,7 +117,7 @@ async def test_the_view_of_a_job_takes_few_statements(runner: SimulatedRunner, m
 
 def _background_reads(runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that gets an item for each read beside the event loop, which has not read any view yet."""
-    monkeypatch.setattr(view, "_share", view.LoopShare())
+    monkeypatch.setattr(view, "loop_share", view.LoopShare())
     reads: list[str] = []
     read_in_background = runner.server.db.read_in_background
 

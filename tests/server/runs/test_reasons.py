@@ -11,7 +11,14 @@ from terracrew.server.db.seam import Database
 from terracrew.server.scheduling import crews
 from terracrew.testing.clock import ManualClock
 from terracrew.testing.deliveries import RUNNING, delivery
-from terracrew.testing.job_rows import change_groups, change_instances, change_jobs, change_modules, change_runners
+from terracrew.testing.job_rows import (
+    change_assignments,
+    change_groups,
+    change_instances,
+    change_jobs,
+    change_modules,
+    change_runners,
+)
 from tests.server.jobs.waiting_jobs import waiting
 from tests.server.runs.waiting_queue import START, Queue, waiting_queue
 
@@ -86,9 +93,9 @@ async def test_everybody_is_full_and_it_is_said_how_many_are_ahead(queue: Queue)
 @pytest.mark.feature("S6.ahead")
 async def test_jobs_that_this_runner_cannot_take_are_not_ahead(queue: Queue) -> None:
     module = await queue.rows.module("elsewhere")
-    await queue.set("UPDATE assignments SET kind = 'module', place_id = :id, path = 'elsewhere'", id=module)
-    other = await queue.rows.runner(slots=1, assigned=False)
-    await queue.set("UPDATE instances SET capacity = 0 WHERE id <> :id", id=other.id)
+    await change_assignments(queue.rows.db, kind="module", place_id=module, path="elsewhere")
+    await queue.rows.runner(slots=1, assigned=False)
+    await change_instances(queue.rows.db, queue.runner.id, capacity=0)
     queue.clock.advance(1)
     assert (await queue.why(await queue.rows.job(module))).text.endswith("it is the next")
 
@@ -106,7 +113,7 @@ async def test_a_full_pinned_instance_and_full_holders_of_an_engine_say_how_many
     await change_modules(queue.rows.db, module, runner_instance_name="one")
     text = "the instance one, to which it is pinned, is full (1 slot), 1 job ahead of it"
     assert (await queue.why(pinned)).text == text
-    await queue.set("UPDATE modules SET tags = '[\"gpu\"]' WHERE id <> :id", id=module)
+    await change_modules(queue.rows.db, queue.module, tags=["gpu"])
     assert (await queue.why(pinned)).text.endswith("it is the next"), "this instance may not have the other job"
 
 

@@ -51,8 +51,7 @@ async def test_a_slot_that_a_refused_claim_held_goes_to_the_job_that_comes_first
     scheduler.unclaimed(second)
     await scheduler.step({("queue", second)})
     assert (socket.claims, session.reserved) == ([second, first], {first})
-    sql = "UPDATE jobs SET status = 'CANCELED', finished_at = :now WHERE id = :id"
-    await database.write(lambda tx: tx.run(sql, now=tx.now, id=first))
+    await database.write(lambda tx: change_jobs(tx, first, status="CANCELED", finished_at=tx.now))
     scheduler.unclaimed(first)
     await scheduler.sweep()
     assert socket.claims == [second, first, second]

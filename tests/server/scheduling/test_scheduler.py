@@ -1,6 +1,7 @@
 """The scheduler claims a job at once for the right runners, and a stale view does no harm."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,7 +10,14 @@ from terracrew.protocol.messages import Credits
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.candidates import MAX_REFUSED_CLAIMS
-from terracrew.testing.job_rows import JobRows, change_jobs, change_modules
+from terracrew.testing.job_rows import (
+    JobRows,
+    change_assignments,
+    change_instances,
+    change_jobs,
+    change_modules,
+    change_runners,
+)
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.scheduling.recorded_claims import MANY_CREDITS, ClaimRecorder
 
@@ -120,9 +128,9 @@ async def test_a_job_that_was_claimed_while_the_sweep_was_reading_is_not_claimed
 @pytest.mark.parametrize(
     "closing",
     [
-        "UPDATE runners SET is_disabled = true WHERE id = :id",
-        "UPDATE runners SET is_draining = true WHERE id = :id",
-        "UPDATE instances SET is_connected = false WHERE runner_id = :id",
+        partial(change_runners, is_disabled=True),
+        partial(change_runners, is_draining=True),
+        partial(change_instances, is_connected=False),
     ],
 )
 async def test_a_closer_runner_on_another_server_that_takes_nothing_holds_nothing_up(
@@ -132,18 +140,12 @@ async def test_a_closer_runner_on_another_server_that_takes_nothing_holds_nothin
     recorder = ClaimRecorder(rows)
     near, far = await rows.runner(), await rows.runner()
     module = await rows.module()
-    await rows.db.write(
-        lambda tx: tx.run(
-            "UPDATE assignments SET kind = 'module', place_id = :module WHERE runner_id = :id",
-            module=module,
-            id=near.runner_id,
-        )
-    )
+    await change_assignments(rows.db, near.runner_id, kind="module", place_id=module)
     _, socket = recorder.connect(far)
     job = await rows.job(module)
     await recorder.scheduler.sweep()
     assert socket.claims == [], "the nearer one is online, elsewhere"
-    await rows.db.write(lambda tx: tx.run(closing, id=near.runner_id))
+    await closing(rows.db, near.runner_id)
     await recorder.scheduler.step({("assignments", near.runner_id) if is_told else ("queue", "")})
     assert socket.claims == [job]
 
@@ -174,8 +176,7 @@ async def test_a_job_that_overtakes_another_one_of_its_module_is_claimed_alone(d
     session, socket = recorder.connect(runner)
     recorder.scheduler.serve(session)
     assert socket.claims == [urgent]
-    sql = "UPDATE jobs SET status = 'CANCELED', finished_at = :now WHERE id = :id"
-    await database.write(lambda tx: tx.run(sql, now=tx.now, id=urgent))
+    await database.write(lambda tx: change_jobs(tx, urgent, status="CANCELED", finished_at=tx.now))
     recorder.scheduler.unclaimed(urgent)
     await recorder.scheduler.step({("queue", urgent)})
     assert socket.claims == [urgent, overtaken]
@@ -223,13 +224,7 @@ async def test_a_group_that_comes_back_under_its_old_path_has_not_its_old_runner
     near, far = await rows.runner(), await rows.runner()
     (_, its), (_, theirs) = recorder.connect(near), recorder.connect(far)
     group = await rows.group("network")
-    await database.write(
-        lambda tx: tx.run(
-            "UPDATE assignments SET place_id = :group, path = 'network' WHERE runner_id = :id",
-            group=group,
-            id=near.runner_id,
-        )
-    )
+    await change_assignments(database, near.runner_id, place_id=group, path="network")
     module = await rows.module("network/vpc", group)
     job = await rows.job(module)
     await recorder.scheduler.sweep()

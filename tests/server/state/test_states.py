@@ -8,6 +8,7 @@ import pytest
 from terracrew.protocol.events import Output, OutputsRead, Result
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.testing.deliveries import DONE, RUNNING, fact
+from terracrew.testing.job_rows import change_states
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import applied, content
 
@@ -49,8 +50,7 @@ async def test_one_version_of_a_state_cannot_take_the_place_of_another(runner: S
         old = await runner.server.objects.get(rows[0]["object"])
         await runner.server.objects.put(rows[1]["object"], old)
     else:
-        sql = "UPDATE states SET content = :content WHERE id = :id"
-        await runner.server.db.write(lambda tx: tx.run(sql, content=rows[0]["content"], id=rows[1]["id"]))
+        await change_states(runner.server.db, rows[1]["id"], content=rows[0]["content"])
     answer = await runner.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")
     assert answer.status_code == 500
     assert b"lineage" not in answer.content

@@ -80,7 +80,7 @@ def test_nothing_is_remembered_of_connections_that_have_ended() -> None:
         assert connection is not None
         table.mark_idle(connection, connection.key)
         table.release(connection, connection.key)
-    assert (table.total, table._clients, table._idle) == (0, {}, {})  # pyright: ignore[reportPrivateUsage]
+    assert (table.total, table.clients, table.idle) == (0, {}, {})
 
 
 def test_an_ipv6_client_is_counted_by_its_64_bit_prefix() -> None:

@@ -9,7 +9,7 @@ from terracrew.clouds.kubernetes import names
 from terracrew.clouds.kubernetes.names import CONTAINER, TOKEN_KEY
 from terracrew.clouds.model import Deployment, StartRequest
 
-_GRACE_SECONDS = 120
+GRACE_SECONDS = 120
 """How long a pod that is told to end may take. A runner interrupts its engines in time to save their states."""
 _TOKEN_SECONDS = 3600
 _POD_SECURITY = {
@@ -54,7 +54,7 @@ def pod(deployment: Deployment, wanted: StartRequest, *, account: str = "") -> d
         "metadata": metadata,
         "spec": {
             "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": _GRACE_SECONDS,
+            "terminationGracePeriodSeconds": GRACE_SECONDS,
             "serviceAccountName": account or names.service_account(deployment),
             # Jobs may use a service account that a person has chosen for them.
             "automountServiceAccountToken": bool(chosen.job_role),

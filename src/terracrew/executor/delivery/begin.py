@@ -48,7 +48,7 @@ class ApplyPermit:
         while True:
             answer, sent = await self._ask(Begin(state_version, plan_attempt, plan_sha256))
             if isinstance(answer, Begun):
-                if answer.state_version == state_version and _now() - sent < PERMIT_SECONDS:
+                if answer.state_version == state_version and boottime() - sent < PERMIT_SECONDS:
                     return
                 continue  # it arrived too late: only a new permit proves that this attempt was not declared lost in the meantime
             match answer.code:
@@ -82,7 +82,7 @@ class ApplyPermit:
     def question(self) -> Begin:
         """Return the request to send now. Its time starts before it is sent, and continues while the machine is suspended."""
         assert self._wanted is not None
-        self._sent = _now()
+        self._sent = boottime()
         return self._wanted
 
     def answered(self, message: Begun | BeginRefused) -> None:
@@ -108,7 +108,7 @@ class ApplyPermit:
                 )
                 if stopping in done:
                     raise NotPermitted("the attempt was stopped while it waited for permission to apply")
-                if not done and self._sent is not None and _now() - self._sent >= _ANSWER_SECONDS:
+                if not done and self._sent is not None and boottime() - self._sent >= _ANSWER_SECONDS:
                     self.on_silence()
             return self._answer.result()
         finally:
@@ -124,5 +124,5 @@ class ApplyPermit:
             stopping.cancel()
 
 
-def _now() -> float:
+def boottime() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -31,51 +31,51 @@ class EngineUser(msgspec.Struct, frozen=True):
     files: EngineDirectory
 
 
-_chosen: EngineUser | None = None
+chosen_user: EngineUser | None = None
 
 
 def choose(user: EngineUser) -> None:
     """Run every engine that this process starts from now on as this user."""
-    global _chosen
-    _chosen = user
+    global chosen_user
+    chosen_user = user
 
 
 def chosen() -> EngineUser | None:
     """Return the user that engines run as; None if it is that of this process."""
-    return _chosen
+    return chosen_user
 
 
 def prepare() -> None:
     """Give engines what was made for them. No engine of this attempt runs while this is called."""
-    if _chosen is None:
+    if chosen_user is None:
         return
-    for root in (_workspace(_chosen.directory), _chosen.files.produced):
+    for root in (_workspace(chosen_user.directory), chosen_user.files.produced):
         if root is not None:
-            _give(root, _chosen)
-    for path in (_chosen.files.path, _chosen.files.provided, *_below(_chosen.files.provided)):
+            _give(root, chosen_user)
+    for path in (chosen_user.files.path, chosen_user.files.provided, *_below(chosen_user.files.provided)):
         let_read(path)
 
 
 def let_read(path: Path) -> None:
     """Let engines read a file or enter a directory of the executor, if they run as another user."""
-    if _chosen is None:
+    if chosen_user is None:
         return
     found = path.lstat()
-    if stat.S_ISLNK(found.st_mode) or found.st_gid == _chosen.gid:
+    if stat.S_ISLNK(found.st_mode) or found.st_gid == chosen_user.gid:
         return
-    os.chown(path, -1, _chosen.gid, follow_symlinks=False)
+    os.chown(path, -1, chosen_user.gid, follow_symlinks=False)
     os.chmod(path, stat.S_IMODE(found.st_mode) | (0o050 if stat.S_ISDIR(found.st_mode) else 0o040))
 
 
 def require_reachable(program: str) -> None:
     """Raise an error that says what to do if engines cannot start this program."""
-    if _chosen is None:
+    if chosen_user is None:
         return
     place = os.path.realpath(program)
     for folder in reversed(Path(place).parents):
-        if not is_open(folder, _chosen.uid, _chosen.gid):
+        if not is_open(folder, chosen_user.uid, chosen_user.gid):
             raise Invalid(
-                f"engines run as user {_chosen.uid}, who cannot enter {folder}, where {program} is: install engines in a "
+                f"engines run as user {chosen_user.uid}, who cannot enter {folder}, where {program} is: install engines in a "
                 "directory that every user can enter, and set TERRACREW_CACHE or engine.additional_binary_paths to it"
             )
 

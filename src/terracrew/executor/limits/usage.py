@@ -54,7 +54,7 @@ class KernelLimits:
             return False
 
 
-_ROOT, _OWN, _MACHINE = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup"), Path("/proc/meminfo")
+CGROUP_ROOT, OWN_CGROUP, MEMORY_INFO = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup"), Path("/proc/meminfo")
 
 
 def share_mb(limit_mb: int | None, slots: int, own_cgroup: Path | None = None) -> int | None:
@@ -70,12 +70,12 @@ def share_mb(limit_mb: int | None, slots: int, own_cgroup: Path | None = None) -
 def _cgroup_limits_mb(own_cgroup: Path | None) -> Iterator[int]:
     """Yield the limits of this process's cgroup and of all cgroups above, of both versions, without that of the attempt's own one."""
     with contextlib.suppress(OSError):
-        for line in _OWN.read_text().splitlines():
+        for line in OWN_CGROUP.read_text().splitlines():
             number, controllers, path = line.split(":", 2)
             if number == "0":
-                yield from _limits_mb(_ROOT, path, "memory.max", own_cgroup)
+                yield from _limits_mb(CGROUP_ROOT, path, "memory.max", own_cgroup)
             elif "memory" in controllers.split(","):
-                yield from _limits_mb(_ROOT / "memory", path, "memory.limit_in_bytes", own_cgroup)
+                yield from _limits_mb(CGROUP_ROOT / "memory", path, "memory.limit_in_bytes", own_cgroup)
 
 
 def _limits_mb(root: Path, path: str, name: str, own_cgroup: Path | None) -> Iterator[int]:
@@ -92,6 +92,6 @@ def _limits_mb(root: Path, path: str, name: str, own_cgroup: Path | None) -> Ite
 
 def _machine_mb() -> Iterator[int]:
     with contextlib.suppress(OSError):
-        for line in _MACHINE.read_text().splitlines():
+        for line in MEMORY_INFO.read_text().splitlines():
             if line.startswith("MemTotal:"):
                 yield int(line.split()[1]) >> 10

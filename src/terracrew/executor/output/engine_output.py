@@ -18,7 +18,7 @@ RESERVE_AHEAD_BYTES = 2 << 20
 """The disk space that is reserved ahead of the engine: more than it can print between two checks, so it is paused in time."""
 _READ_BYTES = 1 << 18
 _MIN_GIVE_BACK_BYTES = 1 << 20
-_RETRY_SECONDS = 1.0
+RETRY_SECONDS = 1.0
 _POLL_SECONDS = 0.05
 
 _FULL = "The disk of this runner is full. The engine is paused until space is free again; nothing is lost"
@@ -88,7 +88,7 @@ class EngineOutput:
                 self._look_for_room()
                 return
             self._look_for_room()
-            await asyncio.sleep(_RETRY_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
 
     def close(self) -> None:
         self._is_closed = True
@@ -120,7 +120,7 @@ class EngineOutput:
         if has_more:
             asyncio.get_running_loop().call_soon(self._step)
         elif self._is_full:
-            self._set_timer(_RETRY_SECONDS, self._step)
+            self._set_timer(RETRY_SECONDS, self._step)
         elif (
             self._cutter.has_open_line and self._timer is None
         ):  # the time counts from the start of the line, not from its last character

@@ -25,7 +25,7 @@ _REQUEST_SECONDS = 15.0
 _RENEW_AFTER_RATIO = 0.7  # of the token's life; the rest is time to retry when the server does not answer
 
 
-class _Answer(msgspec.Struct):
+class RenewedToken(msgspec.Struct):
     access_token: str
     expires_in: float
     is_next_secret_accepted: bool = False
@@ -89,7 +89,7 @@ class Tokens:
         """Return how many seconds are left until the token must be renewed."""
         return max(0.0, self._renew_at - time.monotonic())
 
-    async def _exchange_printed(self, helper: HelperCommand) -> _Answer:
+    async def _exchange_printed(self, helper: HelperCommand) -> RenewedToken:
         """Exchange a token that the credential helper prints. It is another one each time, because a token may be accepted once."""
         token = await credential_helper.token(helper)
         form = {
@@ -99,16 +99,16 @@ class Tokens:
             "subject_token_type": _JWT,
         }
         try:
-            return await asyncio.to_thread(self._post, urlencode(form))
+            return await asyncio.to_thread(self.post, urlencode(form))
         except errors.Unauthenticated as error:
             words = "The server does not accept the token of the credential helper: its audit log has the reason"
             raise errors.Unauthenticated(f"{error.message}. {words} (token_exchange.fail)", **error.details) from error
 
-    def _exchange_alone(self) -> _Answer:
+    def _exchange_alone(self) -> RenewedToken:
         with self._exchanging:
             return self._exchange()
 
-    def _exchange(self) -> _Answer:
+    def _exchange(self) -> RenewedToken:
         """Exchange the secret for a token. If the server accepts a replacement for the secret, use the replacement at once."""
         *unconfirmed, current = self._secret.candidates
         # An earlier process may have crashed before it presented the next secret to the server.
@@ -131,22 +131,22 @@ class Tokens:
             self._secret.declined()
         return answer
 
-    def _accepted_of(self, secrets: list[str]) -> _Answer | None:
+    def _accepted_of(self, secrets: list[str]) -> RenewedToken | None:
         """Present these secrets one after the other. Returns None if the server accepts none of them."""
         for secret in secrets:
             with contextlib.suppress(*_REJECTIONS):
                 return self._ask(secret)
         return None
 
-    def _ask(self, secret: str, next_sha256: str = "") -> _Answer:
+    def _ask(self, secret: str, next_sha256: str = "") -> RenewedToken:
         form = {"grant_type": "client_credentials", "client_id": self._client_id, "client_secret": secret}
         if next_sha256:
             form["next_secret_sha256"] = next_sha256
-        answer = self._post(urlencode(form))
+        answer = self.post(urlencode(form))
         self._secret.accepted(secret)
         return answer
 
-    def _post(self, form: str) -> _Answer:
+    def post(self, form: str) -> RenewedToken:
         try:
             response = self._pool.request(
                 "POST",
@@ -161,7 +161,7 @@ class Tokens:
         if response.status != 200:
             raise self._refusal(response)
         try:
-            return msgspec.json.decode(response.data, type=_Answer)
+            return msgspec.json.decode(response.data, type=RenewedToken)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise problems.foreign(response.status, response.headers, f"POST {self._url}") from error
 

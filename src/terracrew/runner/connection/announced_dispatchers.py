@@ -16,7 +16,7 @@ from terracrew.toolchains import cache, specs
 
 log = logging.getLogger(__name__)
 
-_ENGINES_SECONDS = 10.0
+ENGINES_SECONDS = 10.0
 """How long the connection waits for a dispatcher that has to pull an image, or whose daemon does not answer."""
 INSTALLED_POLL_SECONDS = 10.0
 """How often a runner looks whether somebody has installed an engine with `terracrew engine install`."""
@@ -52,7 +52,7 @@ class Announcements:
                 self._asked[each.name] = asyncio.create_task(each.dispatcher.engines())
                 asked_now.add(self._asked[each.name])
         if asked_now:
-            await asyncio.wait(asked_now, timeout=_ENGINES_SECONDS)
+            await asyncio.wait(asked_now, timeout=ENGINES_SECONDS)
         self._awaited = {asked for asked in self._asked.values() if not asked.done()}
         answers = {name: asked.result() for name, asked in self._asked.items() if self._has_answered(name, asked)}
         uses_machine = None in answers.values()

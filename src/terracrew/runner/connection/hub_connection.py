@@ -65,7 +65,7 @@ class HubConnection:
         self._supervisor, self._slots, self._reports, self._stop = supervisor, slots, reports, stop
         secret = WorkerToken(Path(config.working_directory), config.client_secret, rotates=config.rotates_worker_token)
         self._tokens = Tokens(config.server_url, config.client_id, secret, config.helper)
-        self._queue: asyncio.Queue[messages.FromRunner] | None = None
+        self.queue: asyncio.Queue[messages.FromRunner] | None = None
         self._delays, self._delays_when_rejected = Backoff(), Backoff(1.0, 60.0)
         self._heartbeat: HeartbeatLoop | None = None
         self._levels: dict[str, str] = {}
@@ -130,7 +130,7 @@ class HubConnection:
             await self._converse(connection, welcome)
         finally:
             self._slots.disconnected()
-            self._queue = None
+            self.queue = None
             await connection.close()
 
     def use_config(self, config: RunnerConfig) -> None:
@@ -153,7 +153,7 @@ class HubConnection:
     @property
     def is_welcome(self) -> bool:
         """Whether there is a connection on which the server has answered the hello, and reads `Leave`."""
-        return self._queue is not None and self._reads_leave
+        return self.queue is not None and self._reads_leave
 
     def end_trial(self, report: messages.TrialReport) -> None:
         """Tell the server how the no-op job ended, and claim jobs if it has passed. A new connection says it again: whether the
@@ -167,7 +167,7 @@ class HubConnection:
         """Return when everything that is to be sent was written to a connection, or after this time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while (queue := self._queue) is None:  # noqa: ASYNC110 - a new connection has no event
+                while (queue := self.queue) is None:  # noqa: ASYNC110 - a new connection has no event
                     await asyncio.sleep(_REST_POLL_SECONDS)
                 await queue.join()
 
@@ -255,7 +255,7 @@ class HubConnection:
         self._runner_id = self._runner_id or welcome.runner_id
         self._delays.reset()
         self._delays_when_rejected.reset()
-        queue = self._queue = asyncio.Queue()
+        queue = self.queue = asyncio.Queue()
         self._heartbeat = HeartbeatLoop(
             self._supervisor,
             self._updated_drain_state,
@@ -401,13 +401,13 @@ class HubConnection:
         self._send_credits()
 
     def _send_credits(self) -> None:
-        if self._queue is not None and (credits_ := self._slots.credits_to_send()) is not None:
+        if self.queue is not None and (credits_ := self._slots.credits_to_send()) is not None:
             self._send(credits_)
 
     def _send(self, message: messages.FromRunner) -> None:
         """Queue a message. Without a connection it is dropped: a new connection repeats every unacknowledged report."""
-        if self._queue is not None:
-            self._queue.put_nowait(message)
+        if self.queue is not None:
+            self.queue.put_nowait(message)
 
     async def _send_queued(self, connection: ClientConnection, queue: asyncio.Queue[messages.FromRunner]) -> None:
         with contextlib.suppress(ConnectionClosed):  # `_receive` notices it, too

@@ -48,7 +48,7 @@ class WorkerToken:
         """`configured` is what the settings have: a worker token, or a secret of a service account, which is never replaced."""
         self._path, self._configured = directory / FILE, configured
         self._kept = self._read(configured)
-        self.rotates = rotates and configured.startswith(PREFIX) and not _is_volatile(directory)
+        self.rotates = rotates and configured.startswith(PREFIX) and not is_volatile(directory)
 
     @property
     def is_worker_token(self) -> bool:
@@ -129,7 +129,7 @@ def _digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def _is_volatile(directory: Path) -> bool:
+def is_volatile(directory: Path) -> bool:
     place, found = os.path.realpath(directory), ("", "")
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         fields, _, rest = line.partition(" - ")

@@ -233,7 +233,7 @@ class Registry:
         self.fell_silent: dict[AttemptRef, float] = {}
         """Those of them that were not yet written to the database."""
         self.withheld = WithheldJobs(clock)
-        self._checked_at = self._watching_since = clock()
+        self._checked_at = self.watching_since = clock()
 
     # ---- runners
 
@@ -326,13 +326,13 @@ class Registry:
 
     def pause(self) -> None:
         """Record that a gap ends now: clients that were silent or disconnected in it may be reconnecting."""
-        self._watching_since = self.now()
+        self.watching_since = self.now()
         self._closed.clear()
 
     @property
     def watched_for(self) -> float:
         """The seconds since the start, or since the last gap."""
-        return self.now() - self._watching_since
+        return self.now() - self.watching_since
 
     @property
     def closed(self) -> list[AttemptRef]:
@@ -346,7 +346,7 @@ class Registry:
     def silence_of(self, instance_id: str, epoch: int, age: float) -> float:
         """Return for how many seconds an instance was silent; `age` is the value from the database."""
         now = self.now()
-        ages = [age, now - self._watching_since]
+        ages = [age, now - self.watching_since]
         session = self.runners.get(instance_id)
         if session is not None and session.epoch == epoch:
             ages.append(now - session.last_contact_at)
@@ -365,7 +365,7 @@ class Registry:
         if ref in self.executors:
             return 0.0, False
         now = self.now()
-        ages = [age, now - self._watching_since]
+        ages = [age, now - self.watching_since]
         closed_at = self._closed.get(ref)
         if closed_at is not None:
             ages.append(now - closed_at)
@@ -383,7 +383,7 @@ class Registry:
 
     def _close(self, session: "RunnerSession | ExecutorSession", refs: Iterable[AttemptRef]) -> None:
         """Note that attempts were closed. If the session was silent since the last gap, it is unknown when; then it is silent."""
-        if session.last_contact_at >= self._watching_since:
+        if session.last_contact_at >= self.watching_since:
             now = self.now()
             self._closed |= dict.fromkeys(refs, now)
 

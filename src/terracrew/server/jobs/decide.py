@@ -128,7 +128,7 @@ def begin(
         return "approval"
     is_chosen = plan is not None and plan.is_chosen
     is_asked = bool(reasons_to_ask(job, module, has_waited=has_waited and not is_chosen))
-    if (is_asked or (plan is not None and not is_chosen)) and not _is_approved(plan, module):
+    if (is_asked or (plan is not None and not is_chosen)) and not is_approved(plan, module):
         return "approval"
     if any(doubt.is_in_contact for doubt in module.doubts):
         return "wait"
@@ -171,7 +171,7 @@ def _is_usable(job: Job, plan: Plan, state_version: int) -> bool:
     return plan.decision == "approved" and plan.state_version == state_version
 
 
-def _is_approved(plan: Plan | None, module: ModuleFacts) -> bool:
+def is_approved(plan: Plan | None, module: ModuleFacts) -> bool:
     """Return whether enough people have approved this plan and the doubts that they have named.
 
     One from before a fence has lapsed with it. The times alone do not tell: a fence whose transaction began first and ended

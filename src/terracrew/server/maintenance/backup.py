@@ -74,7 +74,7 @@ def make(settings: ServerSettings, target: Path) -> Backup:
     target.chmod(0o700)
     migration = _copy_database(source, target / DATABASE)
     left_out: list[str] = []
-    count = _copy_objects(settings, target / OBJECTS, left_out)
+    count = copy_objects(settings, target / OBJECTS, left_out)
     _copy_key(settings, target / MASTER_KEY, left_out)
     size = (target / DATABASE).stat().st_size
     made = Backup(__version__, datetime.now(UTC), migration, size, count, left_out)
@@ -96,7 +96,7 @@ def _copy_database(source: Path, target: Path) -> int:
     return migration
 
 
-def _copy_objects(settings: ServerSettings, target: Path, left_out: list[str]) -> int:
+def copy_objects(settings: ServerSettings, target: Path, left_out: list[str]) -> int:
     url = urlsplit(settings.objects)
     if url.scheme != "file":
         left_out.append(f"the object store {url.scheme}://{url.netloc}{url.path}: make its backup after this one")

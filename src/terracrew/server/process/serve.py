@@ -96,7 +96,7 @@ async def serve(
         ws_ping_timeout=PING_SECONDS,
         ws_per_message_deflate=False,
     )
-    web = _Uvicorn(config, started, server.closing)
+    web = ClosingUvicorn(config, started, server.closing)
     try:
         await web.serve([listener, *(listener.dup() for _ in range(MAX_ACCEPTS_PER_TURN - 1))])
     finally:
@@ -135,7 +135,7 @@ def _max_connections(settings: ServerSettings) -> int:
     )
 
 
-class _Uvicorn(uvicorn.Server):
+class ClosingUvicorn(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, is_serving: asyncio.Event | None, closing: asyncio.Event) -> None:
         super().__init__(config)
         self._is_serving = is_serving

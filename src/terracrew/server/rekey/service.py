@@ -31,7 +31,7 @@ LOOK_SECONDS = 60.0
 LEASE_SECONDS = 60.0
 MAX_PASSES = 5
 """Another server may still encrypt under an older key while this runs, so everything is checked again until nothing is left to do."""
-_MAX_HEAD_READS = 8
+MAX_HEAD_READS = 8
 log = get_logger("terracrew.server")
 
 
@@ -133,8 +133,8 @@ class Rekey:
         self._note(doing=folder.name, done=0)
         async for page in self._objects.listing(folder.folder):
             await self._save()
-            for start in range(0, len(page), _MAX_HEAD_READS):
-                names = [each.name for each in page[start : start + _MAX_HEAD_READS]]
+            for start in range(0, len(page), MAX_HEAD_READS):
+                names = [each.name for each in page[start : start + MAX_HEAD_READS]]
                 heads = await asyncio.gather(*(self._head(name) for name in names))
                 for name, head in zip(names, heads, strict=True):
                     if head is not None and head != self._keys.head:

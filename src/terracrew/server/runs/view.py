@@ -51,7 +51,7 @@ class LoopShare:
 
 _UNINFORMED = "approved it before a change was cut short or the database was set back, and has to look again"
 _source = msgspec.json.Decoder(Source)
-_share = LoopShare()
+loop_share = LoopShare()
 """All servers of a process have one event loop."""
 
 
@@ -67,8 +67,8 @@ async def current(db: Database, find: Callable[[Tx], Awaitable[Job]], watch: rea
     if db.kind != "sqlite":  # its statements block nobody
         return await db.read(quickly) or await db.read_in_background(wholly)
     found = None
-    if _share.is_left():
-        with _share.spending():
+    if loop_share.is_left():
+        with loop_share.spending():
             found = await db.read(quickly)
     return found or await db.read_in_background(wholly)
 

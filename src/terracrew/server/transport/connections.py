@@ -31,15 +31,15 @@ class Connections:
     def __init__(self, max_total: int, max_per_address: int, trusted_proxies: tuple[Network, ...] = ()) -> None:
         self._max_total, self._max_per_address = max_total, max_per_address
         self._trusted_proxies = trusted_proxies
-        self._clients: dict[str, _Client] = {}
-        self._idle: OrderedDict[ClientConnection, str] = OrderedDict()
+        self.clients: dict[str, _Client] = {}
+        self.idle: OrderedDict[ClientConnection, str] = OrderedDict()
         self.total = 0
         self.refused_total = 0
 
     def admit(self, address: str) -> str | None:
         """Count a new connection. Returns the key to pass to the other methods, or None if the connection must be refused."""
         key = limit_key(address)
-        client = self._clients.get(key)
+        client = self.clients.get(key)
         is_proxy = is_within(address, self._trusted_proxies)  # many clients share its address
         if client and not is_proxy and client.open_connections >= self._max_per_address and not self._evict(client):
             self.refused_total += 1
@@ -48,7 +48,7 @@ class Connections:
             self.refused_total += 1
             return None
         self.total += 1
-        self._clients.setdefault(key, _Client()).open_connections += 1
+        self.clients.setdefault(key, _Client()).open_connections += 1
         return key
 
     def network_of(self, address: str, headers: Headers) -> str:
@@ -57,21 +57,21 @@ class Connections:
 
     def mark_idle(self, connection: ClientConnection, key: str) -> None:
         """Note that this connection waits for its next request, so it may be closed to make room."""
-        self._idle[connection] = key
-        self._clients[key].idle[connection] = None
+        self.idle[connection] = key
+        self.clients[key].idle[connection] = None
 
     def mark_busy(self, connection: ClientConnection) -> None:
-        key = self._idle.pop(connection, None)
+        key = self.idle.pop(connection, None)
         if key is not None:
-            del self._clients[key].idle[connection]
+            del self.clients[key].idle[connection]
 
     def upgrade(self, connection: ClientConnection, key: str) -> None:
         """Count this connection in the total only, from now on."""
         self.mark_busy(connection)
-        client = self._clients[key]
+        client = self.clients[key]
         client.open_connections -= 1
         if not client.open_connections:
-            del self._clients[key]
+            del self.clients[key]
 
     def release(self, connection: ClientConnection, key: str) -> None:
         """Forget an HTTP connection that was closed."""
@@ -83,9 +83,9 @@ class Connections:
         self.total -= 1
 
     def _evict_any(self) -> bool:
-        if not self._idle:
+        if not self.idle:
             return False
-        next(iter(self._idle)).close_idle()
+        next(iter(self.idle)).close_idle()
         return True
 
     @staticmethod

@@ -169,4 +169,4 @@ def test_events_that_cannot_be_read_are_refused(tmp_path: Path, content: str) ->
     [("a", ["a"]), ("a.b[0].c", ["a", "b", 0, "c"]), ('tags["x.y"][2]', ["tags", "x.y", 2]), ("[", ["["])],
 )
 def test_a_path_is_taken_apart(path: str, parts: list[str | int]) -> None:
-    assert preview._parsed_path(path) == parts  # pyright: ignore[reportPrivateUsage]
+    assert preview.parsed_path(path) == parts

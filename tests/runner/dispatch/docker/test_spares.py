@@ -174,9 +174,7 @@ async def test_what_a_runner_that_never_comes_back_had_ready_is_removed_after_a_
     unstarted, ended, used = (f"spare-{digit * 16}" for digit in "abc")
     for name in (unstarted, ended, used):
         configuration = containers.configuration(bench.settings, bench.containers.owner, name, is_spare=True)
-        made = await dead.place._daemon.client.containers.create(  # pyright: ignore[reportPrivateUsage]
-            configuration, name=bench.containers.owner.name(name)
-        )
+        made = await dead.place.daemon.client.containers.create(configuration, name=bench.containers.owner.name(name))
         if name == used:
             await made.put_archive("/terracrew", attempt_files.upload(start, Path(start.directory)))
         if name == ended:

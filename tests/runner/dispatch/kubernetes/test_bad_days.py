@@ -204,7 +204,7 @@ async def test_a_runner_that_died_before_the_pod_got_its_start_takes_the_start_b
     """The mark is on the disk, the Job has a pod, and there is no Secret."""
     first, start = bench.open(), bench.start()
     asked = asyncio.Event()
-    ask = first._api.ask  # pyright: ignore[reportPrivateUsage]
+    ask = first.api.ask
 
     async def die(kind: Any, method: str, path: str, **more: Any) -> Any:
         if (method, path) == ("POST", "secrets"):
@@ -212,7 +212,7 @@ async def test_a_runner_that_died_before_the_pod_got_its_start_takes_the_start_b
             await asyncio.Event().wait()
         return await ask(kind, method, path, **more)
 
-    monkeypatch.setattr(first._api, "ask", die)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(first.api, "ask", die)
     await first.start(start)
     await asyncio.wait_for(asked.wait(), END_SECONDS)
     await first.close()

@@ -36,7 +36,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 def _recorded(dispatcher: Kubernetes, monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, str]]:
     """Return the verbs and resources that a dispatcher asks its API server for, as they are asked."""
     found: set[tuple[str, str]] = set()
-    api = dispatcher._api  # pyright: ignore[reportPrivateUsage]
+    api = dispatcher.api
     request, watch = api.request, api.watch
 
     async def seen_request(method: str, path: str, body: Any, query: Mapping[str, str]) -> bytes:

@@ -53,7 +53,7 @@ async def test_a_one_time_link_works_once_and_looking_at_it_does_not_use_it_up(a
 async def test_a_link_logs_in_without_a_password_on_the_servers_own_machine_only(application: Application) -> None:
     here = visitor(application)
     link = f"/login/link/{await identity.make_link(application.server.db)}"
-    away = Visitor(transport=application.stranger("192.0.2.1")._transport, base_url="http://127.0.0.1:7400")
+    away = Visitor(transport=application.transport("192.0.2.1"), base_url="http://127.0.0.1:7400")
     assert "data-enter" not in await away.see(f"{link}?enter=true")
     refused = await away.submit(link, enter="true")
     assert (refused.status_code, "only on the server&#39;s own machine" in refused.text) == (400, True)

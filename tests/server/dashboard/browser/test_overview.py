@@ -11,7 +11,7 @@ from terracrew.server.identity.access import role_store
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store
 from terracrew.server.tree.groups.service import ensure_organization
-from terracrew.testing.job_rows import change_instances
+from terracrew.testing.job_rows import change_instances, change_jobs
 from tests.conftest import DATABASES
 from tests.server.dashboard.browser.looks import look
 from tests.server.dashboard.company.rows import Company
@@ -110,7 +110,7 @@ async def test_the_first_steps_turn_to_done_by_themselves(browser: Browser, stag
         tx.wake("jobs", "")
 
     async def succeed(tx: Tx) -> None:
-        await tx.run("UPDATE jobs SET status = 'SUCCEEDED', message = '' WHERE organization_id = :id", id=organization)
+        await change_jobs(tx, organization, status="SUCCEEDED", message="")
         tx.wake("jobs", "")
 
     await stage.write(add)

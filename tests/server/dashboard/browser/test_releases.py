@@ -1,6 +1,5 @@
 """Releases in a real browser: from their publication through the API to a roll-out that is paused, resumed and stopped."""
 
-import json
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import service as identity
 from terracrew.server.principals.model import Principal
 from terracrew.server.rollouts.loop import Rollouts
+from terracrew.testing.job_rows import change_instances
 from tests.server.application import Person
 from tests.server.dashboard.browser import looks
 from tests.server.dashboard.company.releases import BREAKING, LATEST
@@ -33,12 +33,11 @@ async def publish(stage: Stage, version: str, **more: Any) -> None:
 
 async def install(tx: Tx) -> None:
     """Let two runners of the company update themselves, and one say that Helm installed it."""
-    sql = """UPDATE instances SET is_self_updating = :is_self_updating, installation = :installation
-        WHERE runner_id IN (SELECT id FROM runners WHERE path = :path)"""
     pip, helm = {"kind": "pip", "place": "/opt/terracrew"}, {"kind": "helm", "place": "warehouse", "detail": "data"}
+    ids = {row["path"]: row["id"] for row in await tx.all("SELECT path, id FROM runners")}
     for path in SELF_UPDATING:
-        await tx.run(sql, path=path, is_self_updating=True, installation=json.dumps(pip))
-    await tx.run(sql, path="data/warehouse", is_self_updating=False, installation=json.dumps(helm))
+        await change_instances(tx, ids[path], is_self_updating=True, installation=pip)
+    await change_instances(tx, ids["data/warehouse"], is_self_updating=False, installation=helm)
 
 
 @pytest.mark.feature("V2.outdated", "V2.rollouts", "V4.notes", "U4.live", "U6.clouds")

@@ -7,7 +7,7 @@ import pytest
 from terracrew.api.group_runs import ModuleStatus, RunModuleView
 from terracrew.server.dashboard.groups.runs import held_up
 from terracrew.server.group_runs.loop import GroupRuns
-from terracrew.testing.job_rows import change_modules
+from terracrew.testing.job_rows import change_jobs, change_modules
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
 from tests.server.tree.inputs.places import SOURCE, tree, tree_again
@@ -70,9 +70,8 @@ async def test_a_run_shows_the_condition_of_each_job_and_counts_what_needs_a_per
     assert page.count(">Waiting<") == 3, "both modules, and the name of the count"
     assert re.search(r'id="needs-you">2<', page), "no runner may have them"
     assert re.search(r"<dt>Running</dt><dd class=\"num\">0<", page)
-    waits = """UPDATE jobs SET status = 'AWAITING_APPROVAL', plan_attempt = 1 WHERE module_id =
-        (SELECT id FROM modules WHERE path = 'platform/network/app')"""
-    await application.server.db.write(lambda tx: tx.run(waits))
+    app = await application.scalar("SELECT id FROM modules WHERE path = 'platform/network/app'")
+    await change_jobs(application.server.db, app, status="AWAITING_APPROVAL", plan_attempt=1)
     for address in (run, f"/dashboard/groups/{group}"):
         page = await someone.see(address)
         assert "Awaiting approval" in page, address

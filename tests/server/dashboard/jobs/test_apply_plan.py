@@ -1,13 +1,15 @@
 """The page of a PLAN job lets people apply exactly its plan, or says why that is not possible."""
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import partial
 from urllib.parse import urlsplit
 
 import pytest
 
 from terracrew.protocol.events import PlanSummary
-from terracrew.server.db.seam import Tx
-from terracrew.testing.job_rows import change_groups
+from terracrew.protocol.spec import LocalSource
+from terracrew.server.db.seam import Database, Tx
+from terracrew.testing.job_rows import change_groups, change_modules, change_plans
 from tests.server.application import Application
 from tests.server.dashboard.company import kept_plans
 from tests.server.dashboard.company.rows import Company
@@ -53,17 +55,18 @@ async def test_a_plan_is_applied_from_its_page_and_both_pages_name_each_other(
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("UPDATE modules SET state_version = 99", "the state of the module has changed"),
-        ('UPDATE modules SET source = \'{"kind":"local","path":"/srv/z"}\'', "the source of the module has changed"),
-        ("UPDATE plans SET decide_by = 1", "is no longer kept"),
-        ("DELETE FROM plans", "was not saved"),
+        (partial(change_modules, state_version=99), "the state of the module has changed"),
+        (partial(change_modules, source=LocalSource("/srv/z")), "the source of the module has changed"),
+        (partial(change_plans, decide_by=1), "is no longer kept"),
+        (lambda db: db.write(lambda tx: tx.run("DELETE FROM plans")), "was not saved"),
     ],
+    ids=["state", "source", "late", "absent"],
 )
 async def test_a_plan_that_cannot_be_applied_says_why_and_offers_a_new_one(
-    application: Application, jobs: dict[str, str], change: Any, words: str
+    application: Application, jobs: dict[str, str], change: Callable[[Database], Awaitable[None]], words: str
 ) -> None:
     _, job = await planned(application)
-    await application.server.db.write(lambda tx: tx.run(change))
+    await change(application.server.db)
     page = await (await logged_in(application)).see_job(job)
     assert words in page
     assert 'id="plan-again"' in page

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from terracrew.server.db.seam import Tx
-from terracrew.testing.job_rows import change_attempts, change_groups, change_jobs, change_users
+from terracrew.testing.job_rows import change_attempts, change_groups, change_jobs, change_modules, change_users
 from tests.server.application import Application
 from tests.server.dashboard.visitor import Visitor, logged_in
 
@@ -110,8 +110,8 @@ async def test_nobody_is_named_or_counted_for_a_plan_that_is_out_of_date(
     await two_people_must_approve(application)
     ada = await logged_in(application, "ada")
     assert await badge(ada) == "2 to approve"
-    sql = "UPDATE modules SET state_version = state_version + 1 WHERE id = (SELECT module_id FROM jobs WHERE id = :id)"
-    await application.server.db.write(lambda tx: tx.run(sql, id=jobs["asking"]))
+    module = await application.scalar("SELECT module_id FROM jobs WHERE id = :id", id=jobs["asking"])
+    await change_modules(application.server.db, module, state_version=99)
     page = await ada.see_job(jobs["asking"])
     shown = text_of(page, "approval")
     assert shown.startswith("This plan is out of date")
@@ -133,11 +133,9 @@ async def test_an_approval_from_before_a_doubt_is_not_counted_and_can_be_given_a
     await approve(ada, job)
 
     async def cut_short(tx: Tx) -> None:
-        await tx.run(
-            "UPDATE jobs SET module_id = (SELECT module_id FROM jobs WHERE id = :job) WHERE id = :id",
-            job=job,
-            id=jobs["done"],
-        )
+        asking = await tx.one("SELECT module_id FROM jobs WHERE id = :id", id=job)
+        assert asking is not None
+        await change_jobs(tx, jobs["done"], module_id=asking["module_id"])
         await change_attempts(tx, jobs["done"], is_in_doubt=True, outcome="lost")
 
     await application.server.db.write(cut_short)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from terracrew.testing.job_rows import change_jobs
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
 from tests.server.tree.modules.packed_modules import packed
@@ -92,10 +93,8 @@ async def test_the_page_of_a_job_shows_its_commit_and_that_a_tag_has_moved(appli
     source = {"kind": "git", "url": URL, "tag": "v1"}
     await application.admin.made("/api/v1/modules", {"path": "vpc", "source": source})
     job = await application.admin.made("/api/v1/modules/vpc/jobs", {"type": "PLAN"})
-    found = {"of": "a" * 40, "moved": "b" * 40, "revision": "tag v1", "id": job["id"]}
-    statement = """UPDATE jobs SET source_commit = :of, source_revision = :revision, source_moved_from = :moved
-        WHERE id = :id"""
-    await application.server.db.write(lambda tx: tx.run(statement, **found))
+    found = {"source_commit": "a" * 40, "source_moved_from": "b" * 40, "source_revision": "tag v1"}
+    await change_jobs(application.server.db, job["id"], **found)
     page = await (await logged_in(application)).see(f"/dashboard/jobs/{job['id']}")
     assert f'title="{"a" * 40}">{"a" * 12}<' in page
     assert "The tag v1 has moved since an earlier job of this module" in page

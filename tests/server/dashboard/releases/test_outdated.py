@@ -12,6 +12,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runners import view_reads
 from terracrew.server.runners.reads import RunnerScope
+from terracrew.testing.job_rows import change_deployments, change_instances
 from tests.server.application import Application
 from tests.server.dashboard.company import releases
 from tests.server.dashboard.company.rows import Company
@@ -28,8 +29,9 @@ def alert(page: str) -> str:
 
 
 async def set_version(application: Application, version: str, path: str = "%") -> None:
-    sql = "UPDATE instances SET version = :version WHERE runner_id IN (SELECT id FROM runners WHERE path LIKE :path)"
-    await application.server.db.write(lambda tx: tx.run(sql, version=version, path=path))
+    sql = "SELECT instances.id FROM instances JOIN runners ON runners.id = runner_id WHERE path LIKE :path"
+    rows = await application.server.db.read(lambda tx: tx.all(sql, path=path))
+    await change_instances(application.server.db, *[row["id"] for row in rows], version=version)
 
 
 async def test_the_alert_counts_and_names_outdated_runners_until_they_have_the_latest_release(
@@ -110,7 +112,7 @@ async def test_the_alert_and_the_rows_agree_about_every_runner(application: Appl
                 reason = chance.choice(["", "a newer one has come"])
                 silent = chance.random() * 120  # half of them are not connected any more
                 await company.instance(runner_id, f"i{number}", silent=silent, version=version, retire_reason=reason)
-        await tx.run("UPDATE cloud_deployments SET version = :version", version=chance.choice(["", "1.4.0", "1.5.0"]))
+        await change_deployments(tx, version=chance.choice(["", "1.4.0", "1.5.0"]))
         alert = await rollout.read_outdated(tx, await authorize.visible(tx, who, Verb.RUNNER_READ), within)
         return alert.count if alert else 0, sum(each.is_outdated for each in await view_reads.views_of(tx, ids))
 

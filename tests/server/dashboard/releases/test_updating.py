@@ -1,7 +1,6 @@
 """The questions before one runner or all of them are updated, and what the page of a runner says about its version."""
 
 import html
-import json
 import re
 
 import pytest
@@ -21,12 +20,10 @@ async def install(
     application: Application, path: str, kind: str, place: str = "", *, updates_itself: bool = False
 ) -> str:
     """Let a runner of the company say how it was installed, and return its id."""
-    sql = """UPDATE instances SET is_self_updating = :is_self_updating, installation = :installation
-        WHERE runner_id IN (SELECT id FROM runners WHERE path = :path)"""
-    said = json.dumps({"kind": kind, "place": place, "detail": place})
-    db = application.server.db
-    await db.write(lambda tx: tx.run(sql, path=path, is_self_updating=updates_itself, installation=said))
-    return str(await application.scalar("SELECT id FROM runners WHERE path = :path", path=path))
+    runner_id = str(await application.scalar("SELECT id FROM runners WHERE path = :path", path=path))
+    said = {"kind": kind, "place": place, "detail": place}
+    await change_instances(application.server.db, runner_id, is_self_updating=updates_itself, installation=said)
+    return runner_id
 
 
 def text(markup: str) -> str:

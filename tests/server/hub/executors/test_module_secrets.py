@@ -7,6 +7,7 @@ from terracrew.server.connections.withheld import WithheldJobs
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.modules import contents
 from terracrew.server.tree.modules.contents import Content
+from terracrew.testing.job_rows import change_instances
 from tests.e2e.simulated_runner import batch
 from tests.server.hub.hub_clients import Hub
 
@@ -72,8 +73,7 @@ async def test_a_job_whose_content_cannot_be_decrypted_says_so_and_is_not_claime
     await db.write(lambda tx: contents.save(tx, foreign, module_id, Content({"a": 1})))
     job_id = await hub.job(module_id=module_id)
     async with hub.runner() as runner:
-        away = "UPDATE instances SET is_connected = false WHERE runner_id <> :id"  # no other runner is nearer
-        await db.write(lambda tx: tx.run(away, id=hub.runner_id))
+        await change_instances(db, hub.crew.instance.id, is_connected=False)  # no other runner is nearer
         await hub.until(lambda: hub.session().takes_jobs)
         await runner.send_credits(1)
         await scheduler.sweep()

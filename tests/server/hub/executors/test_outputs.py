@@ -72,7 +72,7 @@ async def test_outputs_that_are_too_large_are_never_decoded_and_the_job_ends_wit
     runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Any attempt could deliver outputs of 256 MiB, which the server decoded while everything else waited."""
-    monkeypatch.setattr(event_contents, "_problem_of_outputs", None)  # so that a call of it fails
+    monkeypatch.setattr(event_contents, "problem_of_outputs", None)  # so that a call of it fails
     attempt = await runner.begun()
     await uploaded(attempt, b'{"a":{"value":"' + b"x" * MAX_OUTPUTS_BYTES + b'"}}')
     await attempt.deliver(APPLIED, DONE)

@@ -14,7 +14,7 @@ from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.runners.removal.service import Removals
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, delivery
-from terracrew.testing.job_rows import JobRows, begin_code
+from terracrew.testing.job_rows import JobRows, begin_code, change_runners
 from tests.server.application import Application
 from tests.server.hub.hub_clients import Client, Hub, ref_of, refusal
 
@@ -172,8 +172,8 @@ async def test_after_a_forced_removal_a_silent_job_is_requeued_or_leaves_its_mod
     reaper = Reaper(db, hub.server.registry)
     for _ in range(3):  # it is silent, it counts as lost, its lease ends
         clock.advance(3600)
-        hub.server.registry._watching_since -= 3600  # pyright: ignore[reportPrivateUsage]
-        hub.server.registry._closed.clear()  # pyright: ignore[reportPrivateUsage]
+        hub.server.registry.pause()
+        hub.server.registry.watching_since -= 3600
         await reaper.step()
     job = await hub.crew.rows.load(job_id)
     (attempt,) = await hub.crew.rows.attempts(job_id)
@@ -220,7 +220,7 @@ async def test_a_runner_of_the_organization_serves_its_whole_tree_and_a_shared_o
         await root.granted(await ours.job(await ours.module("a/b/deep", group_id)))
         assert not await root.claim(foreign)
     # It is nearer than a shared runner, and would be waited for.
-    await ours.run("UPDATE runners SET is_disabled = true WHERE organization_id IS NOT NULL")
+    await change_runners(ours.db, hub.crew.instance.runner_id, "own", is_disabled=True)
     async with hub.runner() as shared:
         await shared.granted(foreign)
         await shared.granted(await ours.job(await ours.module("a/b/other", group_id)))

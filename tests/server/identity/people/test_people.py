@@ -211,12 +211,12 @@ async def test_only_so_many_passwords_wait_for_their_turn(
 ) -> None:
     await with_password(server)
     monkeypatch.setattr(passwords, "MAX_PENDING_HASHES", 5)
-    gate, verify = threading.Event(), passwords._verify  # pyright: ignore[reportPrivateUsage]
+    gate, verify = threading.Event(), passwords.verify
 
     def verify_later(password: str, password_hash: str) -> bool:
         return gate.wait(30) and verify(password, password_hash)
 
-    monkeypatch.setattr(passwords, "_verify", verify_later)
+    monkeypatch.setattr(passwords, "verify", verify_later)
     guesses = {
         asyncio.create_task(logins.login(server.identity, "vera", "wrong", f"bot {number}")) for number in range(50)
     }

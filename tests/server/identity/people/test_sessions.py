@@ -1,5 +1,7 @@
 """A login in a browser ends in time, and no other site can use it."""
 
+from collections.abc import Awaitable, Callable
+
 import httpx
 import pytest
 
@@ -7,6 +9,7 @@ from terracrew.api.access import Role
 from terracrew.server.identity.people import sessions
 from terracrew.server.identity.people.model import Session
 from terracrew.testing.clock import ShiftedClock
+from terracrew.testing.job_rows import change_users
 from tests.server.identity.identity_server import URL, IdentityServer
 
 SESSION = Session("ses_1", "usr_1", "tcd_secret", None)  # type: ignore[arg-type]
@@ -103,14 +106,17 @@ async def test_without_anything_only_public_handlers_answer(server: IdentityServ
 @pytest.mark.parametrize(
     "end",
     [
-        "DELETE FROM sessions",
-        "UPDATE users SET is_disabled = true",
+        lambda server: server.run("DELETE FROM sessions"),
+        lambda server: change_users(server.db, is_disabled=True),
     ],
+    ids=["logout", "disabled"],
 )
-async def test_a_session_ends_by_logout_and_with_its_user(server: IdentityServer, end: str) -> None:
+async def test_a_session_ends_by_logout_and_with_its_user(
+    server: IdentityServer, end: Callable[[IdentityServer], Awaitable[None]]
+) -> None:
     client, _ = await browser(server)
     assert (await client.get("/api/v1/me")).status_code == 200
-    await server.run(end)
+    await end(server)
     assert (await client.get("/api/v1/me")).status_code == 401
 
 

@@ -51,7 +51,7 @@ async def test_a_page_does_not_read_all_roles_of_the_organization(rows: JobRows)
     """The list of users collected 5,000 users and 20,000 roles for each page: 30 ms."""
     if rows.db.kind != "sqlite":
         pytest.skip("PostgreSQL chooses by its statistics")
-    sql = "EXPLAIN QUERY PLAN " + user_reads._OF_ORGANIZATION  # pyright: ignore[reportPrivateUsage]
+    sql = "EXPLAIN QUERY PLAN " + user_reads.OF_ORGANIZATION
     plan = await rows.db.read(lambda tx: tx.all(sql, organization_id="org", now=tx.now, after="", limit=50))
     details = [str(row["detail"]) for row in plan]
     assert any("role_bindings_of_members" in each and "principal_id>?" in each for each in details), details

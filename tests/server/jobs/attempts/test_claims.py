@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import LiteralString, cast
 
 import pytest
@@ -10,7 +12,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database
 from terracrew.server.db.statements import sql as texts
 from terracrew.server.jobs.attempts import claim_store, claims
-from terracrew.testing.job_rows import JobRows
+from terracrew.testing.job_rows import JobRows, change_instances, change_modules, change_runners
 
 
 @pytest.mark.feature("S3.first")
@@ -65,18 +67,20 @@ async def test_a_runner_of_another_organization_cannot_claim(database: Database)
 @pytest.mark.parametrize(
     "closing",
     [
-        "UPDATE runners SET is_disabled = true",
-        "UPDATE runners SET is_draining = true",
-        "UPDATE instances SET is_draining = true",
-        "UPDATE instances SET is_connected = false",
-        "UPDATE modules SET runner_instance_name = 'another'",
-        "UPDATE modules SET runner_id = 'another'",
+        partial(change_runners, is_disabled=True),
+        partial(change_runners, is_draining=True),
+        partial(change_instances, is_draining=True),
+        partial(change_instances, is_connected=False),
+        partial(change_modules, runner_instance_name="another"),
+        partial(change_modules, runner_id="another"),
     ],
 )
-async def test_a_runner_that_may_not_take_the_job_cannot_claim_it(rows: JobRows, closing: LiteralString) -> None:
+async def test_a_runner_that_may_not_take_the_job_cannot_claim_it(
+    rows: JobRows, closing: Callable[[Database], Awaitable[None]]
+) -> None:
     runner = await rows.runner()
     job = await rows.job(await rows.module())
-    await rows.db.write(lambda tx: tx.run(closing))
+    await closing(rows.db)
     assert await runner.claim(job) is None
     assert (await rows.load(job)).status == "QUEUED"
 
@@ -111,8 +115,8 @@ async def test_postgres_looks_up_what_a_claim_asks_for_one_job(rows: JobRows) ->
     """It joined the tables of plans and attempts instead: after an analysis at the wrong time, each claim read all of them."""
     if rows.db.kind != "postgres":
         pytest.skip("SQLite never joins the tables of a condition")
-    columns = tuple(claim_store._CLAIM_TYPES.items())  # pyright: ignore[reportPrivateUsage]
-    text = texts.batch_from_arrays(claim_store._CLAIMS["online"], columns)  # pyright: ignore[reportPrivateUsage]
+    columns = tuple(claim_store.CLAIM_TYPES.items())
+    text = texts.batch_from_arrays(claim_store.CLAIMS["online"], columns)
     text = cast("LiteralString", re.sub(r"\$\d+::", "NULL::", text))
     plan = "\n".join(row["QUERY PLAN"] for row in await rows.db.write(lambda tx: tx.all("EXPLAIN " + text)))
     joins, has_conditions, _ = plan.partition("SubPlan")

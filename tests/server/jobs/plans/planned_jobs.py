@@ -15,7 +15,7 @@ from terracrew.server.jobs.create import JobRequest
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.principals.model import Principal
 from terracrew.testing.deliveries import DONE, delivery, fact, state
-from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin, begin_code
+from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin, begin_code, change_states
 
 ADDS_ONE = PlanSummary(add=1, existing=1, resources=[ResourceChange("terraform_data.a", "create")])
 NOTHING = PlanSummary(existing=1, unchanged=1)
@@ -71,9 +71,8 @@ class Planned:
         assert await begin_code(self.rows.db, ref, await self.state_version()) == "begun"
         record, received = state(await self.state_version() + 1)
         await self.rows.take(delivery(ref, 2, record, DONE, received={2: received}))
-        await self.rows.run(
-            "UPDATE states SET content = NULL, object = 'x'"
-        )  # it is not encrypted, as the next claim expects
+        # It is not encrypted, as the next claim expects.
+        await change_states(self.rows.db, content=None, object="x")
 
     async def state_version(self) -> int:
         sql = "SELECT state_version FROM modules WHERE id = :id"

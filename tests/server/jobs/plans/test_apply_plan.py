@@ -17,7 +17,7 @@ from terracrew.server.retention import kept_plans
 from terracrew.server.tree.modules import contents
 from terracrew.server.tree.modules.contents import Content
 from terracrew.testing.deliveries import DONE, delivery, fact
-from terracrew.testing.job_rows import KEYS, begin, begin_code, change_jobs, change_modules
+from terracrew.testing.job_rows import KEYS, begin, begin_code, change_jobs, change_modules, change_plans
 from tests.server.jobs.plans.planned_jobs import ADDS_ONE, HASH, NOTHING, Planned
 
 pytestmark = pytest.mark.feature("J8.plan-first")
@@ -231,7 +231,7 @@ async def test_a_plan_that_cannot_be_applied_any_more_is_removed(planned: Planne
     if why == "state":
         await planned.change_state(oscar)
     elif why == "time":
-        await planned.rows.run("UPDATE plans SET decide_by = 1")
+        await change_plans(planned.rows.db, decide_by=1)
     else:
         for _ in range(plan_store.MAX_KEPT_OF_MODULE):
             await planned.plan(oscar)

@@ -10,7 +10,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals, service
 from terracrew.server.principals.model import Principal
-from terracrew.testing.job_rows import begin_code, change_groups
+from terracrew.testing.job_rows import begin_code, change_groups, change_roles
 from tests.server.jobs.plans.planned_jobs import Planned
 
 pytestmark = pytest.mark.feature("J8.plan-first")
@@ -75,7 +75,7 @@ async def test_an_approval_by_request_is_in_the_audit_log_like_any_other(planned
 async def test_an_approval_by_request_lapses_with_the_role(planned: Planned) -> None:
     await change_groups(planned.rows.db, "", min_approvals=1)
     job = await planned.apply(await planned.somebody("anna", "approver"))
-    await planned.rows.run("UPDATE role_bindings SET role = 'operator' WHERE principal_id = 'usr_anna'")
+    await change_roles(planned.rows.db, "usr_anna", role="operator")
     assert await planned.begin(job) == "approval"
 
 
@@ -87,7 +87,7 @@ async def test_a_rule_that_became_stricter_since_applies(planned: Planned) -> No
 
 async def test_the_author_of_a_plan_does_not_approve_it_where_that_is_not_allowed(planned: Planned) -> None:
     await change_groups(planned.rows.db, "", min_approvals=1, self_approval=False)
-    await planned.rows.run("UPDATE role_bindings SET role = 'approver' WHERE principal_id = 'usr_alice'")
+    await change_roles(planned.rows.db, "usr_alice", role="approver")
     alice = Principal("user", "usr_alice", "alice", planned.rows.organization)
     job = await planned.apply(alice)
     assert job.status == "AWAITING_APPROVAL"

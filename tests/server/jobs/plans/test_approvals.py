@@ -1,6 +1,7 @@
 """A plan that waits for a person holds nothing, is decided about once, and is applied at most once."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from terracrew.server.tree.modules import contents
 from terracrew.server.tree.modules.contents import Content
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, delivery
-from terracrew.testing.job_rows import KEYS, JobRows, begin, begin_code, change_modules
+from terracrew.testing.job_rows import KEYS, JobRows, begin, begin_code, change_modules, change_plans, change_runners
 from tests.server.jobs.waiting_jobs import Waiting, waiting
 
 
@@ -64,7 +65,7 @@ async def test_an_approval_is_for_one_plan(job: Waiting) -> None:
 @pytest.mark.feature("J8.same")
 async def test_only_the_plan_that_was_described_is_applied_with_its_approval(job: Waiting) -> None:
     """A hook replaced the saved plan: the approver saw one plan, and another one was applied."""
-    await job.rows.run("UPDATE plans SET plan_sha256 = 'ab'")
+    await change_plans(job.rows.db, plan_sha256="ab")
     await job.approve()
     granted = await job.runner.has(job.id, 2)
     assert granted.spec.resume is not None
@@ -125,18 +126,18 @@ async def test_only_the_runner_that_made_the_plan_goes_on_with_it(job: Waiting) 
 @pytest.mark.parametrize(
     "change",
     [
-        "UPDATE runners SET is_disabled = true",
-        "UPDATE runners SET is_draining = true, removing_since = created_at",
-        "DELETE FROM runners",
+        lambda rows, runner_id: change_runners(rows.db, runner_id, is_disabled=True),
+        lambda rows, runner_id: change_runners(rows.db, runner_id, is_draining=True, removing_since=1.0),
+        lambda rows, runner_id: rows.run("DELETE FROM runners WHERE id = :id", id=runner_id),
     ],
     ids=["disabled", "being removed", "removed"],
 )
 async def test_when_the_runner_that_made_the_plan_takes_no_more_jobs_another_one_plans_again(
-    job: Waiting, change: str
+    job: Waiting, change: Callable[[JobRows, str], Awaitable[None]]
 ) -> None:
     """The other runner was given the plan and its key, though the plan may contain what that runner must not see."""
     await job.approve()
-    await job.rows.run(f"{change} WHERE id = :id", id=job.runner.runner_id)
+    await change(job.rows, job.runner.runner_id)
     assert (await (await job.rows.runner()).has(job.id, 2)).spec.resume is None
 
 

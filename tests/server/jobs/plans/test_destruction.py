@@ -1,7 +1,5 @@
 """An APPLY that destroys too much waits for a person, and the group decides who that person may be."""
 
-from collections.abc import Sequence
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +19,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
 from terracrew.server.tree.modules.policy import DestroyLimits, ModulePolicy
 from terracrew.testing.deliveries import RUNNING, delivery, fact
-from terracrew.testing.job_rows import KEYS, JobRows, begin, change_groups, change_jobs
+from terracrew.testing.job_rows import KEYS, JobRows, begin, change_groups, change_jobs, change_modules
 from tests.server.jobs.waiting_jobs import Waiting, waiting
 
 NO_LIMITS = DestroyLimits()
@@ -85,13 +83,19 @@ def test_what_removes_everything_is_never_let_through_by_a_limit(
 
 
 async def planned(
-    database: Database, plan: PlanSummary, changes: Sequence[str] = (), kind: str = "APPLY"
+    database: Database,
+    plan: PlanSummary,
+    groups: dict[str, dict[str, int]] | None = None,
+    of_module: dict[str, int] | None = None,
+    kind: str = "APPLY",
 ) -> tuple[JobRows, AttemptRef, Begun | BeginRefused]:
     """A job whose executor has this plan and asks whether it may begin."""
     rows = await JobRows.make(database)
     module, runner = await rows.module("net/vpc", await rows.group("net")), await rows.runner()
-    for change in changes:
-        await database.write(lambda tx, change=change: tx.run(change))  # pyright: ignore[reportArgumentType]
+    for path, limits in (groups or {}).items():
+        await change_groups(database, path, **limits)
+    if of_module:
+        await change_modules(database, module, **of_module)
     job = await rows.job(module, kind=kind)
     await runner.has(job, 1)
     ref = AttemptRef(job, 1)
@@ -125,25 +129,19 @@ async def test_a_destroy_job_and_a_partial_apply_go_on_unasked(database: Databas
 
 @pytest.mark.feature("J8.needed")
 @pytest.mark.parametrize(
-    ("changes", "is_asked"),
+    ("groups", "of_module", "is_asked"),
     [
-        (["UPDATE groups SET max_destroy = 1 WHERE path = ''"], True),
-        (
-            [
-                "UPDATE groups SET max_destroy = 1 WHERE path = ''",
-                "UPDATE groups SET max_destroy = 5 WHERE path = 'net'",
-            ],
-            True,
-        ),
-        (["UPDATE groups SET max_destroy = 5 WHERE path = 'net'", "UPDATE modules SET max_destroy = 1"], True),
-        (["UPDATE groups SET max_destroy_percent = 10 WHERE path = 'net'"], True),
-        (["UPDATE groups SET max_destroy_percent = 20 WHERE path = 'net'"], False),
+        ({"": {"max_destroy": 1}}, {}, True),
+        ({"": {"max_destroy": 1}, "net": {"max_destroy": 5}}, {}, True),
+        ({"net": {"max_destroy": 5}}, {"max_destroy": 1}, True),
+        ({"net": {"max_destroy_percent": 10}}, {}, True),
+        ({"net": {"max_destroy_percent": 20}}, {}, False),
     ],
 )
 async def test_the_strictest_place_sets_how_much_may_be_destroyed_unasked(
-    database: Database, changes: list[str], is_asked: bool
+    database: Database, groups: dict[str, dict[str, int]], of_module: dict[str, int], is_asked: bool
 ) -> None:
-    _, _, answer = await planned(database, PlanSummary(destroy=2, existing=10), changes)
+    _, _, answer = await planned(database, PlanSummary(destroy=2, existing=10), groups, of_module)
     assert isinstance(answer, BeginRefused) == is_asked
 
 

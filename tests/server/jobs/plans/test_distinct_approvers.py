@@ -1,6 +1,7 @@
 """Who counts as an approver: only somebody who may still approve, and each person once, also through service accounts."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -20,7 +21,15 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons, view
 from terracrew.server.tree.modules import policy
 from terracrew.testing.deliveries import delivery
-from terracrew.testing.job_rows import begin, begin_code, change_groups, change_jobs
+from terracrew.testing.job_rows import (
+    JobRows,
+    begin,
+    begin_code,
+    change_groups,
+    change_jobs,
+    change_roles,
+    change_users,
+)
 from tests.server.jobs.waiting_jobs import Waiting, waiting
 
 BOUND_SECONDS = 60.0
@@ -70,17 +79,20 @@ async def shown(job: Waiting) -> view.JobView:
 @pytest.mark.parametrize(
     "loss",
     [
-        "DELETE FROM role_bindings WHERE principal_id = 'usr_olga'",
-        "UPDATE role_bindings SET role = 'operator' WHERE principal_id = 'usr_olga'",
-        "UPDATE users SET is_disabled = true WHERE id = 'usr_olga'",
-        "DELETE FROM users WHERE id = 'usr_olga'",
+        lambda rows: rows.run("DELETE FROM role_bindings WHERE principal_id = 'usr_olga'"),
+        lambda rows: change_roles(rows.db, "usr_olga", role="operator"),
+        lambda rows: change_users(rows.db, "usr_olga", is_disabled=True),
+        lambda rows: rows.run("DELETE FROM users WHERE id = 'usr_olga'"),
     ],
+    ids=["without the role", "with another role", "disabled", "deleted"],
 )
-async def test_an_approval_lapses_with_the_role_of_its_giver_before_the_second_one(job: Waiting, loss: str) -> None:
+async def test_an_approval_lapses_with_the_role_of_its_giver_before_the_second_one(
+    job: Waiting, loss: Callable[[JobRows], Awaitable[None]]
+) -> None:
     await change_groups(job.rows.db, "", min_approvals=2)
     olga, otto, ines = [await approver(job, name) for name in ("olga", "otto", "ines")]
     await approved(job, olga)
-    await job.rows.run(loss)
+    await loss(job.rows)
     seen = await shown(job)
     assert (seen.approvals_counted, [each.by for each in seen.lapsed_approvals]) == (0, ["olga"])
     assert (await approved(job, otto)).status == "AWAITING_APPROVAL"

@@ -1,7 +1,7 @@
 """Where a module, or a group above it, requires several approvals, a plan is applied only after as many different people gave one."""
 
 import asyncio
-from typing import LiteralString
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -20,8 +20,6 @@ from terracrew.server.tree.modules import policy
 from terracrew.testing.deliveries import RUNNING, delivery
 from terracrew.testing.job_rows import JobRows, begin, begin_code, change_groups, change_jobs, change_modules
 from tests.server.jobs.waiting_jobs import Waiting
-
-TWO_IN_THE_ORGANIZATION = "UPDATE groups SET min_approvals = 2 WHERE path = ''"
 
 
 def person(job: Waiting, number: int) -> Principal:
@@ -67,27 +65,17 @@ async def test_of_many_approvals_at_once_each_counts_once(job: Waiting) -> None:
 
 @pytest.mark.feature("J8.threshold")
 @pytest.mark.parametrize(
-    ("changes", "needed"),
-    [
-        (
-            [
-                "UPDATE groups SET min_approvals = 3 WHERE path = ''",
-                "UPDATE groups SET min_approvals = 1 WHERE path = 'net'",
-            ],
-            3,
-        ),
-        (["UPDATE groups SET min_approvals = 1 WHERE path = ''", "UPDATE modules SET min_approvals = 2"], 2),
-        (["UPDATE groups SET min_approvals = 2 WHERE path = 'net'", "UPDATE modules SET min_approvals = 1"], 2),
-        ([], 0),
-    ],
+    ("of_organization", "of_group", "of_module", "needed"),
+    [(3, 1, None, 3), (1, None, 2, 2), (None, 2, 1, 2), (None, None, None, 0)],
 )
 async def test_a_place_never_weakens_the_rule_of_a_place_above_it(
-    database: Database, changes: list[str], needed: int
+    database: Database, of_organization: int | None, of_group: int | None, of_module: int | None, needed: int
 ) -> None:
     rows = await JobRows.make(database)
     module = await rows.module("net/m1", await rows.group("net"))
-    for change in changes:
-        await rows.run(change)
+    await change_groups(database, "", min_approvals=of_organization)
+    await change_groups(database, "net", min_approvals=of_group)
+    await change_modules(database, module, min_approvals=of_module)
     assert (await database.read(lambda tx: policy.of_module(tx, module))).min_approvals == needed
 
 
@@ -114,20 +102,24 @@ async def test_a_job_that_needs_no_approval_of_its_own_is_asked_about_where_a_gr
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (TWO_IN_THE_ORGANIZATION, "the organization requires that 2 people approve each change"),
-        ("UPDATE groups SET min_approvals = 1 WHERE path = 'net'", "`net` requires that a person approves each change"),
-        ("UPDATE modules SET needs_approval = true", "`net/m1` requires that a person approves each change"),
-        ("UPDATE jobs SET needs_approval = true", "an approval was required when the job was queued"),
+        (
+            lambda db: change_groups(db, "", min_approvals=2),
+            "the organization requires that 2 people approve each change",
+        ),
+        (lambda db: change_groups(db, "net", min_approvals=1), "`net` requires that a person approves each change"),
+        (lambda db: change_modules(db, needs_approval=True), "`net/m1` requires that a person approves each change"),
+        (lambda db: change_jobs(db, needs_approval=True), "an approval was required when the job was queued"),
     ],
+    ids=["organization", "group", "module", "job"],
 )
 async def test_a_plan_that_waits_says_which_place_requires_the_approval(
-    database: Database, change: LiteralString, words: str
+    database: Database, change: Callable[[Database], Awaitable[None]], words: str
 ) -> None:
     """It said that the module, its group or the job requires an approval, and left open which of them."""
     rows = await JobRows.make(database)
     module, runner = await rows.module("net/m1", await rows.group("net")), await rows.runner(slots=1)
     job = await rows.job(module, kind="APPLY")
-    await rows.run(change)
+    await change(database)
     answer = await begin(database, await runner.start(job, 1), 0)
     assert isinstance(answer, BeginRefused)
     assert answer.message == words

@@ -30,6 +30,13 @@ async def claimed_and_forgotten(site: Site, *statements: str) -> tuple[AttemptRe
     return AttemptRef(job_id, 1), granted.credentials
 
 
+async def claimed_and_queued_again(site: Site, priority: int = 0) -> tuple[AttemptRef, Credentials]:
+    """Claim an apply, and set the database back to when it was queued."""
+    found = await claimed_and_forgotten(site, *FORGET_ATTEMPT)
+    await change_jobs(site.rows.db, status="QUEUED", instance_id=None, runner_id=None, priority=priority)
+    return found
+
+
 async def claimed_twice(site: Site) -> tuple[str, Credentials]:
     """Lose the first attempt of an apply, claim it a second time, and set the database back to before that.
 
@@ -69,9 +76,7 @@ async def test_an_attempt_of_a_job_that_does_not_exist_any_more_goes_on_and_its_
 
 async def test_an_attempt_of_a_job_that_was_queued_at_the_backup_takes_it_again(database: Database) -> None:
     site = await Site.make(database)
-    ref, own = await claimed_and_forgotten(
-        site, *FORGET_ATTEMPT, "UPDATE jobs SET status = 'QUEUED', instance_id = NULL, runner_id = NULL"
-    )
+    ref, own = await claimed_and_queued_again(site)
     await show_receipt(database, own)
     assert (await site.rows.load(ref.job_id)).status is JobStatus.CLAIMED
     assert await begin_code(database, ref, 0) == "held"
@@ -80,7 +85,7 @@ async def test_an_attempt_of_a_job_that_was_queued_at_the_backup_takes_it_again(
 async def test_a_later_attempt_replaces_the_one_that_the_database_knows(database: Database) -> None:
     site = await Site.make(database)
     job_id, second = await claimed_twice(site)
-    await site.rows.run("UPDATE attempts SET ended_at = NULL, outcome = NULL WHERE number = 1")
+    await change_attempts(site.rows.db, ended_at=None, outcome=None)
     await change_jobs(site.rows.db, attempt=1, status="PROCESSING")
     await show_receipt(database, second)
     first, later = await site.rows.attempts(job_id)
@@ -137,9 +142,7 @@ async def test_an_attempt_that_may_have_begun_is_not_handed_back(database: Datab
 
 async def test_beside_another_job_of_the_module_it_is_lost_and_the_module_in_doubt(database: Database) -> None:
     site = await Site.make(database)
-    ref, own = await claimed_and_forgotten(
-        site, *FORGET_ATTEMPT, "UPDATE jobs SET status = 'QUEUED', instance_id = NULL, runner_id = NULL"
-    )
+    ref, own = await claimed_and_queued_again(site)
     await service.cancel(database, ADMIN, ref.job_id, "interrupt")
     await site.runner.start(await site.rows.job(site.module, kind="PLAN"))
     await show_receipt(database, own)
@@ -150,9 +153,7 @@ async def test_beside_another_job_of_the_module_it_is_lost_and_the_module_in_dou
 
 async def test_a_queued_job_that_it_cannot_own_never_gets_an_attempt_of_the_same_number(database: Database) -> None:
     site = await Site.make(database)
-    ref, own = await claimed_and_forgotten(
-        site, *FORGET_ATTEMPT, "UPDATE jobs SET status = 'QUEUED', instance_id = NULL, runner_id = NULL, priority = -9"
-    )
+    ref, own = await claimed_and_queued_again(site, priority=-9)
     await change_jobs(site.rows.db, status="AWAITING_APPROVAL")
     await site.runner.start(await site.rows.job(site.module, kind="PLAN"))
     await change_jobs(site.rows.db, ref.job_id, status="QUEUED")
@@ -212,9 +213,7 @@ async def test_a_restored_attempt_counts_as_begun_until_it_says_otherwise(databa
 async def test_a_receipt_whose_number_was_given_again_holds_the_server_and_is_refused(database: Database) -> None:
     """Two engines changed one module, and nobody was told."""
     site = await Site.make(database)
-    ref, own = await claimed_and_forgotten(
-        site, *FORGET_ATTEMPT, "UPDATE jobs SET status = 'QUEUED', instance_id = NULL, runner_id = NULL"
-    )
+    ref, own = await claimed_and_queued_again(site)
     await site.runner.start(ref.job_id)
     with pytest.raises(Forbidden, match="has got its number"):
         await show_receipt(database, own)

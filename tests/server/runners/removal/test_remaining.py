@@ -49,7 +49,7 @@ async def test_what_remains_names_the_jobs_that_the_caller_may_see(application: 
     # Everybody sees a shared runner, and nobody the jobs of others.
     shared, _ = await declared_runner(application.server.db, "everybodys")
     rows = await JobRows.of_organization(application.server.db, application.server.organization_id)
-    rows._numbers = 50  # pyright: ignore[reportPrivateUsage]
+    rows.last_number = 50
     instance = await connect(application, shared.id, "two")
     await change_runners(application.server.db, "r", is_disabled=True)
     await Instance(rows, shared.id, instance).start(await rows.job(await rows.module("secret")))

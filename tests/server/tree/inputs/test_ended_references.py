@@ -10,7 +10,7 @@ from terracrew.server.identity.access import lasting_rights
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import GRANTS, Verb
 from terracrew.server.tree.inputs import dependency_reads, reads
-from terracrew.testing.job_rows import change_users
+from terracrew.testing.job_rows import change_inputs, change_roles, change_service_accounts, change_users
 from tests.server.application import Application, Person
 from tests.server.dashboard.visitor import logged_in
 from tests.server.simulated_runner import SimulatedRunner
@@ -167,15 +167,13 @@ async def test_the_statement_agrees_with_the_rights_of_the_one_who_set_the_refer
     app = (await application.admin.made("/api/v1/modules", {"path": APP, "source": SOURCE}))["id"]
     await refer(application.admin, APP, NETWORK)
     principal, name = await someone(application, kind)
-    await application.server.db.write(
-        lambda tx: tx.run("UPDATE inputs SET set_by = :id WHERE place_id = :app", id=principal, app=app)
-    )
+    await change_inputs(application.server.db, app, set_by=principal)
     assert await has_ended(application, app, network, principal)
     granted = await grant(application, name, **role)
     assert await has_ended(application, app, network, principal) != may
     if may:
-        column = "users" if kind == "user" else "service_accounts"
-        await application.server.db.write(lambda tx: disable(tx, column, principal))
+        change = change_users if kind == "user" else change_service_accounts
+        await change(application.server.db, principal, is_disabled=True)
         assert await has_ended(application, app, network, principal), "the account is disabled"
         return
     await application.admin.delete(f"/api/v1/roles/{granted}")
@@ -185,17 +183,8 @@ async def test_the_statement_agrees_with_the_rights_of_the_one_who_set_the_refer
 async def test_a_role_that_has_expired_is_no_right(application: Application) -> None:
     ada, network, app, role = await borrower(application)
     assert not await has_ended(application, app, network, ada.principal.id)
-    await application.server.db.write(
-        lambda tx: tx.run("UPDATE role_bindings SET expires_at = :now WHERE id = :id", now=tx.now, id=role)
-    )
+    await application.server.db.write(lambda tx: change_roles(tx, role, expires_at=tx.now))
     assert await has_ended(application, app, network, ada.principal.id)
-
-
-async def disable(tx: Tx, table: str, principal: str) -> None:
-    if table == "users":
-        await change_users(tx, principal, is_disabled=True)
-    else:
-        await tx.run("UPDATE service_accounts SET is_disabled = true WHERE id = :id", id=principal)
 
 
 async def someone(application: Application, kind: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ import pytest
 from terracrew.errors import Undecryptable
 from terracrew.server.tree.inputs import reads, sealing
 from terracrew.server.tree.inputs.model import PlacedInput
+from terracrew.testing.job_rows import change_inputs
 from tests.server.application import Application
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.tree.inputs.places import PLACE, SECRET, granted, put, put_secret, tree
@@ -65,8 +66,7 @@ async def test_a_ciphertext_is_of_no_use_at_another_place_or_under_another_name(
 
     before = await found()
     assert sealing.opened(keys, before["db"]) == SECRET
-    move = "UPDATE inputs SET sealed = :sealed WHERE id = :id"
-    await db.write(lambda tx: tx.run(move, sealed=before["db"].sealed, id=before["other"].id))
+    await change_inputs(db, before["other"].id, sealed=before["db"].sealed)
     with pytest.raises(Undecryptable):
         sealing.opened(keys, (await found())["other"])
 

@@ -20,11 +20,11 @@ async def of_engine(rows: JobRows, engine: str) -> str:
 async def given_key(rows: JobRows, module_id: str) -> bytes:
     """Return the key that the next job of the module gets, and end the job."""
     instance = await rows.runner()
-    engines = '{"tofu":"1.12.6","pulumi":"3.255.0","theirs":"1.0.0"}'
+    engines = {"tofu": "1.12.6", "pulumi": "3.255.0", "theirs": "1.0.0"}
     await change_instances(rows.db, instance.id, engines=engines)
     job_id = await rows.job(module_id)
     key = (await instance.has(job_id)).credentials.module_key
-    await change_jobs(rows.db, job_id, status="SUCCEEDED", finished_at=2)
+    await rows.db.write(lambda tx: change_jobs(tx, job_id, status="SUCCEEDED", finished_at=tx.now))
     return key
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from terracrew import plugins
 from terracrew.server.retention.deletion import remove_deleted
+from terracrew.testing.job_rows import change_instances, change_runners
 from tests.server.application import Application, on_one
 from tests.server.simulated_runner import SimulatedRunner
 
@@ -73,35 +74,32 @@ async def test_a_module_may_want_certain_versions_of_its_engine(application: App
 @pytest.mark.parametrize(
     "said",
     [
-        {"e": '{"cobol-2":"1"}', "d": "[]", "i": "[]"},
-        {"e": "{}", "d": '[{"engines":{"cobol-2":"1"}}]', "i": "[]"},
-        {"e": "{}", "d": "[]", "i": '["cobol-2"]'},
+        {"engines": {"cobol-2": "1"}},
+        {"dispatchers": [{"engines": {"cobol-2": "1"}}]},
+        {"installable_engines": ["cobol-2"]},
     ],
 )
 async def test_an_engine_of_another_package_can_be_named_once_a_runner_has_announced_it(
-    runner: SimulatedRunner, said: dict[str, str]
+    runner: SimulatedRunner, said: dict[str, Any]
 ) -> None:
     """Every name was accepted, and the jobs of a misspelt one waited for ever."""
-
-    async def change(sql: Any, **values: str) -> None:
-        await runner.server.db.write(lambda tx: tx.run(sql, **values))
-
+    db, nothing = runner.server.db, {"engines": {}, "dispatchers": [], "installable_engines": []}
     admin, body = runner.app.admin, {"path": "m", "source": SOURCE, "engine": "cobol-2"}
     words = await admin.refused("POST", "/api/v1/modules", 400, json=body)
     assert "no runner has ever had an engine 'cobol-2': there is pulumi, terraform, tofu." in words
     words = await admin.refused("POST", "/api/v1/modules", 400, json=body | {"engine": "terrafrom"})
     assert "did you mean terraform?" in words
     runner_id = await runner.app.scalar("SELECT runner_id FROM instances LIMIT 1")
-    await change("UPDATE instances SET engines = :e, dispatchers = :d, installable_engines = :i", **said)
+    await change_instances(db, **nothing | said)
     organization = await runner.app.scalar("SELECT id FROM organizations LIMIT 1")
-    await change("UPDATE runners SET organization_id = :it WHERE id = :id", it=organization, id=runner_id)
+    await change_runners(db, runner_id, organization_id=organization)
     foreign = await runner.app.person("fred", "owner", organization="elsewhere")
     words = await foreign.refused("POST", "/api/v1/modules", 400, json=body)
     assert "no runner has ever had an engine 'cobol-2'" in words, "nobody learns what another organization has"
     made = await admin.made("/api/v1/modules", body)
     assert made["engine"] == "cobol-2"
-    await change("DELETE FROM instance_engines")
-    await change("UPDATE instances SET engines = '{}', dispatchers = '[]', installable_engines = '[]'")
+    await runner.rows.run("DELETE FROM instance_engines")
+    await change_instances(db, **nothing)
     place = f"/api/v1/modules/{made['id']}"
     kept = {"engine": "cobol-2", "description": "as it was"}
     assert (await admin.patch(place, json=kept)).status_code == 200, "what a module has already stays valid"

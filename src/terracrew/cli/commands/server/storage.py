@@ -9,7 +9,7 @@ from terracrew.cli.connection import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 
-_POLL_SECONDS = 0.5
+POLL_SECONDS = 0.5
 
 
 @click.command("usage")
@@ -96,7 +96,7 @@ def _counted(target: Target, path: str) -> Any:
         if found["counting"] != reported:
             reported = found["counting"]
             output.note(f"counting {reported} …")
-        time.sleep(_POLL_SECONDS)
+        time.sleep(POLL_SECONDS)
     return found
 
 

@@ -210,7 +210,7 @@ def _planned(step: _PreviewStep, action: Action, *, is_create_first: bool, is_de
         action=action,
         read_values=_values(step, action),
         reason=reason,
-        replace_paths=[_parsed_path(path) for path in replacing] if action == "replace" else [],
+        replace_paths=[parsed_path(path) for path in replacing] if action == "replace" else [],
         is_create_first=is_create_first,
         previous_address=step.previous_address,
         import_id=step.import_id,
@@ -218,7 +218,7 @@ def _planned(step: _PreviewStep, action: Action, *, is_create_first: bool, is_de
     )
 
 
-def _parsed_path(path: str) -> list[str | int]:
+def parsed_path(path: str) -> list[str | int]:
     """Return the parts of a path such as `tags["a.b"][0].name`."""
     found = [int(index) if index else name or quoted for name, index, quoted in _PATH.findall(path)]
     return found or [path]
@@ -230,8 +230,8 @@ def _values(step: _PreviewStep, action: Action) -> Callable[[], Values]:
     def read() -> Values:
         before = _properties(step.old.inputs if step.old else _NONE)
         after = {} if action == "delete" else _properties(step.new.inputs if step.new else _NONE)
-        changed = {str(_parsed_path(each)[0]) for each in (*(step.diffs or ()), *(step.detailed_diff or ()))}
-        real = {str(_parsed_path(path)[0]) for path, each in (step.detailed_diff or {}).items() if not each.input_diff}
+        changed = {str(parsed_path(each)[0]) for each in (*(step.diffs or ()), *(step.detailed_diff or ()))}
+        real = {str(parsed_path(path)[0]) for path, each in (step.detailed_diff or {}).items() if not each.input_diff}
         if real and step.old:
             found = _properties(step.old.outputs)
             before |= {name: found[name] for name in real if name in found}

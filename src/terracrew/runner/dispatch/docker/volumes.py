@@ -32,27 +32,27 @@ class Volumes:
     of another dispatcher of the runner, which has the same key: an attempt could take one while the sweep goes on."""
 
     def __init__(self, settings: DockerSettings, daemon: Daemon, owner: ContainerOwner) -> None:
-        self._settings, self._daemon, self.owner = settings, daemon, owner
+        self._settings, self.daemon, self.owner = settings, daemon, owner
 
     async def reader(self, directory: Path) -> Container | None:
         """Return a container that is never started, and through which the volume can be read; None if there is no volume."""
-        client, place = self._daemon.client, containers.name_of(directory)
+        client, place = self.daemon.client, containers.name_of(directory)
         name = self.owner.name(place)
-        if not self._settings.bind_path and await self._daemon.find(DockerVolume(client, name).show) is None:
+        if not self._settings.bind_path and await self.daemon.find(DockerVolume(client, name).show) is None:
             return None
         configuration = containers.configuration(self._settings, self.owner, place)
         earlier = client.containers.container(f"{name}-reader")
-        await self._daemon.find(lambda: earlier.delete(force=True))
-        return await self._daemon.ask(lambda: client.containers.create(configuration, name=f"{name}-reader"))
+        await self.daemon.find(lambda: earlier.delete(force=True))
+        return await self.daemon.ask(lambda: client.containers.create(configuration, name=f"{name}-reader"))
 
     async def retrieve(self, directory: Path, /) -> None:
         reader = await self.reader(directory)
         if reader is None:
             return
         try:
-            await attempt_files.copy_everything(self._daemon, reader, directory)
+            await attempt_files.copy_everything(self.daemon, reader, directory)
         finally:
-            await self._daemon.find(lambda: reader.delete(force=True))
+            await self.daemon.find(lambda: reader.delete(force=True))
 
     async def remove(self, directory: Path, /) -> None:
         async with attempts.or_later(f"the container of {directory.name}", aiodocker.DockerError):
@@ -63,12 +63,12 @@ class Volumes:
         await self._remove(self.owner, name)
 
     async def sweep(self, kept: Callable[[], Collection[Path]], /) -> None:
-        client, label = self._daemon.client, {"label": [f"{LABEL}.attempt"]}
-        found = await self._daemon.ask(lambda: client.containers.list(all=True, filters=label))
+        client, label = self.daemon.client, {"label": [f"{LABEL}.attempt"]}
+        found = await self.daemon.ask(lambda: client.containers.list(all=True, filters=label))
         await self._remove_helpers(found)
-        await remove_abandoned(self._daemon, found, self.owner.key)
+        await remove_abandoned(self.daemon, found, self.owner.key)
         listed = [each["Labels"] for each in found]
-        volumes: list[dict[str, Any]] = (await self._daemon.ask(lambda: client.volumes.list(filters=label)))[
+        volumes: list[dict[str, Any]] = (await self.daemon.ask(lambda: client.volumes.list(filters=label)))[
             "Volumes"
         ] or []
         listed += [each["Labels"] for each in volumes]
@@ -86,36 +86,36 @@ class Volumes:
         for each in listed:
             is_old = time.time() - each["Created"] > _MAX_HELPER_SECONDS
             if is_old and self._is_own(each["Labels"]) and not each["Labels"][_ATTEMPT]:
-                await self._daemon.find(partial(each.delete, force=True))
+                await self.daemon.find(partial(each.delete, force=True))
 
     async def _remove_if_delivered(self, predecessor: ContainerOwner, attempt: str) -> None:
         """Remove what the same instance started with another working directory, if nothing of it is needed any more."""
-        container = self._daemon.client.containers.container(predecessor.name(attempt))
-        shown = await self._daemon.find(container.show)
+        container = self.daemon.client.containers.container(predecessor.name(attempt))
+        shown = await self.daemon.find(container.show)
         if shown and shown["State"]["Status"] == "exited" and shown["State"]["ExitCode"] in _NOTHING_NEEDED:
             log.info("removing what is left of %s, which an earlier instance of this name started", attempt)
             await self._remove(predecessor, attempt)
 
     async def _remove(self, owner: ContainerOwner, attempt: str) -> None:
         """Remove the container last: it is the sign that there is something to remove."""
-        client, name = self._daemon.client, owner.name(attempt)
+        client, name = self.daemon.client, owner.name(attempt)
         container, reader = (client.containers.container(each) for each in (name, f"{name}-reader"))
-        await self._daemon.find(lambda: reader.delete(force=True))
+        await self.daemon.find(lambda: reader.delete(force=True))
         if self._settings.bind_path:
             await self._remove_directory(owner, attempt)
-        await self._daemon.find(lambda: container.delete(force=True))
+        await self.daemon.find(lambda: container.delete(force=True))
         if not self._settings.bind_path:
-            await self._daemon.find(lambda: DockerVolume(client, name).delete(force=True))
+            await self.daemon.find(lambda: DockerVolume(client, name).delete(force=True))
 
     async def _remove_directory(self, owner: ContainerOwner, attempt: str) -> None:
-        client = self._daemon.client
+        client = self.daemon.client
         configuration = containers.removing(self._settings, owner, attempt)
-        cleaner = await self._daemon.ask(lambda: client.containers.create(configuration))
+        cleaner = await self.daemon.ask(lambda: client.containers.create(configuration))
         try:
-            await self._daemon.ask(cleaner.start)
-            await self._daemon.ask(cleaner.wait)
+            await self.daemon.ask(cleaner.start)
+            await self.daemon.ask(cleaner.wait)
         finally:
-            await self._daemon.find(lambda: cleaner.delete(force=True))
+            await self.daemon.find(lambda: cleaner.delete(force=True))
 
     def _is_own(self, labels: Mapping[str, str]) -> bool:
         return labels.get(_KEY) == self.owner.key

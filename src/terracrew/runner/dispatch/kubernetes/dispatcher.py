@@ -66,16 +66,16 @@ class Kubernetes:
         self, chosen: KubernetesSettings, api: KubernetesApi, environment: Mapping[str, str], owner: PodOwner
     ) -> None:
         """`environment` holds the variables of the runner that engines may get."""
-        self._settings, self._api = chosen, api
+        self._settings, self.api = chosen, api
         self._environment = container_start.chosen(environment, chosen.environment)
         self._tasks = BackgroundTasks()
         self._use(owner)
 
     def _use(self, owner: PodOwner) -> None:
         self._owner = owner
-        self._watch = PodWatch(self._api, owner.selector)
-        self.place = self._jobs = Jobs(self._api, owner, self._watch)
-        self._engines = ImageEngines(self._settings, self._api, owner)
+        self._watch = PodWatch(self.api, owner.selector)
+        self.place = self._jobs = Jobs(self.api, owner, self._watch)
+        self._engines = ImageEngines(self._settings, self.api, owner)
 
     def use_instance(self, key: str) -> None:
         self._use(self._owner.with_key(key))
@@ -132,7 +132,7 @@ class Kubernetes:
         body = manifests.job(chosen, self._owner, directory.name, start.interrupt_seconds)
         silences: list[None] = []
         try:
-            job = await self._api.ask(BatchJob, "POST", "jobs", body=body, when_silent=lambda: silences.append(None))
+            job = await self.api.ask(BatchJob, "POST", "jobs", body=body, when_silent=lambda: silences.append(None))
         except ApiRefusal as refusal:
             found = await self._jobs.find(directory.name) if silences or refusal.exists_already else None
             if found is None:
@@ -170,7 +170,7 @@ class Kubernetes:
         attempts.write_mark(handle.directory, msgspec.json.encode(mark))
         body = manifests.secret(self._owner, attempt, mark.job_uid, mark.pod_uid, start)
         try:
-            await self._api.ask(dict[str, Any], "POST", "secrets", body=body)
+            await self.api.ask(dict[str, Any], "POST", "secrets", body=body)
         except ApiRefusal as refusal:
             if not refusal.exists_already:  # otherwise the request was repeated
                 await self._retract(handle, mark, f"the Secret of the executor cannot be made: {refusal.message}")
@@ -344,20 +344,20 @@ class Kubernetes:
         """Let the node send SIGTERM. A pod whose time is over stays in the API with its end, unlike one that is deleted."""
         body = {"metadata": {"uid": pod.metadata.uid}, "spec": {"activeDeadlineSeconds": 1}}
         try:
-            await self._api.ask(Pod, "PATCH", f"pods/{pod.metadata.name}", body=body)
+            await self.api.ask(Pod, "PATCH", f"pods/{pod.metadata.name}", body=body)
         except ApiRefusal as refusal:
             if not refusal.is_missing:
                 log.warning("the pod %s cannot be told to end: %s", pod.metadata.name, refusal.message)
 
     async def _kill(self, pod: Pod) -> None:
         body = {"gracePeriodSeconds": _KILL_GRACE_SECONDS, "preconditions": {"uid": pod.metadata.uid}}
-        await self._api.delete(f"pods/{pod.metadata.name}", body)
+        await self.api.delete(f"pods/{pod.metadata.name}", body)
 
     async def close(self) -> None:
         await self._tasks.close()
         await self._engines.close()
         await self._watch.close()
-        await self._api.close()
+        await self.api.close()
 
 
 def _read_mark(directory: Path) -> _Mark:

@@ -56,7 +56,7 @@ class Local:
         cgroup: str = "off",
     ) -> None:
         """`cgroup` is the setting `working_directory.cgroup`: the cgroup below which each attempt gets its own."""
-        self._zygote = ZygoteClient(entry, environment, engine_paths)
+        self.zygote = ZygoteClient(entry, environment, engine_paths)
         self._kill_seconds, self._cgroup_setting = kill_seconds, cgroup
         self._cgroups: Cgroups | None = None
         self.place = RunnerDisk()
@@ -86,9 +86,9 @@ class Local:
 
     async def start(self, start: ExecutorStart) -> Handle:
         limits = start.granted.spec.limits if start.granted else None
-        cgroup = self._cgroup(Path(start.directory).name, limits)
+        cgroup = self.make_cgroup(Path(start.directory).name, limits)
         try:
-            forked = await self._zygote.fork(start, cgroup)
+            forked = await self.zygote.fork(start, cgroup)
         except ZygoteError as error:
             try:
                 if not start.is_salvage:
@@ -124,7 +124,7 @@ class Local:
             return holder
         return members.found_in([directory.resolve(), (directory / files.WORKSPACE).resolve()])
 
-    def _cgroup(self, name: str, limits: JobLimits | None = None) -> str:
+    def make_cgroup(self, name: str, limits: JobLimits | None = None) -> str:
         try:
             return str(self._cgroups.make(name, limits)) if self._cgroups else ""
         except OSError as error:
@@ -173,7 +173,7 @@ class Local:
             await _end_within(handle.process, _KILL_AGAIN_SECONDS)
 
     async def close(self) -> None:
-        await self._zygote.close()
+        await self.zygote.close()
         if self._cgroups:
             self._cgroups.close()
 

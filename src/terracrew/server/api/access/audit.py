@@ -85,13 +85,13 @@ async def export(
 
     now = await db.write(begin)
     is_csv = format == "csv"
-    pieces = _exported(db, who, wanted, now, is_csv=is_csv)
+    pieces = exported(db, who, wanted, now, is_csv=is_csv)
     headers = {"Content-Disposition": f'attachment; filename="audit.{format}"', "Cache-Control": "no-store"}
     media_type = "text/csv; charset=utf-8" if is_csv else "application/x-ndjson"
     return Stream(pieces, media_type=media_type, headers=headers)
 
 
-async def _exported(
+async def exported(
     db: Database, who: Principal, query: AuditQuery, now: float, *, is_csv: bool
 ) -> AsyncIterator[bytes]:
     """Yield the entries page by page, so that an export of any size needs the memory of one page."""

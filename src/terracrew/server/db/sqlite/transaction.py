@@ -53,7 +53,7 @@ class SqliteTx(Tx):
     """The transaction as a unit of work sees it."""
 
     def __init__(self, connection: sqlite3.Connection, clock: Callable[[], float] = time.time) -> None:
-        self._connection = connection
+        self.connection = connection
         self._clock = clock  # there is one process on one machine, so its clock is the database's
         self._now: float | None = None
         self.wakes: list[Wake] = []
@@ -70,14 +70,14 @@ class SqliteTx(Tx):
     async def all(self, sql: LiteralString, /, **params: Param) -> list[Row]:
         self._check()
         try:
-            return _rows(self._connection.execute(texts.for_sqlite(sql), params))
+            return _rows(self.connection.execute(texts.for_sqlite(sql), params))
         except Exception as error:
             raise self._failed(error) from error
 
     async def one(self, sql: LiteralString, /, **params: Param) -> Row | None:
         self._check()
         try:
-            cursor = self._connection.execute(texts.for_sqlite(sql), params)
+            cursor = self.connection.execute(texts.for_sqlite(sql), params)
             try:
                 row = cursor.fetchone()
                 names = cursor.description
@@ -90,7 +90,7 @@ class SqliteTx(Tx):
     async def run(self, sql: LiteralString, /, **params: Param) -> int:
         self._check()
         try:
-            cursor = self._connection.execute(texts.for_sqlite(sql), params)
+            cursor = self.connection.execute(texts.for_sqlite(sql), params)
             return len(cursor.fetchall()) if cursor.description else max(cursor.rowcount, 0)
         except Exception as error:
             raise self._failed(error) from error
@@ -103,13 +103,13 @@ class SqliteTx(Tx):
             # A statement gives up the interpreter's lock at each row, and beside a thread that renders a page it waits to get it back.
             is_one = len(rows) > 1 and (texts.is_read(sql) or texts.is_update_of_batch(sql))
             if is_one and (batch := _json_of(columns, rows)) is not None:
-                return _rows(self._connection.execute(texts.batch_from_json(sql, tuple(columns)), (batch,)))
+                return _rows(self.connection.execute(texts.batch_from_json(sql, tuple(columns)), (batch,)))
             text = texts.batch_from_row(sql, tuple(columns))
-            cursor = self._connection.execute(text, rows[0])
+            cursor = self.connection.execute(text, rows[0])
             if cursor.description is None:
-                self._connection.executemany(text, rows[1:])
+                self.connection.executemany(text, rows[1:])
                 return []
-            return _rows(cursor) + [row for values in rows[1:] for row in _rows(self._connection.execute(text, values))]
+            return _rows(cursor) + [row for values in rows[1:] for row in _rows(self.connection.execute(text, values))]
         except Exception as error:
             raise self._failed(error) from error
 
@@ -136,7 +136,7 @@ class SqliteTx(Tx):
     def _translated(self, error: Exception) -> Exception:
         match error:
             case sqlite3.IntegrityError():
-                return violations.from_sqlite(error, self._connection) or error
+                return violations.from_sqlite(error, self.connection) or error
             case OverflowError() | UnicodeEncodeError():
                 return Invalid(f"a value cannot be stored: {error}")
             # An error of Python's own, such as a text that is not UTF-8, has no code.

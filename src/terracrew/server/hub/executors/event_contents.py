@@ -84,7 +84,7 @@ async def large_outputs(
     if size - GROWTH_BYTES > MAX_OUTPUTS_BYTES:  # before they are read: decoding them would stop the server
         return LargeOutputs("", f"they have {size - GROWTH_BYTES:,} bytes, and at most {MAX_OUTPUTS_BYTES:,} are kept")
     found = await content.read_object(hub.objects, hub.keys, module_id, name)
-    return LargeOutputs(name, await asyncio.to_thread(_problem_of_outputs, found.content))
+    return LargeOutputs(name, await asyncio.to_thread(problem_of_outputs, found.content))
 
 
 async def large_diff(hub: ExecutorContext, ref: AttemptRef, number: int, fact: PlanDescribed) -> LargeOutputs:
@@ -109,7 +109,7 @@ async def _stored_size(hub: ExecutorContext, ref: AttemptRef, number: int, name:
     return size
 
 
-def _problem_of_outputs(found: bytes) -> str:
+def problem_of_outputs(found: bytes) -> str:
     try:
         read = OutputsRead(msgspec.json.decode(found, type=dict[str, Output]), "")
     except (ValueError, RecursionError) as error:

@@ -25,7 +25,7 @@ class _Pending:
         self.count -= 1
 
 
-_hasher = PasswordHasher()
+hasher = PasswordHasher()
 _threads = ThreadPoolExecutor(2, thread_name_prefix="argon2")
 _pending = _Pending()
 
@@ -39,14 +39,14 @@ def check_strength(password: str) -> None:
 
 async def hashed(password: str) -> str:
     check_strength(password)
-    return await _in_thread(lambda: _hasher.hash(password))
+    return await _in_thread(lambda: hasher.hash(password))
 
 
 async def matches(password: str, password_hash: str | None) -> bool:
     """Return whether the password matches the hash. Without a hash this takes as long, so the time does not reveal who exists."""
     if len(password) > MAX_CHARACTERS:
         return False
-    return await _in_thread(lambda: _verify(password, password_hash))
+    return await _in_thread(lambda: verify(password, password_hash))
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
@@ -59,13 +59,13 @@ async def _in_thread(work: Callable[[], T]) -> T:
     return await running
 
 
-def _verify(password: str, password_hash: str | None) -> bool:
+def verify(password: str, password_hash: str | None) -> bool:
     try:
-        return _hasher.verify(password_hash or _nobodys(), password) and password_hash is not None
+        return hasher.verify(password_hash or _nobodys(), password) and password_hash is not None
     except (VerificationError, InvalidHashError):
         return False
 
 
 @cache
 def _nobodys() -> str:
-    return _hasher.hash("nobody has this password")
+    return hasher.hash("nobody has this password")

@@ -13,7 +13,7 @@ _SELECT: LiteralString = f"""SELECT {USERS.columns}, users.password_hash IS NOT 
 _IS_MEMBER: LiteralString = """role_bindings.organization_id = :organization_id AND role_bindings.principal_kind = 'user'
     AND (role_bindings.expires_at IS NULL OR role_bindings.expires_at > :now)"""
 _PAGE: LiteralString = " ORDER BY users.id LIMIT :limit"
-_OF_ORGANIZATION: LiteralString = f"""{_SELECT} WHERE users.id IN (
+OF_ORGANIZATION: LiteralString = f"""{_SELECT} WHERE users.id IN (
     SELECT own.id FROM (SELECT id FROM users WHERE organization_id = :organization_id AND id > :after
         ORDER BY id LIMIT :limit) AS own
     UNION SELECT member.id FROM (SELECT DISTINCT principal_id AS id FROM role_bindings WHERE {_IS_MEMBER}
@@ -28,7 +28,7 @@ async def listing(tx: Tx, organization_id: str, search: str | None, after: str, 
     """Return the users of an organization, and those of other organizations who have a role in it, ordered by id."""
     given: dict[str, Param] = {"organization_id": organization_id, "now": tx.now, "after": after, "limit": limit}
     if not search:
-        return rows_to(UserListed, await tx.all(_OF_ORGANIZATION, **given))
+        return rows_to(UserListed, await tx.all(OF_ORGANIZATION, **given))
     pattern = "".join(f"!{each}" if each in "!%_" else each for each in search.lower())
     return rows_to(UserListed, await tx.all(_FOUND, **given, pattern=f"%{pattern}%"))
 

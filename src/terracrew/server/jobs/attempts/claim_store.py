@@ -67,7 +67,7 @@ WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt =
 RETURNING id"""
 
 
-_CLAIMS: dict[Precedence, LiteralString] = {"online": _claim("online"), "configured": _claim("configured")}
+CLAIMS: dict[Precedence, LiteralString] = {"online": _claim("online"), "configured": _claim("configured")}
 _LOCK_CAPPED_GROUPS: LiteralString = eligibility.CAPPED_GROUPS + " ORDER BY capped.id FOR NO KEY UPDATE OF capped"
 _CLAIMED_OF_ATTEMPT = ("job_id", "number", "runner_id", "instance_id", "claimed_at", "inputs_sha256")
 """The columns of an attempt that its claim decides."""
@@ -108,7 +108,7 @@ LEFT JOIN states ON states.module_id = modules.id AND states.status = 'current' 
 LEFT JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt
 LEFT JOIN attempts AS made ON made.job_id = plans.made_job_id AND made.number = plans.made_attempt"""
 
-_CLAIM_TYPES: Columns = {
+CLAIM_TYPES: Columns = {
     "job_id": "text",
     "attempt": "bigint",
     "runner_id": "text",
@@ -122,7 +122,7 @@ _CLAIM_TYPES: Columns = {
 async def claim(tx: Tx, precedence: Precedence, claimants: Sequence[Claimant]) -> set[str]:
     """Claim jobs, and return those that were claimed. No two claimants compete for a job, a slot, or the last place in a group."""
     rows = [(*msgspec.structs.astuple(claimant), tx.now, tx.now - GRACE_SECONDS) for claimant in claimants]
-    return {row["id"] for row in await tx.each(_CLAIMS[precedence], _CLAIM_TYPES, rows)}
+    return {row["id"] for row in await tx.each(CLAIMS[precedence], CLAIM_TYPES, rows)}
 
 
 async def undo(tx: Tx, job_ids: Sequence[str]) -> None:
