@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from terracrew.protocol.events import Kind, Record, Stream
+from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.logs import blocks, chunks
@@ -39,7 +40,7 @@ class Removal(msgspec.Struct, frozen=True):
 
 def notice(event: int, time: float, text: str) -> chunks.Chunk:
     """Return a chunk with a line of the server's own that replaces the events up to this one."""
-    packed = chunks.pack([(event, Record(Kind.LOG, Stream.SYSTEM, 0, time, text.encode()))])
+    packed = chunks.pack([(event, Record(Kind.LOG, Stream.SYSTEM, Step.FETCH.number, time, text.encode()))])
     assert packed is not None
     return packed
 
