@@ -8,25 +8,25 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
+from terracrew.api.access import ApiToken, CreatedSecret, Explanation, Me, RoleListed, ServiceAccount, UserListed
+from terracrew.api.groups import Organization
+from terracrew.api.states import State
 from terracrew.cli.main import cli
+from tests.cli.answers import THEN, answer
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import ScriptedServer
 
-THEN = "2024-01-02T03:04:05Z"
-ADA: dict[str, Any] = {"id": "usr_1", "name": "ada", "is_system_admin": False, "is_disabled": False, "created_at": THEN}
-ADA |= {"last_login_at": None, "has_password": False, "is_invited": True}
-CI: dict[str, Any] = {"id": "sac_1", "name": "ci", "group": "platform", "created_at": THEN, "is_disabled": False}
-ROLE: dict[str, Any] = {
-    "id": "rol_1",
-    "principal_id": "usr_1",
-    "role": "operator",
-    "place_kind": "group",
-    "path": "platform",
-    "created_at": THEN,
-    "expires_at": None,
-    "principal_name": "ada",
-    "created_by_name": "root",
-}
+ADA = answer(UserListed, id="usr_1", name="ada", is_invited=True)
+CI = answer(ServiceAccount, id="sac_1", name="ci", group="platform")
+ROLE = answer(
+    RoleListed,
+    id="rol_1",
+    principal_id="usr_1",
+    role="operator",
+    path="platform",
+    principal_name="ada",
+    created_by_name="root",
+)
 
 
 def page(*items: Any) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def page(*items: Any) -> dict[str, Any]:
 
 @pytest.mark.feature("E1.json")
 def test_whoami_names_person_roles_and_server(terracrew: Terracrew, server: ScriptedServer) -> None:
-    me = {"kind": "user", "id": "usr_1", "name": "ada", "is_system_admin": False, "roles": [ROLE]}
+    me = answer(Me, kind="user", id="usr_1", name="ada", roles=[ROLE])
     server.on("GET /api/v1/me", me)
     out = terracrew("whoami")
     assert "ada" in out
@@ -45,7 +45,7 @@ def test_whoami_names_person_roles_and_server(terracrew: Terracrew, server: Scri
 
 
 def test_logout_forgets_the_token_and_keeps_the_address(terracrew: Terracrew, server: ScriptedServer) -> None:
-    server.on("GET /api/v1/me", {"name": "ada"})
+    server.on("GET /api/v1/me", answer(Me, name="ada"))
     terracrew("login", "--token-stdin", stdin="tcu_mine\n")
     assert terracrew("logout") == f"deleted the stored token for {server.url}\n"
     terracrew("logout")
@@ -93,7 +93,9 @@ def test_a_role_is_granted_listed_and_revoked_without_its_id(terracrew: Terracre
     server.on("GET /api/v1/roles?path=platform&inherited=true", page(ROLE | {"expires_at": THEN}))
     server.on("DELETE /api/v1/roles/rol_1", None, 204)
     assert terracrew("role", "grant", "ada", "operator", "--group", "platform") == "ada is operator of platform\n"
-    assert server.asked[-1].json() == {"principal": "ada", "role": "operator", "path": "platform", "kind": "group"}
+    assert server.asked[-1].json() == {"principal": "ada", "role": "operator", "path": "platform", "kind": "group"} | {
+        "expires_in_days": None
+    }
     assert terracrew("role", "list").splitlines()[1].split()[:4] == ["ada", "operator", "platform", "root"]
     assert terracrew("role", "list", "--group", "platform").splitlines()[1].split()[-1] == "ago"
     assert max(map(len, terracrew.out.splitlines())) <= 80
@@ -114,8 +116,7 @@ def test_an_explanation_is_printed_as_a_way_from_the_organization_to_the_place(
         {"kind": "group", "path": "platform", "role": ROLE, "is_deciding": True},
         {"kind": "module", "path": "platform/vpc", "role": None, "is_deciding": False},
     ]
-    found = {"is_allowed": True, "sentence": "ada may run jobs.", "steps": steps, "sufficient_roles": []}
-    found |= {"limits": ["Not on Fridays."]}
+    found = answer(Explanation, is_allowed=True, sentence="ada may run jobs.", steps=steps, limits=["Not on Fridays."])
     server.on("GET /api/v1/access/explain?principal=ada&verb=job.run&path=platform%2Fvpc", found)
     lines = terracrew("role", "explain", "ada", "job.run", "platform/vpc").splitlines()
     assert lines[0] == "Yes: ada may run jobs."
@@ -139,7 +140,7 @@ def test_an_explanation_is_printed_as_a_way_from_the_organization_to_the_place(
 def test_a_service_account_is_named_by_its_name(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on("GET /api/v1/service-accounts", page(CI, CI | {"id": "sac_2", "group": "data"}))
     server.on("GET /api/v1/service-accounts?group=platform", page(CI))
-    secret = {"id": "sec_1", "client_id": "org_1:sac_1", "client_secret": "tcs_once", "expires_at": None}
+    secret = answer(CreatedSecret, id="sec_1", client_id="org_1:sac_1", client_secret="tcs_once")
     server.on("POST /api/v1/service-accounts/sac_1/secrets", secret, 201)
     assert "client_secret=tcs_once" in terracrew("service-account", "add-secret", "platform/ci")
     server.on("POST /api/v1/service-accounts", CI, 201)
@@ -169,10 +170,10 @@ def test_a_token_is_revoked_by_its_name_and_a_state_shown_by_its_version(
     terracrew: Terracrew, server: ScriptedServer
 ) -> None:
     """`token revoke` wanted an id, and so did `state show 4`."""
-    server.on("GET /api/v1/tokens", page({"id": "tok_1", "name": "laptop", "created_at": THEN}))
+    server.on("GET /api/v1/tokens", page(answer(ApiToken, id="tok_1", name="laptop")))
     server.on("DELETE /api/v1/tokens/tok_1", None, 204)
     assert terracrew("token", "revoke", "laptop") == "revoked laptop\n"
-    server.on("GET /api/v1/modules/net/states", page({"id": "sta_4", "version": 4}, {"id": "sta_3", "version": 3}))
+    server.on("GET /api/v1/modules/net/states", page(*(answer(State, id=f"sta_{n}", version=n) for n in (4, 3))))
     server.on("GET /api/v1/states/sta_4", {"version": 4})
     terracrew("state", "show", "4", "--module", "net")
     assert server.asked[-1] == "GET /api/v1/states/sta_4"
@@ -248,10 +249,10 @@ def test_a_password_is_read_from_standard_input_and_never_from_the_line(
 def test_organizations_are_managed_and_a_command_names_the_one_that_it_is_about(
     terracrew: Terracrew, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    acme = {"id": "org_1", "name": "acme", "created_at": THEN}
+    acme = answer(Organization, id="org_1", name="acme")
     server.on("GET /api/v1/organizations", page(acme, acme | {"id": "org_2", "name": "other"}))
     server.on("GET /api/v1/organizations/acme", acme | {"contents": {"users": 2, "service_accounts": 0}})
-    server.on("GET /api/v1/me", {"organization_id": "org_2"})
+    server.on("GET /api/v1/me", answer(Me, organization_id="org_2"))
     server.on("POST /api/v1/organizations", acme, 201)
     server.on("PATCH /api/v1/organizations/acme", acme | {"name": "corp"})
     server.on("DELETE /api/v1/organizations/acme", None, 204)

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.access import CreatedToken
 from terracrew.cli.printing import output
+from tests.cli.answers import answer
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import ScriptedServer
 
@@ -327,7 +329,7 @@ def test_a_new_link_says_that_it_ends_an_earlier_one(terracrew: Terracrew, serve
 
 
 def test_a_token_is_printed_alone(terracrew: Terracrew, server: ScriptedServer) -> None:
-    server.on("POST /api/v1/tokens", {"id": "tok_1", "name": "ci", "token": "tcu_once"}, 201)
+    server.on("POST /api/v1/tokens", answer(CreatedToken, name="ci", token="tcu_once"), 201)
     assert terracrew("token", "create", "ci", "--expires-in-days", "3") == "tcu_once\n"
     assert server.asked[-1].json() == {"name": "ci", "expires_in_days": 3}
     terracrew("token", "create", "ci")

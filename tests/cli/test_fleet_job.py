@@ -1,25 +1,27 @@
 """`terracrew fleet-job`: lists, steps, logs that are followed, and exit codes that say how a job ended."""
 
 import json
-from typing import Any
 
 import pytest
 
+from terracrew.api.fleet_jobs import FleetJobView, FleetStep
+from tests.cli.answers import answer
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import ScriptedServer
 
 pytestmark = pytest.mark.feature("E1.commands", "W4.fleet")
 PLACE = "/api/v1/fleet-jobs/12"
-STEP: dict[str, Any] = {
-    "name": "role",
-    "words": "Task role",
-    "status": "done",
-    "reference": "arn:aws:iam::1:role/r",
-    "detail": "",
-    "remedy": "",
-    "started_at": "2024-01-02T03:04:05Z",
-    "finished_at": "2024-01-02T03:04:06Z",
-}
+STEP = answer(
+    FleetStep,
+    name="role",
+    words="Task role",
+    status="done",
+    reference="arn:aws:iam::1:role/r",
+    detail="",
+    remedy="",
+    started_at="2024-01-02T03:04:05Z",
+    finished_at="2024-01-02T03:04:06Z",
+)
 FAILED_STEP = STEP | {
     "name": "logs",
     "words": "Log group",
@@ -27,19 +29,20 @@ FAILED_STEP = STEP | {
     "detail": "denied",
     "remedy": "allow it",
 }
-JOB: dict[str, Any] = {
-    "id": "fjb_1",
-    "number": 12,
-    "type": "DEPLOY_WORKER",
-    "status": "FAILED",
-    "attempt": 2,
-    "target_name": "team/burst",
-    "error": "the cloud refused",
-    "created_at": "2024-01-02T03:04:05Z",
-    "finished_at": "2024-01-02T03:04:35Z",
-    "created_by_name": "marta",
-    "steps": [STEP, FAILED_STEP],
-}
+JOB = answer(
+    FleetJobView,
+    id="fjb_1",
+    number=12,
+    type="DEPLOY_WORKER",
+    status="FAILED",
+    attempt=2,
+    target_name="team/burst",
+    error="the cloud refused",
+    created_at="2024-01-02T03:04:05Z",
+    finished_at="2024-01-02T03:04:35Z",
+    created_by_name="marta",
+    steps=[STEP, FAILED_STEP],
+)
 
 
 def events(*found: tuple[str, object]) -> bytes:

@@ -4,6 +4,9 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.fleet_jobs import FleetJobView
+from terracrew.api.rollouts import RolloutRunnerView, RolloutView
+from tests.cli.answers import answer
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import ScriptedServer
 
@@ -46,50 +49,43 @@ PREVIEW: dict[str, Any] = {
 
 
 def member(path: str, wave: int | None, status: str, **more: Any) -> dict[str, Any]:
-    return {
-        "runner_id": f"rnr_{path}",
-        "path": path,
-        "wave": wave,
-        "from_version": "1.4.0",
-        "status": status,
-        "job_number": None,
-        "words": "",
-        "command": "",
-        "step": "",
-        **more,
-    }
+    return answer(
+        RolloutRunnerView, runner_id=f"rnr_{path}", path=path, wave=wave, from_version="1.4.0", status=status, **more
+    )
 
 
-ROLLOUT: dict[str, Any] = {
-    "id": "rlo_1",
-    "version": "1.5.0",
-    "status": "stopped",
-    "stop_reason": "the trial did not pass",
-    "stop_runner_id": "rnr_net/b",
-    "is_automatic": False,
-    "started_by_name": "marta",
-    "started_at": "2024-01-02T03:04:05Z",
-    "ended_at": "2024-01-02T03:14:05Z",
-    "counts": {"waiting": 1, "updating": 0, "updated": 1, "failed": 1, "by_hand": 1, "skipped": 0},
-    "wave": 1,
-    "waves": 3,
-    "is_changeable": True,
-    "runners": [
+ROLLOUT = answer(
+    RolloutView,
+    id="rlo_1",
+    version="1.5.0",
+    status="stopped",
+    stop_reason="the trial did not pass",
+    stop_runner_id="rnr_net/b",
+    is_automatic=False,
+    started_by_name="marta",
+    started_at="2024-01-02T03:04:05Z",
+    ended_at="2024-01-02T03:14:05Z",
+    counts={"waiting": 1, "updating": 0, "updated": 1, "failed": 1, "by_hand": 1, "skipped": 0},
+    wave=1,
+    waves=3,
+    is_changeable=True,
+    runners=[
         member("net/a", 0, "updated", words="said hello and passed its trial after 41 s", job_number=12),
         member("net/b", 1, "failed", words="the trial did not pass", job_number=13),
         member("net/c", 2, "waiting"),
         member("pay/b", None, "by_hand", words="it does not update itself", command="helm upgrade warehouse"),
     ],
-}
-JOB: dict[str, Any] = {
-    "id": "fjb_1",
-    "number": 12,
-    "type": "UPDATE_WORKER",
-    "status": "SUCCEEDED",
-    "target_name": "net/a",
-    "error": "",
-    "steps": [],
-}
+)
+JOB = answer(
+    FleetJobView,
+    id="fjb_1",
+    number=12,
+    type="UPDATE_WORKER",
+    status="SUCCEEDED",
+    target_name="net/a",
+    error="",
+    steps=[],
+)
 
 
 def test_one_runner_is_updated_and_followed(terracrew: Terracrew, server: ScriptedServer) -> None:

@@ -5,34 +5,38 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.access import ServiceAccount
+from terracrew.api.runners import Instance, RunnerView
 from terracrew.cli.commands.runner import consequences
+from tests.cli.answers import THEN, answer
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import Asked, ScriptedServer
 
 pytestmark = pytest.mark.feature("E1.commands")
-THEN = "2024-01-02T03:04:05Z"
 R = "/api/v1/runners/a%2Fr"
-RUNNER: dict[str, Any] = {
-    "id": "rnr_1",
-    "path": "a/r",
-    "type": "self-hosted",
-    "status": "ONLINE",
-    "version": "0.1.0",
-    "jobs": 2,
-    "capacity": 4,
-    "max_jobs": 4,
-    "tags": ["gpu"],
-    "is_disabled": False,
-    "is_draining": False,
-    "removing_since": None,
-    "has_worker_token": False,
-    "service_account_id": "sac_1",
-    "created_at": THEN,
-    "instances": [
-        {"name": "one", "is_connected": True, "status": "ONLINE", "capacity": 9, "jobs": 2, "heard_at": THEN},
-        {"name": "two", "is_connected": False, "status": "OFFLINE", "capacity": 9, "jobs": 0, "heard_at": THEN},
+RUNNER = answer(
+    RunnerView,
+    id="rnr_1",
+    path="a/r",
+    group="a",
+    type="self-hosted",
+    status="ONLINE",
+    version="0.1.0",
+    jobs=2,
+    capacity=4,
+    max_jobs=4,
+    tags=["gpu"],
+    is_disabled=False,
+    is_draining=False,
+    removing_since=None,
+    has_worker_token=False,
+    service_account_id="sac_1",
+    created_at=THEN,
+    instances=[
+        answer(Instance, name="one", is_connected=True, status="ONLINE", capacity=9, jobs=2),
+        answer(Instance, name="two", capacity=9),
     ],
-}
+)
 NOTHING: dict[str, Any] = {
     "id": "rnr_1",
     "path": "a/r",
@@ -121,8 +125,8 @@ def test_a_removal_says_what_it_does_first_and_then_waits(terracrew: Terracrew, 
 def test_a_removal_that_nobody_confirms_does_not_happen(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.on(f"GET {R}/remaining", NOTHING)
     server.on(f"GET {R}/dependents", NOBODY)
-    for answer, code in (("n\n", 1), ("", 130)):
-        terracrew("runner", "remove", "a/r", stdin=answer)
+    for typed, code in (("n\n", 1), ("", 130)):
+        terracrew("runner", "remove", "a/r", stdin=typed)
         assert (terracrew.code, "Not removed." in terracrew.err) == (code, True)
     assert not any(asked.method == "DELETE" for asked in server.asked)
 
@@ -193,7 +197,10 @@ def test_exactly_one_place_is_assigned(terracrew: Terracrew, server: ScriptedSer
 
 @pytest.mark.feature("R6.place")
 def test_a_service_account_is_assigned_and_unassigned_by_names(terracrew: Terracrew, server: ScriptedServer) -> None:
-    accounts = [{"id": "sac_1", "name": "ci", "group": "a"}, {"id": "sac_2", "name": "other", "group": ""}]
+    accounts = [
+        answer(ServiceAccount, id="sac_1", name="ci", group="a"),
+        answer(ServiceAccount, id="sac_2", name="other"),
+    ]
     server.on("GET /api/v1/service-accounts", {"items": accounts, "next": None})
     server.on("GET /api/v1/service-accounts?group=a", {"items": accounts[:1], "next": None})
     server.on(f"PATCH {R}", RUNNER)

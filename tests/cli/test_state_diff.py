@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.states import State
+from tests.cli.answers import answer
 from tests.cli.conftest import Terracrew
 from tests.cli.job_views import view
 from tests.client.scripted_server import ScriptedServer
@@ -48,7 +50,9 @@ def test_a_plan_after_a_rollback_that_changes_only_an_output_is_not_called_empty
     """It said: the plan finds nothing to change."""
     plan = {"add": 0, "change": 0, "destroy": 0, "outputs": {"url": "update"}}
     server.on("POST /api/v1/states/sta_1/restore", {"version": 3, "serial": 7})
-    server.on("GET /api/v1/modules/a%2Fm/states", {"items": [{"id": "sta_1", "version": 1, "status": "superseded"}]})
+    server.on(
+        "GET /api/v1/modules/a%2Fm/states", {"items": [answer(State, id="sta_1", version=1, status="superseded")]}
+    )
     server.on("POST /api/v1/modules/a%2Fm/jobs", view("QUEUED", type="PLAN"), 201)
     server.on("GET /api/v1/jobs/job_1", view("SUCCEEDED", type="PLAN", plan=plan))
     server.routes["GET /api/v1/events"] = lambda asked: asked.stream(b"event: jobs\ndata: job_1\n\n")

@@ -141,7 +141,7 @@ class NewPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     is_reusable: Annotated[bool, Field(option="--reusable")] = False
     """Whether a token is accepted more than once until it expires."""
     expires_in_days: Annotated[Days | None, Field(metavar="N")] = None
-    """After how many days the policy ends; null: never."""
+    """After how many days the policy ends; by default never."""
 
 
 class PasswordChanged(msgspec.Struct, frozen=True):
@@ -331,12 +331,12 @@ class NewRole(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: str = ""
     kind: Literal["group", "module"] = "group"
     expires_in_days: Annotated[Days | None, Field(metavar="N")] = None
-    """After how many days the role ends; null: never."""
+    """After how many days the role ends; by default never."""
 
 
 class NewSecret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expires_in_days: Annotated[Days | None, Field(metavar="N")] = None
-    """After how many days it expires; null: never."""
+    """After how many days it expires; by default never."""
 
 
 class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

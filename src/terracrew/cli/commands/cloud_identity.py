@@ -1,12 +1,20 @@
 """`terracrew cloud-identity`: manages the ways into cloud accounts in which runners are started, and tests them."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+import io
 
 import click
 
-from terracrew.cli.arguments import name_completion, values
+from terracrew.api import fields
+from terracrew.api.cloud_identities import (
+    IdentityChange,
+    IdentityPolicies,
+    IdentityReport,
+    IdentityView,
+    NewIdentity,
+    ReportedResource,
+)
+from terracrew.api.fleet_jobs import FleetJob
+from terracrew.cli.arguments import name_completion, settings, values
 from terracrew.cli.commands import fleet_job
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
@@ -37,10 +45,10 @@ def test(target: Target, identity: str, detach: bool, timeout: float | None) -> 
     The exit code is 1 if a check has failed. Each failed check says how to mend it.
     """
     api = target.api()
-    job: dict[str, Any] = api.post(f"{_api_path(identity)}/test", {})
+    job = api.post(f"{_api_path(identity)}/test", {}, FleetJob)
     if detach:
-        return output.message(job, f"{job['type']} #{job['number']} of {job['target_name']} is {job['status']}")
-    return fleet_job.follow_steps(api, job["id"], timeout=timeout)
+        return output.message(job, f"{job.type} #{job.number} of {job.target_name} is {job.status}")
+    return fleet_job.follow_steps(api, job.id, timeout=timeout)
 
 
 @click.command(
@@ -56,21 +64,21 @@ def test(target: Target, identity: str, detach: bool, timeout: float | None) -> 
 @pass_target
 def show_policies(target: Target, identity: str, only: str | None) -> output.CommandResult:
     """Print what to paste into the account of IDENTITY: who may use its role, and the least that it must be allowed."""
-    found = target.api().get(f"{_api_path(identity)}/policies")
-    documents: list[dict[str, Any]] = found["documents"]
+    found = target.api().get(f"{_api_path(identity)}/policies", IdentityPolicies)
+    documents = found.documents
     if only is not None:
-        chosen = next((each for each in documents if each["name"] == only), None)
+        chosen = next((each for each in documents if each.name == only), None)
         if chosen is None:
-            names = ", ".join(each["name"] for each in documents)
+            names = ", ".join(each.name for each in documents)
             raise click.UsageError(f"--only {only}: this identity has {names}")
-        return output.message(found, chosen["text"].rstrip("\n"))
+        return output.message(found, chosen.text.rstrip("\n"))
 
     def show() -> None:
         for each in documents:
-            if each["name"] != "opentofu":
-                output.note(f"{each['title']}: {each['about']}")
-                click.echo(each["text"].rstrip("\n") + "\n")
-        if any(each["name"] == "opentofu" for each in documents):
+            if each.name != "opentofu":
+                output.note(f"{each.title}: {each.about}")
+                click.echo(each.text.rstrip("\n") + "\n")
+        if any(each.name == "opentofu" for each in documents):
             output.note(f"For OpenTofu: `terracrew cloud-identity policies {identity} --only opentofu`")
 
     return output.CommandResult(found, show)
@@ -84,37 +92,46 @@ def show_policies(target: Target, identity: str, only: str | None) -> output.Com
 def look(target: Target, identity: str, is_last: bool) -> output.CommandResult:
     """List what of ours is in the account of IDENTITY, why, who owns it, and what it costs a month."""
     api, path = target.api(), f"{_api_path(identity)}/report"
-    found = api.get(path) if is_last else api.post(path, {})
-    if found["looked_at"] is None:
+    found = api.get(path, IdentityReport) if is_last else api.post(path, {}, IdentityReport)
+    if found.looked_at is None:
         note = f"nobody has looked yet: `terracrew cloud-identity report {identity}`"
         return output.CommandResult(found, lambda: output.note(note))
-    resources: list[dict[str, Any]] = found["resources"]
     rows = [
-        (_owner(each), each["kind"], each["name"], _made_by(each), _dollars(each["dollars_a_month"]), each["why"])
-        for each in resources
+        (_owner(each), each.kind, each.name, _made_by(each), _dollars(each.dollars_a_month), each.why)
+        for each in found.resources
     ]
-    notes = [f"{each['kind']} {each['name']}: {each['owner_words']}" for each in resources if each["owner"] != "runner"]
-    unpriced = f", and {found['unpriced']} without a known price" if found["unpriced"] else ""
+    notes = [f"{each.kind} {each.name}: {each.owner_words}" for each in found.resources if each.owner != "runner"]
+    unpriced = f", and {found.unpriced} without a known price" if found.unpriced else ""
     notes.append(
-        f"{_dollars(found['dollars_a_month'])} a month by list prices{unpriced}; looked {output.age(found['looked_at'])}"
+        f"{_dollars(found.dollars_a_month)} a month by list prices{unpriced}; looked {output.age(found.looked_at)}"
     )
     columns = ("OWNER", "KIND", "NAME", "MADE BY", "A MONTH", "WHY")
     return output.listing(found, columns, rows, empty="nothing of ours is there", notes=notes)
 
 
-def _owner(resource: dict[str, Any]) -> str:
-    return resource["runner"] if resource["owner"] == "runner" else f"({resource['owner']})"
+def _owner(resource: ReportedResource) -> str:
+    return resource.runner if resource.owner == "runner" else f"({resource.owner})"
 
 
-def _made_by(resource: dict[str, Any]) -> str:
-    return f"#{resource['job_number']}" if resource["job_number"] else ""
+def _made_by(resource: ReportedResource) -> str:
+    return f"#{resource.job_number}" if resource.job_number else ""
 
 
 def _dollars(amount: float | None) -> str:
     return "" if amount is None else f"${amount:,.2f}"
 
 
-_FIELDS = ("description", "way", "role_arn", "region", "api_url", "namespace", "audience")
+def _read_file(_context: click.Context, _option: click.Parameter, file: io.TextIOBase | None) -> str | None:
+    return None if file is None else file.read()
+
+
+_certificate_option = click.option(
+    "--ca-certificate",
+    type=click.File(),
+    callback=_read_file,
+    metavar="FILE",
+    help="Kubernetes: the certificates of the API, as PEM [those of the system].",
+)
 
 
 @click.group("cloud-identity", cls=LazyGroup)
@@ -125,32 +142,6 @@ def cloud_identity() -> None:
     """
 
 
-def _settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that a new identity and a change have in common."""
-    for add in (
-        click.option("--audience", metavar="TEXT", help="The `aud` of the tokens that the server signs."),
-        click.option("--namespace", metavar="NAME", help="Kubernetes: where runners are started [terracrew]."),
-        click.option(
-            "--ca-certificate",
-            "ca_file",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            metavar="FILE",
-            help="Kubernetes: the certificates of the API, as PEM [those of the system].",
-        ),
-        click.option("--api-url", metavar="URL", help="Kubernetes: the https address of the cluster's API."),
-        click.option("--region", metavar="NAME", help="AWS: where runners are started, such as eu-central-1."),
-        click.option("--role-arn", metavar="ARN", help="AWS: the role that the server assumes."),
-        click.option(
-            "--way",
-            type=click.Choice(["web_identity", "workload"]),
-            help="How the server signs in: with a token that it signs, or as the machine or pod that it runs on.",
-        ),
-        click.option("--description", metavar="TEXT", help="What it is for."),
-    ):
-        command = add(command)
-    return command
-
-
 @cloud_identity.command("list")
 @click.option(
     "--usable-in", metavar="GROUP", shell_complete=name_completion.groups, help="Those that its runners may use."
@@ -159,10 +150,9 @@ def _settings(command: Callable[..., Any]) -> Callable[..., Any]:
 @pass_target
 def list_identities(target: Target, usable_in: str | None) -> output.CommandResult:
     """List cloud identities, with the runners that are deployed with them and how their last test ended."""
-    items = list(target.api().list("/cloud-identities", usable_in=usable_in))
+    items = list(target.api().list("/cloud-identities", IdentityView, usable_in=usable_in))
     rows = [
-        (each["path"], each["location"], each["way"], _last_test(each), [found["path"] for found in each["runners"]])
-        for each in items
+        (each.path, each.location, each.way, _last_test(each), [found.path for found in each.runners]) for each in items
     ]
     empty = "no cloud identities: `terracrew cloud-identity create NAME --role-arn ARN --region REGION`"
     return output.listing(items, ("IDENTITY", "WHERE", "WAY", "LAST TEST", "RUNNERS"), rows, empty=empty)
@@ -186,18 +176,18 @@ def list_identities(target: Target, usable_in: str | None) -> output.CommandResu
     help="The group whose runners may use it, and those below; by default the organization.",
 )
 @click.option("--kind", type=click.Choice(["aws", "kubernetes"]), help="The cloud [aws].")
-@_settings
+@_certificate_option
+@settings.request_options(NewIdentity, "new", own=("name", "group", "kind", "ca_certificate"), defaults=NewIdentity)
 @output.json_option
 @pass_target
-def create(target: Target, name: str, group: str, kind: str | None, **given: Any) -> output.CommandResult:
+def create(target: Target, new: NewIdentity) -> output.CommandResult:
     """Create a cloud identity called NAME. `policies` then prints what the account needs, and `test` tries it."""
-    body = {"name": name, "group": group} | ({"kind": kind} if kind else {}) | _chosen(given)
-    made = target.api().post("/cloud-identities", body)
+    made = target.api().post("/cloud-identities", new, IdentityView)
     return output.message(
         made,
-        f"created the cloud identity {made['path']} for {made['location']}",
-        f"Next: `terracrew cloud-identity policies {made['path']}` prints what to paste into the account, and\n"
-        f"`terracrew cloud-identity test {made['path']}` tries it.",
+        f"created the cloud identity {made.path} for {made.location}",
+        f"Next: `terracrew cloud-identity policies {made.path}` prints what to paste into the account, and\n"
+        f"`terracrew cloud-identity test {made.path}` tries it.",
     )
 
 
@@ -207,23 +197,23 @@ def create(target: Target, name: str, group: str, kind: str | None, **given: Any
 @pass_target
 def show(target: Target, identity: str) -> output.CommandResult:
     """Show IDENTITY with the runners that are deployed with it."""
-    found = target.api().get(_api_path(identity))
+    found = target.api().get(_api_path(identity), IdentityView)
     return output.details(
         found,
         [
-            ("identity", found["path"]),
-            ("id", found["id"]),
-            ("description", found["description"]),
-            ("where", found["location"]),
-            ("way in", found["way"]),
-            ("role", found["role_arn"]),
-            ("issuer", found["issuer"] if found["way"] == "web_identity" else ""),
-            ("subject", found["subject"] if found["way"] == "web_identity" else ""),
-            ("audience", found["audience"] if found["way"] == "web_identity" else ""),
-            ("external id", found["external_id"] if found["kind"] == "aws" and found["way"] == "workload" else ""),
+            ("identity", found.path),
+            ("id", found.id),
+            ("description", found.description),
+            ("where", found.location),
+            ("way in", found.way),
+            ("role", found.role_arn),
+            ("issuer", found.issuer if found.way == "web_identity" else ""),
+            ("subject", found.subject if found.way == "web_identity" else ""),
+            ("audience", found.audience if found.way == "web_identity" else ""),
+            ("external id", found.external_id if found.kind == "aws" and found.way == "workload" else ""),
             ("last test", _last_test(found)),
-            ("runners", [each["path"] for each in found["runners"]] or "none"),
-            ("created", output.age(found["created_at"])),
+            ("runners", [each.path for each in found.runners] or "none"),
+            ("created", output.age(found.created_at)),
         ],
     )
 
@@ -232,17 +222,16 @@ def show(target: Target, identity: str) -> output.CommandResult:
     "update", epilog=output.examples("terracrew cloud-identity update aws-prod --description 'acme production'")
 )
 @click.argument("identity", shell_complete=name_completion.cloud_identities)
-@click.option("--name", "new_name", metavar="NAME", help="A new name. Subject and external id stay.")
-@_settings
+@_certificate_option
+@settings.request_options(IdentityChange, own=("ca_certificate",))
 @output.json_option
 @pass_target
-def update(target: Target, identity: str, new_name: str | None, **given: Any) -> output.CommandResult:
+def update(target: Target, identity: str, change: IdentityChange) -> output.CommandResult:
     """Change IDENTITY. While runners are deployed with it, its account and region stay."""
-    changes = _chosen(given) | ({"name": new_name} if new_name else {})
-    if not changes:
+    if not fields.given(change):
         raise Invalid("no option was given that changes it: see `terracrew cloud-identity update --help`")
-    made = target.api().patch(_api_path(identity), changes)
-    return output.message(made, f"changed the cloud identity {made['path']} for {made['location']}")
+    made = target.api().patch(_api_path(identity), change, IdentityView)
+    return output.message(made, f"changed the cloud identity {made.path} for {made.location}")
 
 
 @cloud_identity.command("delete")
@@ -254,8 +243,8 @@ def delete(target: Target, identity: str, yes: bool) -> output.CommandResult:
     """Delete IDENTITY, if no runner is deployed with it. One that is created again has another subject."""
     api = target.api()
     if not yes:
-        found = api.get(_api_path(identity))
-        output.ask(f"{found['path']} is deleted. The policies of {found['location']} stay there.", "Not deleted.")
+        found = api.get(_api_path(identity), IdentityView)
+        output.ask(f"{found.path} is deleted. The policies of {found.location} stay there.", "Not deleted.")
     api.delete(_api_path(identity))
     return output.message({"deleted": identity}, f"deleted {identity}")
 
@@ -264,17 +253,9 @@ for _command in (test, show_policies, look):
     cloud_identity.add_command(_command)
 
 
-def _chosen(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that were given as options."""
-    chosen = {field: given[field] for field in _FIELDS if given[field] is not None}
-    if given["ca_file"] is not None:
-        chosen["ca_certificate"] = given["ca_file"].read_text()
-    return chosen
-
-
-def _last_test(found: dict[str, Any]) -> str:
-    job = found.get("last_test")
-    return f"{job['status']} #{job['number']}, {output.age(job['created_at'])}" if job else ""
+def _last_test(found: IdentityView) -> str:
+    job = found.last_test
+    return f"{job.status} #{job.number}, {output.age(job.created_at)}" if job else ""
 
 
 def _api_path(identity: str) -> str:

@@ -2,11 +2,13 @@
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
+from terracrew.api.fleet_jobs import FleetJob, FleetJobStatus, FleetJobType, FleetJobView, FleetLine, FleetStep
+from terracrew.api.pages import Page
 from terracrew.cli.arguments import name_completion, values
 from terracrew.cli.connection import deadline as outages
 from terracrew.cli.connection.deadline import deadline
@@ -18,8 +20,8 @@ from terracrew.wording.escapes import plain
 if TYPE_CHECKING:
     from terracrew.client.http import Api
 
-TYPES = ("DEPLOY_WORKER", "UPDATE_WORKER", "DESTROY_WORKER", "CONNECTION_TEST")
-STATUSES = ("QUEUED", "CLAIMED", "PROCESSING", "SUCCEEDED", "FAILED", "CANCELED")
+TYPES = [each.value for each in FleetJobType]
+STATUSES = [each.value for each in FleetJobStatus]
 EXIT_CODES = {"SUCCEEDED": 0, "FAILED": 10, "CANCELED": 11}
 _MARKS = {"done": "✓", "failed": "✗", "running": "…", "pending": "·"}
 _job = click.argument("job_id", metavar="JOB", shell_complete=name_completion.fleet_jobs)
@@ -52,16 +54,17 @@ def list_fleet_jobs(
     target: Target, job_type: str | None, status: str | None, target_id: str | None, limit: int
 ) -> output.CommandResult:
     """List jobs of the fleet, newest first."""
-    items = target.api().get("/fleet-jobs", type=job_type, status=status, target=target_id, limit=limit)["items"]
+    query = {"type": job_type, "status": status, "target": target_id, "limit": limit}
+    items = target.api().get("/fleet-jobs", Page[FleetJob], **query).items
     rows = [
         (
-            f"#{each['number']}",
-            each["type"],
-            each["status"],
-            each["target_name"],
-            output.age(each["created_at"]),
-            output.duration(each["created_at"], each.get("finished_at")),
-            plain(each["error"]),
+            f"#{each.number}",
+            each.type,
+            each.status,
+            each.target_name,
+            output.age(each.created_at),
+            output.duration(each.created_at, each.finished_at),
+            plain(each.error),
         )
         for each in items
     ]
@@ -77,21 +80,21 @@ def list_fleet_jobs(
 @pass_target
 def show(target: Target, job_id: str) -> output.CommandResult:
     """Show the job JOB, its steps and what each of them made."""
-    found = target.api().get(f"/fleet-jobs/{segment(job_id)}")
+    found = target.api().get(f"/fleet-jobs/{segment(job_id)}", FleetJobView)
 
     def show() -> None:
         output.facts(
             [
-                ("job", f"#{found['number']} ({found['id']})"),
-                ("type", found["type"]),
-                ("of", found["target_name"]),
-                ("status", found["status"]),
-                ("why", plain(found["error"])),
-                ("created", f"{output.age(found['created_at'])} by {found['created_by_name']}"),
-                ("attempt", found["attempt"] if found["attempt"] > 1 else None),
+                ("job", f"#{found.number} ({found.id})"),
+                ("type", found.type),
+                ("of", found.target_name),
+                ("status", found.status),
+                ("why", plain(found.error)),
+                ("created", f"{output.age(found.created_at)} by {found.created_by_name}"),
+                ("attempt", found.attempt if found.attempt > 1 else None),
             ]
         )
-        for step in found["steps"]:
+        for step in found.steps:
             click.echo(_step(step))
 
     return output.CommandResult(found, show)
@@ -112,7 +115,7 @@ def logs(target: Target, job_id: str, following: bool, timeout: float | None) ->
         with deadline(timeout, f"job {job_id}"):
             found = follow(api, job_id, as_json=as_json)
         _print_end(found)
-        return EXIT_CODES[found["status"]]
+        return EXIT_CODES[found.status]
     api.download(f"/fleet-jobs/{segment(job_id)}/log", sys.stdout.buffer, format="events" if as_json else "text")
     return 0
 
@@ -127,7 +130,7 @@ def wait(target: Target, job_id: str, timeout: float | None) -> output.CommandRe
     with deadline(timeout, f"job {job_id}"):
         found = follow(target.api(), job_id, is_silent=True)
     _print_end(found)
-    return output.CommandResult(found, lambda: None, EXIT_CODES[found["status"]])
+    return output.CommandResult(found, lambda: None, EXIT_CODES[found.status])
 
 
 @fleet_job.command("cancel", epilog=output.examples("terracrew fleet-job cancel 12"))
@@ -136,39 +139,38 @@ def wait(target: Target, job_id: str, timeout: float | None) -> output.CommandRe
 @pass_target
 def cancel(target: Target, job_id: str) -> output.CommandResult:
     """Cancel the job JOB. One that runs first removes what it has made."""
-    found = target.api().post(f"/fleet-jobs/{segment(job_id)}/cancel", {})
-    is_ended = found["status"] == "CANCELED"
+    found = target.api().post(f"/fleet-jobs/{segment(job_id)}/cancel", {}, FleetJobView)
+    is_ended = found.status == "CANCELED"
     words = "canceled" if is_ended else "is being canceled: it removes what it has made, and ends after that"
-    return output.message(found, f"job {found['number']} {words}")
+    return output.message(found, f"job {found.number} {words}")
 
 
-def follow(api: "Api", job_id: str, *, as_json: bool = False, is_silent: bool = False) -> dict[str, Any]:
+def follow(api: "Api", job_id: str, *, as_json: bool = False, is_silent: bool = False) -> FleetJobView:
     """Print the log of a job as it grows, and return the job when it has ended."""
     outages.wait_out(api)
     for event in api.events(f"/fleet-jobs/{segment(job_id)}/log/stream"):
         if event.name == "log" and not is_silent:
-            for line in msgspec.json.decode(event.data):
-                click.echo(msgspec.json.encode(line).decode() if as_json else plain(line["text"]))
+            for line in msgspec.json.decode(event.data, type=list[FleetLine]):
+                click.echo(msgspec.json.encode(line).decode() if as_json else plain(line.text))
         elif event.name == "end":
             break
-    return api.get(f"/fleet-jobs/{segment(job_id)}")
+    return api.get(f"/fleet-jobs/{segment(job_id)}", FleetJobView)
 
 
-def _print_end(job: dict[str, Any]) -> None:
-    colour = "green" if job["status"] == "SUCCEEDED" else "red"
-    words = f"job {job['number']} {job['status']}" + (f": {plain(job['error'])}" if job["error"] else "")
+def _print_end(job: FleetJob) -> None:
+    colour = "green" if job.status == "SUCCEEDED" else "red"
+    words = f"job {job.number} {job.status}" + (f": {plain(job.error)}" if job.error else "")
     click.echo(click.style(words, fg=colour), err=True)
 
 
-def _step(step: dict[str, Any]) -> str:
-    took = output.duration(step["started_at"], step["finished_at"]) if step["finished_at"] else ""
-    parts = [f"{_MARKS[step['status']]} {plain(step['words'])}", plain(step["detail"]), plain(step["reference"]), took]
+def _step(step: FleetStep) -> str:
+    took = output.duration(step.started_at, step.finished_at) if step.finished_at else ""
+    parts = [f"{_MARKS[step.status]} {plain(step.words)}", plain(step.detail), plain(step.reference), took]
     line = "  ".join(filter(None, parts))
-    return line + (f"\n    {plain(step['remedy'])}" if step["remedy"] else "")
+    return line + (f"\n    {plain(step.remedy)}" if step.remedy else "")
 
 
 POLL_SECONDS = 0.5
-TERMINAL = frozenset({"SUCCEEDED", "FAILED", "CANCELED"})
 _STEP_MARKS = {"done": ("✓", "green"), "failed": ("✗", "red")}
 
 
@@ -177,43 +179,41 @@ def follow_steps(api: "Api", job_id: str, *, timeout: float | None = None) -> ou
     outages.wait_out(api)
     printed: set[tuple[int, str]] = set()
     with deadline(timeout, "the job"):
-        while (job := _read(api, job_id, printed))["status"] not in TERMINAL:
+        while not (job := _read(api, job_id, printed)).is_terminal:
             time.sleep(POLL_SECONDS)
-    return output.CommandResult(job, lambda: _print_steps_end(job), 0 if job["status"] == "SUCCEEDED" else 1)
+    return output.CommandResult(job, lambda: _print_steps_end(job), 0 if job.status == "SUCCEEDED" else 1)
 
 
-def _read(api: "Api", job_id: str, printed: set[tuple[int, str]]) -> dict[str, Any]:
+def _read(api: "Api", job_id: str, printed: set[tuple[int, str]]) -> FleetJobView:
     """Return the job as it is now, and print the steps of it that have ended since the last time."""
-    job: dict[str, Any] = api.get(f"/fleet-jobs/{job_id}")
+    job = api.get(f"/fleet-jobs/{job_id}", FleetJobView)
     if not output.wants_json():
         _print_new(job, printed)
     return job
 
 
-def _print_steps_end(job: dict[str, Any]) -> None:
+def _print_steps_end(job: FleetJobView) -> None:
     """Print how a job has ended, in one line."""
-    failed = sum(step["status"] == "failed" for step in job["steps"])
-    passed = sum(step["status"] == "done" for step in job["steps"])
+    failed = sum(step.status == "failed" for step in job.steps)
+    passed = sum(step.status == "done" for step in job.steps)
     counts = f"{passed} of {passed + failed} passed" if passed + failed else ""
-    words = ", ".join(
-        each for each in (f"{job['type']} #{job['number']} {job['status']}", counts, job["error"]) if each
-    )
+    words = ", ".join(each for each in (f"{job.type} #{job.number} {job.status}", counts, job.error) if each)
     click.echo(words)
 
 
-def _print_new(job: dict[str, Any], printed: set[tuple[int, str]]) -> None:
-    for step in job["steps"]:
-        key = (step["attempt"], step["name"])
-        if step["status"] in _STEP_MARKS and key not in printed:
+def _print_new(job: FleetJobView, printed: set[tuple[int, str]]) -> None:
+    for step in job.steps:
+        key = (step.attempt, step.name)
+        if step.status in _STEP_MARKS and key not in printed:
             printed.add(key)
             _print_step(step)
 
 
-def _print_step(step: dict[str, Any]) -> None:
-    mark, colour = _STEP_MARKS[step["status"]]
-    proof = step["detail"] or step["reference"]
-    took = output.duration(step["started_at"], step["finished_at"])
-    text = f"{output.text(step['words'])}" + (f": {output.text(proof)}" if proof else "")
+def _print_step(step: FleetStep) -> None:
+    mark, colour = _STEP_MARKS[step.status]
+    proof = step.detail or step.reference
+    took = output.duration(step.started_at, step.finished_at)
+    text = f"{output.text(step.words)}" + (f": {output.text(proof)}" if proof else "")
     click.echo(f"{click.style(mark, fg=colour)} {text}  {click.style(took, dim=True)}", err=True)
-    if step["remedy"]:
-        click.echo(f"  {output.broken(output.text(step['remedy']), 2)}", err=True)
+    if step.remedy:
+        click.echo(f"  {output.broken(output.text(step.remedy), 2)}", err=True)

@@ -1,9 +1,9 @@
 """`terracrew organization`: creates and manages organizations, each with a tree, users and runners of its own."""
 
-from typing import Any
-
 import click
 
+from terracrew.api.access import Me
+from terracrew.api.groups import NewOrganization, Organization, OrganizationChange, OrganizationDetails
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
@@ -26,9 +26,9 @@ def organization() -> None:
 def list_organizations(target: Target) -> output.CommandResult:
     """List the organizations in which you may work. A star marks the one that commands are about."""
     api = target.api()
-    items: list[dict[str, Any]] = list(api.list("/organizations"))
-    current = api.get("/me")["organization_id"]
-    rows = [(f"{i['name']}{' *' if i['id'] == current else ''}", i["id"], output.age(i["created_at"])) for i in items]
+    items = list(api.list("/organizations", Organization))
+    current = api.get("/me", Me).organization_id
+    rows = [(f"{i.name}{' *' if i.id == current else ''}", i.id, output.age(i.created_at)) for i in items]
     return output.listing(items, ("NAME", "ID", "CREATED"), rows, empty="no organizations")
 
 
@@ -38,10 +38,10 @@ def list_organizations(target: Target) -> output.CommandResult:
 @pass_target
 def show(target: Target, name: str) -> output.CommandResult:
     """Show the organization NAME; its owners and administrators also see how much it has."""
-    found = target.api().get(f"/organizations/{segment(name)}")
-    contents = [(kind.replace("_", " "), str(count)) for kind, count in found["contents"].items()]
+    found = target.api().get(f"/organizations/{segment(name)}", OrganizationDetails)
+    contents = [(kind.replace("_", " "), str(count)) for kind, count in found.contents.items()]
     return output.details(
-        found, [("name", found["name"]), ("id", found["id"]), *contents, ("created", output.age(found["created_at"]))]
+        found, [("name", found.name), ("id", found.id), *contents, ("created", output.age(found.created_at))]
     )
 
 
@@ -52,10 +52,10 @@ def show(target: Target, name: str) -> output.CommandResult:
 @pass_target
 def create(target: Target, name: str, owner: str | None) -> output.CommandResult:
     """Create the organization NAME. Only administrators may."""
-    made = target.api().post("/organizations", {"name": name} | ({"owner": owner} if owner else {}))
+    made = target.api().post("/organizations", NewOrganization(name, owner), Organization)
     return output.message(
         made,
-        f"created organization {made['name']} ({made['id']})",
+        f"created organization {made.name} ({made.id})",
         f"next: terracrew --organization {name} user create NAME",
     )
 
@@ -67,8 +67,8 @@ def create(target: Target, name: str, owner: str | None) -> output.CommandResult
 @pass_target
 def update(target: Target, name: str, new_name: str) -> output.CommandResult:
     """Rename the organization NAME. Client ids that begin with its name have to be changed; those with its id need not."""
-    made = target.api().patch(f"/organizations/{segment(name)}", {"name": new_name})
-    return output.message(made, f"renamed organization {name} to {made['name']}")
+    made = target.api().patch(f"/organizations/{segment(name)}", OrganizationChange(new_name), Organization)
+    return output.message(made, f"renamed organization {name} to {made.name}")
 
 
 @organization.command("delete")

@@ -1,34 +1,19 @@
 """`terracrew role`: who may do what in which group or module, and why."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion, values
+from terracrew.api.access import Explanation, NewRole, PlaceStep, Role, RoleBinding, RoleListed, Verb
+from terracrew.cli.arguments import name_completion, settings
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid, NotFound
 
-VERBS = (
-    "tree.read",
-    "tree.write",
-    "job.read",
-    "job.run",
-    "job.cancel",
-    "job.approve",
-    "state.read",
-    "state.write",
-    "secret.use",
-    "secret.set",
-    "runner.read",
-    "runner.write",
-    "access.read",
-    "access.write",
-    "audit.read",
-    "server.admin",
-)
+VERBS = [verb.value for verb in Verb if not verb.startswith(("hub.", "attempt."))]
 """What people and service accounts may be asked about."""
 
 
@@ -44,38 +29,44 @@ def explain(target: Target, who: str, verb: str, path: str) -> output.CommandRes
     WHO is `me`, a user, or a service account by id or `group/name`. VERB is `tree`, `job`, `state`, `runner` or `access` with
     `.read` or, except for `job`, `.write`; or `job.run`, `job.cancel`, `job.approve`, `audit.read`, `server.admin`.
     """
-    found = target.api().get("/access/explain", principal=who, verb=verb, path=path)
+    found = target.api().get("/access/explain", Explanation, principal=who, verb=verb, path=path)
 
     def show() -> None:
-        click.echo(f"{'Yes' if found['is_allowed'] else 'No'}: {found['sentence']}")
-        for depth, step in enumerate(found["steps"]):
+        click.echo(f"{'Yes' if found.is_allowed else 'No'}: {found.sentence}")
+        for depth, step in enumerate(found.steps):
             click.echo(f"{'  ' * (depth + 1)}{_step(step)}")
-        for limit in found["limits"]:
+        for limit in found.limits:
             click.echo(f"Limit: {limit}")
-        if found["sufficient_roles"]:
-            click.echo(f"Roles that would allow it: {', '.join(found['sufficient_roles'])}")
-            granters = [*found["can_be_granted_by"], "administrators of the server"]
+        if found.sufficient_roles:
+            click.echo(f"Roles that would allow it: {', '.join(found.sufficient_roles)}")
+            granters = [*found.can_be_granted_by, "administrators of the server"]
             click.echo(f"They can be granted by: {', '.join(granters)}")
 
     return output.CommandResult(found, show)
 
 
-def _step(step: dict[str, Any]) -> str:
-    name = step["path"].rpartition("/")[2] or "the organization"
-    role = step["role"]
+def _step(step: PlaceStep) -> str:
+    name = step.path.rpartition("/")[2] or "the organization"
+    role = step.role
     if role is None:
         return name
-    by = role["created_by_name"] or "Terracrew"
-    ends = f", expires {output.age(role['expires_at'])}" if role["expires_at"] else ""
-    mark = "  <- decides" if step["is_deciding"] else ""
-    return f"{name}: {role['role']}, granted by {by} {output.age(role['created_at'])}{ends}{mark}"
-
-
-ROLES = ("viewer", "operator", "approver", "owner")
+    by = role.created_by_name or "Terracrew"
+    ends = f", expires {output.age(role.expires_at)}" if role.expires_at else ""
+    mark = "  <- decides" if step.is_deciding else ""
+    return f"{name}: {role.role}, granted by {by} {output.age(role.created_at)}{ends}{mark}"
 
 
 def _arguments_of_a_grant(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the arguments that name a role, who has it, and where it is granted."""
+    """Give a command the arguments that name a role, who has it, and the kind and the path of the place where it is granted."""
+
+    @functools.wraps(command)
+    def run(*args: Any, group: str | None, module: str | None, **values: Any) -> Any:
+        if group is not None and module is not None:
+            raise Invalid("give either --group or --module, not both")
+        place = ("group", group or "") if module is None else ("module", module)
+        return command(*args, kind=place[0], path=place[1], **values)
+
+    decorated: Callable[..., Any] = run
     for add in (
         click.option(
             "--module",
@@ -89,18 +80,11 @@ def _arguments_of_a_grant(command: Callable[..., Any]) -> Callable[..., Any]:
             shell_complete=name_completion.groups,
             help="The group where the role is granted [the organization].",
         ),
-        click.argument("role", type=click.Choice(ROLES)),
-        click.argument("who", shell_complete=name_completion.users),
+        click.argument("role", type=click.Choice([role.value for role in Role])),
+        click.argument("principal", metavar="WHO", shell_complete=name_completion.users),
     ):
-        command = add(command)
-    return command
-
-
-def _checked_place(group: str | None, module: str | None) -> tuple[str, str]:
-    """Return the kind and the path of the place that the options name."""
-    if group is not None and module is not None:
-        raise Invalid("give either --group or --module, not both")
-    return ("module", module) if module is not None else ("group", group or "")
+        decorated = add(decorated)
+    return decorated
 
 
 @click.group(cls=LazyGroup)
@@ -142,15 +126,15 @@ def list_roles(
         raise Invalid("give either --group or --module, not both")
     path = group if group is not None else module
     query = {"principal": who} if path is None else {"principal": who, "path": path, "inherited": not is_own}
-    items = list(target.api().list("/roles", **query))
+    items = list(target.api().list("/roles", RoleListed, **query))
     rows = [
         (
-            i["principal_name"] or i["principal_id"],
-            i["role"],
+            i.principal_name or i.principal_id,
+            i.role,
             _place(i),
-            i["created_by_name"] or "Terracrew",
-            output.age(i["created_at"]),
-            output.age(i["expires_at"]),
+            i.created_by_name or "Terracrew",
+            output.age(i.created_at),
+            output.age(i.expires_at),
         )
         for i in items
     ]
@@ -167,39 +151,29 @@ def list_roles(
     ),
 )
 @_arguments_of_a_grant
-@click.option("--expires-in-days", type=values.WholeNumber(1, 3650), metavar="N", help="The role ends after N days.")
+@settings.request_options(NewRole, "new", own=("principal", "role", "kind", "path"))
 @output.json_option
 @pass_target
-def grant(
-    target: Target,
-    who: str,
-    role: str,
-    group: str | None,
-    module: str | None,
-    expires_in_days: int | None,
-) -> output.CommandResult:
+def grant(target: Target, new: NewRole) -> output.CommandResult:
     """Give WHO (a user, or a service account by id or `group/name`) the role ROLE.
 
     A role in a group also applies to everything below the group.
     """
-    kind, path = _checked_place(group, module)
-    wanted = {"principal": who, "role": role, "kind": kind, "path": path}
-    made = target.api().post("/roles", wanted | ({"expires_in_days": expires_in_days} if expires_in_days else {}))
-    until = f" for {expires_in_days} days" if expires_in_days else ""
-    return output.message(made, f"{who} is {role} of {_place(made)}{until}")
+    made = target.api().post("/roles", new, RoleBinding)
+    until = f" for {new.expires_in_days} days" if new.expires_in_days else ""
+    return output.message(made, f"{new.principal} is {new.role} of {_place(made)}{until}")
 
 
 @role.command("revoke")
 @_arguments_of_a_grant
 @output.json_option
 @pass_target
-def revoke(target: Target, who: str, role: str, group: str | None, module: str | None) -> output.CommandResult:
+def revoke(target: Target, principal: str, role: str, kind: str, path: str) -> output.CommandResult:
     """Take the role ROLE away from WHO, with immediate effect."""
-    kind, path = _checked_place(group, module)
-    api = target.api()
-    for each in api.list("/roles", principal=who):
-        if (each["role"], each["place_kind"], each["path"]) == (role, kind, path):
-            api.delete(f"/roles/{each['id']}")
+    api, who = target.api(), principal
+    for each in api.list("/roles", RoleListed, principal=who):
+        if (each.role, each.place_kind, each.path) == (role, kind, path):
+            api.delete(f"/roles/{each.id}")
             break
     else:
         raise NotFound(f"{who} is not {role} of {path or 'the organization'}", hint="`terracrew role list` lists them")
@@ -208,8 +182,8 @@ def revoke(target: Target, who: str, role: str, group: str | None, module: str |
     )
 
 
-def _place(binding: dict[str, Any]) -> str:
-    return binding["path"] or "the organization"
+def _place(binding: RoleBinding) -> str:
+    return binding.path or "the organization"
 
 
 role.add_command(explain)

@@ -1,14 +1,13 @@
-"""`terracrew token`: manages API tokens for scripts."""
-
-from typing import Any
+"""`terracrew token` and `terracrew release token`: manage API tokens for scripts, and tokens with which releases are published."""
 
 import click
 
-from terracrew.cli.arguments import name_completion, references, values
+from terracrew.api.access import ApiToken, CreatedToken, NewToken
+from terracrew.api.releases import CreatedReleaseToken, NewReleaseToken, ReleaseToken
+from terracrew.cli.arguments import name_completion, references, settings
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
-from terracrew.client.address import segment
 
 
 @click.group(cls=LazyGroup)
@@ -24,26 +23,22 @@ def token() -> None:
     ),
 )
 @click.argument("name")
-@click.option(
-    "--expires-in-days", type=values.WholeNumber(min=1), metavar="N", help="Expires after N days; 90 by default."
+@settings.request_options(
+    NewToken,
+    "new",
+    own=("name",),
+    removals={
+        "expires_in_days": (
+            "--no-end",
+            "Never expires. Whoever finds it can use it until somebody revokes it.",
+        )
+    },
 )
-@click.option("--no-end", is_flag=True, help="Never expires. Whoever finds it can use it until somebody revokes it.")
 @output.json_option
 @pass_target
-def create(target: Target, name: str, expires_in_days: int | None, no_end: bool) -> output.CommandResult:
+def create(target: Target, new: NewToken) -> output.CommandResult:
     """Create a token called NAME. It is printed once, and it is the only line on standard output."""
-    if no_end and expires_in_days:
-        raise click.UsageError("--no-end and --expires-in-days exclude each other")
-    body: dict[str, Any] = {"name": name}
-    if no_end or expires_in_days:
-        body["expires_in_days"] = expires_in_days
-    made = target.api().post("/tokens", body)
-    ends = f"it ends {output.moment(made['expires_at'])}" if made.get("expires_at") else "it never ends by itself"
-    return output.message(
-        made,
-        made["token"],
-        before=f"store the token {made['name']} now, it is not shown again; {ends}, and `terracrew token revoke {made['name']}` revokes it",
-    )
+    return _made(target.api().post("/tokens", new, CreatedToken), "terracrew token")
 
 
 @token.command("list")
@@ -52,14 +47,10 @@ def create(target: Target, name: str, expires_in_days: int | None, no_end: bool)
 @pass_target
 def list_tokens(target: Target, user: str | None) -> output.CommandResult:
     """List your tokens, without their values."""
-    items = list(target.api().list(f"/users/{segment(user)}/tokens" if user else "/tokens"))
-    rows = [
-        (i["name"], output.age(i["created_at"]), output.age(i.get("last_used_at")), output.age(i.get("expires_at")))
-        for i in items
-    ]
-    return output.listing(
-        items, ("NAME", "CREATED", "LAST USED", "EXPIRES"), rows, empty="no tokens: `terracrew token create NAME`"
-    )
+    items = list(target.api().list(references.tokens_path(user), ApiToken))
+    rows = [(i.name, output.age(i.created_at), output.age(i.last_used_at), output.age(i.expires_at)) for i in items]
+    empty = "no tokens: `terracrew token create NAME`"
+    return output.listing(items, ("NAME", "CREATED", "LAST USED", "EXPIRES"), rows, empty=empty)
 
 
 @token.command("revoke")
@@ -70,8 +61,54 @@ def list_tokens(target: Target, user: str | None) -> output.CommandResult:
 def revoke(target: Target, token: str, user: str | None) -> output.CommandResult:
     """Revoke the token with this name or id. It becomes invalid at once."""
     api = target.api()
-    if user:
-        api.delete(f"/users/{segment(user)}/tokens/{segment(references.token_of(api, user, token))}")
-    else:
-        api.delete(f"/tokens/{segment(references.token(api, token))}")
+    api.delete(references.token_path(api, token, user))
     return output.message({"revoked": token}, f"revoked {token}")
+
+
+@click.group("token", cls=LazyGroup)
+def release_token() -> None:
+    """Manage release tokens. Such a token can publish releases, and nothing else."""
+
+
+@release_token.command("create", epilog=output.examples("terracrew release token create ci --expires-in-days 30"))
+@click.argument("name")
+@settings.request_options(NewReleaseToken, "new", own=("name",))
+@output.json_option
+@pass_target
+def create_release_token(target: Target, new: NewReleaseToken) -> output.CommandResult:
+    """Create a release token called NAME. It is printed once, and it is the only line on standard output."""
+    return _made(target.api().post("/release-tokens", new, CreatedReleaseToken), "terracrew release token")
+
+
+@release_token.command("list")
+@output.json_option
+@pass_target
+def list_release_tokens(target: Target) -> output.CommandResult:
+    """List the release tokens, without their values."""
+    items = list(target.api().list("/release-tokens", ReleaseToken))
+    rows = [
+        (i.name, i.created_by_name, output.age(i.created_at), output.age(i.last_used_at), output.age(i.expires_at))
+        for i in items
+    ]
+    empty = "no release tokens: `terracrew release token create NAME`"
+    return output.listing(items, ("NAME", "CREATED BY", "CREATED", "LAST USED", "EXPIRES"), rows, empty=empty)
+
+
+@release_token.command("revoke")
+@click.argument("token", metavar="NAME", shell_complete=name_completion.release_tokens)
+@output.json_option
+@pass_target
+def revoke_release_token(target: Target, token: str) -> output.CommandResult:
+    """Revoke the release token with this name or id. It becomes invalid at once."""
+    api = target.api()
+    api.delete(references.release_token_path(api, token))
+    return output.message({"revoked": token}, f"revoked {token}")
+
+
+def _made(made: CreatedToken | CreatedReleaseToken, command: str) -> output.CommandResult:
+    ends = f"it ends {output.age(made.expires_at)}" if made.expires_at else "it never ends by itself"
+    return output.message(
+        made,
+        made.token,
+        before=f"store the token {made.name} now, it is not shown again; {ends}, and `{command} revoke {made.name}` revokes it",
+    )

@@ -1,11 +1,23 @@
 """`terracrew user`: manages users."""
 
 import sys
-from typing import Any
 
 import click
 
-from terracrew.cli.arguments import name_completion
+from terracrew.api import fields
+from terracrew.api.access import (
+    CreatedUser,
+    Ended,
+    NewPassword,
+    NewUser,
+    OpenSession,
+    PasswordChanged,
+    User,
+    UserChange,
+    UserDetails,
+    UserListed,
+)
+from terracrew.cli.arguments import name_completion, settings
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
@@ -24,10 +36,9 @@ def user() -> None:
 @pass_target
 def list_users(target: Target, search: str | None) -> output.CommandResult:
     """List the users."""
-    items = list(target.api().list("/users", search=search))
+    items = list(target.api().list("/users", UserListed, search=search))
     rows = [
-        (i["name"], _status(i), i["is_system_admin"], output.age(i["last_login_at"]), output.age(i["created_at"]))
-        for i in items
+        (i.name, _status(i), i.is_system_admin, output.age(i.last_login_at), output.age(i.created_at)) for i in items
     ]
     return output.listing(items, ("NAME", "STATUS", "ADMINISTRATOR", "LAST LOGIN", "CREATED"), rows, empty="no users")
 
@@ -38,20 +49,20 @@ def list_users(target: Target, search: str | None) -> output.CommandResult:
 @pass_target
 def show(target: Target, name: str) -> output.CommandResult:
     """Show the user NAME, or yourself without NAME."""
-    found = target.api().get(f"/users/{segment(name)}")
-    roles = [f"{each['role']} of {each['path'] or 'the organization'}" for each in found["roles"]]
+    found = target.api().get(f"/users/{segment(name)}", UserDetails)
+    roles = [f"{each.role} of {each.path or 'the organization'}" for each in found.roles]
     return output.details(
         found,
         [
-            ("name", found["name"]),
-            ("id", found["id"]),
+            ("name", found.name),
+            ("id", found.id),
             ("status", _status(found)),
-            ("administrator", found["is_system_admin"]),
+            ("administrator", found.is_system_admin),
             ("roles", roles or "none"),
-            ("sessions", found["sessions"]),
-            ("API tokens", found["tokens"]),
-            ("last login", output.age(found["last_login_at"])),
-            ("created", output.age(found["created_at"])),
+            ("sessions", found.sessions),
+            ("API tokens", found.tokens),
+            ("last login", output.age(found.last_login_at)),
+            ("created", output.age(found.created_at)),
         ],
     )
 
@@ -74,12 +85,12 @@ def show(target: Target, name: str) -> output.CommandResult:
 @pass_target
 def create(target: Target, name: str, is_system_admin: bool) -> output.CommandResult:
     """Create the user NAME and print a link with which they log in once and set a password."""
-    made = target.api().post("/users", {"name": name, "is_system_admin": is_system_admin})
+    made = target.api().post("/users", NewUser(name, is_system_admin), CreatedUser)
 
     def show() -> None:
-        if made["link"]:
+        if made.link:
             output.note(f"created {name}; this link works once:")
-            click.echo(made["link"])
+            click.echo(made.link)
         else:
             output.note(
                 f"created {name} without a login link, which is a login and not for an API token: log in to the dashboard and reset "
@@ -93,18 +104,15 @@ def create(target: Target, name: str, is_system_admin: bool) -> output.CommandRe
 
 @user.command("update")
 @click.argument("name", shell_complete=name_completion.users)
-@click.option("--name", "new_name", metavar="NAME", help="A new name, with which the user logs in.")
-@click.option("--admin/--no-admin", "is_system_admin", default=None, help="Whether the user is an administrator.")
+@settings.request_options(UserChange)
 @output.json_option
 @pass_target
-def update(target: Target, name: str, new_name: str | None, is_system_admin: bool | None) -> output.CommandResult:
+def update(target: Target, name: str, change: UserChange) -> output.CommandResult:
     """Rename the user NAME, or decide whether they are an administrator of the server."""
-    given = {"name": new_name, "is_system_admin": is_system_admin}
-    changes = {field: value for field, value in given.items() if value is not None}
-    if not changes:
+    if not (changes := fields.given(change)):
         raise Invalid("no option was given that changes the user: see `terracrew user update --help`")
-    made = target.api().patch(f"/users/{segment(name)}", changes)
-    return output.message(made, f"updated user {made['name']}: {', '.join(changes)}")
+    made = target.api().patch(f"/users/{segment(name)}", change, User)
+    return output.message(made, f"updated user {made.name}: {', '.join(changes)}")
 
 
 @user.command("disable")
@@ -140,10 +148,8 @@ def reset(target: Target, name: str, yes: bool) -> output.CommandResult:
     """
     if not yes:
         output.ask(f"Reset {name}? Their password, sessions and API tokens end at once.", "Not reset.")
-    made = target.api().post(f"/users/{segment(name)}/reset")
-    return output.message(
-        made, made["link"], before=f"reset {made['user']['name']}; this link works once, within a day:"
-    )
+    made = target.api().post(f"/users/{segment(name)}/reset", None, CreatedUser)
+    return output.message(made, made.link or "", before=f"reset {made.user.name}; this link works once, within a day:")
 
 
 @user.command("delete")
@@ -165,8 +171,8 @@ def delete(target: Target, name: str, yes: bool) -> output.CommandResult:
 @pass_target
 def sessions(target: Target, name: str) -> output.CommandResult:
     """List the dashboard sessions of the user NAME, or your own without NAME."""
-    items = list(target.api().list(f"/users/{segment(name)}/sessions"))
-    rows = [(i["id"], i["address"], output.age(i["created_at"]), output.age(i["seen_at"])) for i in items]
+    items = list(target.api().list(f"/users/{segment(name)}/sessions", OpenSession))
+    rows = [(i.id, i.address, output.age(i.created_at), output.age(i.seen_at)) for i in items]
     return output.listing(items, ("ID", "ADDRESS", "STARTED", "LAST USED"), rows, empty="no sessions")
 
 
@@ -182,7 +188,7 @@ def end_sessions(target: Target, name: str, session: str | None) -> output.Comma
         target.api().delete(f"{place}/{segment(session)}")
         ended = 1
     else:
-        ended = target.api().delete(place)["ended"]
+        ended = target.api().delete(place, None, Ended).ended
     return output.message({"ended": ended}, f"ended {ended} session{'' if ended == 1 else 's'} of {name}")
 
 
@@ -200,22 +206,23 @@ def password(target: Target) -> output.CommandResult:
         new: str = click.prompt("New password", hide_input=True, confirmation_prompt="Confirm password", err=True)
     else:
         current, new = (sys.stdin.readline().rstrip("\n") for _ in range(2))
-    made = target.api().post("/me/password", {"current_password": current or None, "new_password": new})
+    made = target.api().post("/me/password", NewPassword(new, current or None), PasswordChanged)
 
     def show() -> None:
         click.echo("changed your password")
-        ended = f"ended {made['sessions_ended']} sessions and {made['tokens_revoked']} API tokens"
+        ended = f"ended {made.sessions_ended} sessions and {made.tokens_revoked} API tokens"
         output.note(f"{ended}: log in with the new password, and create new tokens for scripts and `terracrew login`")
 
     return output.CommandResult(made, show)
 
 
 def _set_disabled(target: Target, name: str, is_disabled: bool) -> output.CommandResult:
-    made = target.api().patch(f"/users/{segment(name)}", {"is_disabled": is_disabled})
-    return output.message(made, f"{made['name']} is {_status(made)}")
+    made = target.api().patch(f"/users/{segment(name)}", UserChange(is_disabled=is_disabled), User)
+    return output.message(made, f"{made.name} is {_status(made)}")
 
 
-def _status(found: dict[str, Any]) -> str:
-    if found["is_disabled"]:
+def _status(found: User) -> str:
+    if found.is_disabled:
         return "disabled"
-    return "invited" if found.get("is_invited") and not found.get("has_password") else "enabled"
+    is_invited = isinstance(found, UserListed) and found.is_invited and not found.has_password
+    return "invited" if is_invited else "enabled"

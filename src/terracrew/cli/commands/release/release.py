@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from terracrew.cli.arguments import name_completion
+from terracrew.cli.commands.access.token import release_token
 from terracrew.cli.commands.release.publish import publish
 from terracrew.cli.commands.release.rollout import rollout
-from terracrew.cli.commands.release.tokens import token
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
@@ -100,7 +100,7 @@ def release() -> None:
 
 release.add_command(publish)
 release.add_command(show_notes)
-release.add_command(token)
+release.add_command(release_token)
 release.add_command(rollout)
 
 

@@ -1,11 +1,21 @@
 """`terracrew release rollout`: shows how far roll-outs of releases have come, and pauses, resumes and stops them."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
+from terracrew.api.rollouts import (
+    BreakingChange,
+    PlannedRunner,
+    RolloutPreview,
+    RolloutRunner,
+    RolloutRunnerView,
+    RolloutSummary,
+    RolloutView,
+)
 from terracrew.cli.connection import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
@@ -28,15 +38,15 @@ def rollout() -> None:
 @pass_target
 def list_rollouts(target: Target) -> output.CommandResult:
     """List the roll-outs of the organization, the newest first."""
-    items = list(target.api().list("/rollouts"))
+    items = list(target.api().list("/rollouts", RolloutSummary))
     rows = [
         (
-            each["id"],
-            each["version"],
-            each["status"],
+            each.id,
+            each.version,
+            each.status,
             summary(each),
-            "automatic" if each["is_automatic"] else each["started_by_name"],
-            output.age(each["started_at"]),
+            "automatic" if each.is_automatic else each.started_by_name,
+            output.age(each.started_at),
         )
         for each in items
     ]
@@ -53,7 +63,7 @@ def show(target: Target, rollout_id: str) -> output.CommandResult:
 
     Each wave has its runners with their status; for those that are updated by hand there is the command.
     """
-    found = target.api().get(_place(rollout_id))
+    found = target.api().get(_place(rollout_id), RolloutView)
     return output.CommandResult(found, lambda: print_rollout(found))
 
 
@@ -63,7 +73,7 @@ def show(target: Target, rollout_id: str) -> output.CommandResult:
 @pass_target
 def pause(target: Target, rollout_id: str) -> output.CommandResult:
     """Start no further update until the roll-out is resumed. Updates that run go on."""
-    return _changed(target.api().post(f"{_place(rollout_id)}/pause", None), "paused")
+    return _changed(target.api().post(f"{_place(rollout_id)}/pause", None, RolloutView), "paused")
 
 
 @rollout.command("resume")
@@ -72,7 +82,7 @@ def pause(target: Target, rollout_id: str) -> output.CommandResult:
 @pass_target
 def resume(target: Target, rollout_id: str) -> output.CommandResult:
     """Go on with a roll-out that was paused or stopped. Runners that failed are updated again."""
-    return _changed(target.api().post(f"{_place(rollout_id)}/resume", None), "resumed")
+    return _changed(target.api().post(f"{_place(rollout_id)}/resume", None, RolloutView), "resumed")
 
 
 @rollout.command("stop")
@@ -81,15 +91,15 @@ def resume(target: Target, rollout_id: str) -> output.CommandResult:
 @pass_target
 def stop(target: Target, rollout_id: str) -> output.CommandResult:
     """End a roll-out. Updates that run go on; runners that wait are not updated."""
-    return _changed(target.api().post(f"{_place(rollout_id)}/stop", None), "stopped")
+    return _changed(target.api().post(f"{_place(rollout_id)}/stop", None, RolloutView), "stopped")
 
 
 def _place(rollout_id: str) -> str:
     return f"/rollouts/{segment(rollout_id)}"
 
 
-def _changed(found: dict[str, Any], word: str) -> output.CommandResult:
-    return output.message(found, f"{word} the roll-out of {found['version']}: {summary(found)}")
+def _changed(found: RolloutView, word: str) -> output.CommandResult:
+    return output.message(found, f"{word} the roll-out of {found.version}: {summary(found)}")
 
 
 POLL_SECONDS = 1.0
@@ -101,104 +111,106 @@ _MARKS = {
     "by_hand": ("!", "yellow"),
     "skipped": ("-", "bright_black"),
 }
-Item = Mapping[str, Any]
 
 
-def summary(rollout: Item) -> str:
+def summary(rollout: RolloutSummary) -> str:
     """Return how far a roll-out has come, in one line."""
-    counts = rollout["counts"]
-    words = [f"{counts['updated']} of {sum(counts.values())} updated"]
-    if rollout["wave"] is not None:
-        words.insert(0, f"wave {rollout['wave'] + 1} of {rollout['waves']}")
-    words += [f"{counts[name]} {name.replace('_', ' ')}" for name in ("failed", "by_hand", "skipped") if counts[name]]
+    counts = rollout.counts
+    words = [f"{counts.updated} of {sum(msgspec.structs.astuple(counts))} updated"]
+    if rollout.wave is not None:
+        words.insert(0, f"wave {rollout.wave + 1} of {rollout.waves}")
+    words += [
+        f"{getattr(counts, name)} {name.replace('_', ' ')}"
+        for name in ("failed", "by_hand", "skipped")
+        if getattr(counts, name)
+    ]
     return ", ".join(words)
 
 
-def print_rollout(rollout: Item) -> None:
+def print_rollout(rollout: RolloutView) -> None:
     """Print a roll-out with its waves."""
-    by = "by itself, when the release was published" if rollout["is_automatic"] else f"by {rollout['started_by_name']}"
-    runners: Sequence[Item] = rollout["runners"]
-    stopped = next((each["path"] for each in runners if each["runner_id"] == rollout["stop_runner_id"]), None)
-    reason = ": ".join(each for each in (stopped, rollout["stop_reason"]) if each)
+    by = "by itself, when the release was published" if rollout.is_automatic else f"by {rollout.started_by_name}"
+    runners = rollout.runners
+    stopped = next((each.path for each in runners if each.runner_id == rollout.stop_runner_id), None)
+    reason = ": ".join(each for each in (stopped, rollout.stop_reason) if each)
     output.facts(
         [
-            ("roll-out", f"{rollout['version']} ({rollout['id']})"),
-            ("status", rollout["status"]),
+            ("roll-out", f"{rollout.version} ({rollout.id})"),
+            ("status", rollout.status),
             ("reason", reason or None),
             ("progress", summary(rollout)),
-            ("started", f"{output.age(rollout['started_at'])} {by}"),
-            ("ended", output.age(rollout["ended_at"]) if rollout["ended_at"] else None),
+            ("started", f"{output.age(rollout.started_at)} {by}"),
+            ("ended", output.age(rollout.ended_at) if rollout.ended_at else None),
         ]
     )
-    for wave in sorted({each["wave"] for each in runners if each["wave"] is not None and each["status"] != "by_hand"}):
-        members = [each for each in runners if each["wave"] == wave and each["status"] != "by_hand"]
+    for wave in sorted({each.wave for each in runners if each.wave is not None and each.status != "by_hand"}):
+        members = [each for each in runners if each.wave == wave and each.status != "by_hand"]
         _title(wave_title(wave))
-        _members(members, rollout["version"])
-    print_by_hand([each for each in runners if each["status"] == "by_hand"], "words")
+        _members(members, rollout.version)
+    print_by_hand((each, each.words) for each in runners if each.status == "by_hand")
 
 
 def wave_title(wave: int) -> str:
     return "First, alone" if wave == 0 else f"Wave {wave + 1}"
 
 
-def print_plan(preview: Item) -> None:
+def print_plan(preview: RolloutPreview) -> None:
     """Print what a roll-out would do."""
-    planned: Sequence[Item] = preview["runners"]
-    for wave in sorted({each["wave"] for each in planned if each["wave"] is not None}):
+    planned = preview.runners
+    for wave in sorted({each.wave for each in planned if each.wave is not None}):
         _title(wave_title(wave))
         for each in planned:
-            if each["wave"] == wave:
-                click.echo(f"  {output.text(each['path'])}  {output.text(each['from_version'])} → {preview['version']}")
-    print_by_hand([each for each in planned if each["wave"] is None], "reason")
+            if each.wave == wave:
+                click.echo(f"  {output.text(each.path)}  {output.text(each.from_version)} → {preview.version}")
+    print_by_hand((each, each.reason) for each in planned if each.wave is None)
 
 
-def print_by_hand(members: Sequence[Item], words: str) -> None:
-    """Print the runners that people have to update, with the command for each."""
-    if not members:
-        return
-    _title("By hand")
-    for each in members:
-        version = output.text(each["from_version"] or "unknown version")
-        click.echo(f"  {output.text(each['path'])}  {version}  {output.text(each[words])}")
-        if each["command"]:
-            click.echo(f"    {output.text(each['command'])}")
+def print_by_hand(members: Iterable[tuple[RolloutRunner | PlannedRunner, str]]) -> None:
+    """Print the runners that people have to update, each with the reason and the command."""
+    for index, (each, words) in enumerate(members):
+        if not index:
+            _title("By hand")
+        version = output.text(each.from_version or "unknown version")
+        click.echo(f"  {output.text(each.path)}  {version}  {output.text(words)}")
+        if each.command:
+            click.echo(f"    {output.text(each.command)}")
 
 
-def print_breaking(changes: Iterable[Item]) -> None:
+def print_breaking(changes: Iterable[BreakingChange]) -> None:
     """Print what is breaking on the way, to standard error."""
     for each in changes:
-        words = output.text(each["words"] or f"see `terracrew release show {each['version']}`")
-        click.echo(f"{click.style(each['version'], bold=True)} is breaking. Before the update: {words}", err=True)
+        words = output.text(each.words or f"see `terracrew release show {each.version}`")
+        click.echo(f"{click.style(each.version, bold=True)} is breaking. Before the update: {words}", err=True)
 
 
-def follow(api: "Api", rollout_id: str, *, is_shown: bool) -> dict[str, Any]:
+def follow(api: "Api", rollout_id: str, *, is_shown: bool) -> RolloutView:
     """Wait until a roll-out rolls no more, and return it. What changes about its runners is printed to standard error."""
     deadline.wait_out(api)
     seen: dict[str, str] = {}
     while True:
-        rollout: dict[str, Any] = api.get(f"/rollouts/{rollout_id}")
-        for each in rollout["runners"]:
-            if is_shown and each["status"] not in ("waiting", "by_hand") and seen.get(each["path"]) != each["status"]:
-                click.echo(_line(each, rollout["version"]), err=True)
-            seen[each["path"]] = each["status"]
-        if rollout["status"] != "rolling":
+        rollout = api.get(f"/rollouts/{rollout_id}", RolloutView)
+        for each in rollout.runners:
+            if is_shown and each.status not in ("waiting", "by_hand") and seen.get(each.path) != each.status:
+                click.echo(_line(each, rollout.version), err=True)
+            seen[each.path] = each.status
+        if rollout.status != "rolling":
             return rollout
         time.sleep(POLL_SECONDS)
 
 
-def _members(members: Sequence[Item], version: str) -> None:
+def _members(members: Iterable[RolloutRunnerView], version: str) -> None:
     for each in members:
         click.echo(f"  {_line(each, version)}")
 
 
-def _line(runner: Item, version: str) -> str:
-    mark, colour = _MARKS[runner["status"]]
-    words = runner.get("step") or runner["words"]
-    job = f"job #{runner['job_number']}" if runner["job_number"] else ""
+def _line(runner: RolloutRunnerView, version: str) -> str:
+    mark, colour = _MARKS[runner.status]
+    words = runner.step or runner.words
+    job = f"job #{runner.job_number}" if runner.job_number else ""
     parts = (
-        f"{output.text(runner['path'])}",
-        f"{output.text(runner['from_version'])} → {version}",
-        runner["status"],
+        f"{output.text(runner.path)}",
+        f"{output.text(runner.from_version)} → {version}",
+        runner.status,
         output.text(words) if words else "",
         job,
     )

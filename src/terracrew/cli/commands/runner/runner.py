@@ -68,7 +68,7 @@ def show_runner(target: Target, path: str) -> output.CommandResult:
                 ("instances", "several" if found.get("allow_multiple_instances") else "one"),
                 ("tags", found["tags"]),
                 ("token", _token(found)),
-                ("service account", references.account_path(api, found.get("service_account_id"))),
+                ("service account", references.account_name(api, found.get("service_account_id"))),
                 ("configured", {name: value for name, value in found.get("configuration", {}).items() if value}),
                 ("assigned to", [each["path"] or "(everything)" for each in assignments]),
                 ("created", output.age(found["created_at"])),

@@ -4,9 +4,12 @@ import sys
 from typing import Any
 
 import click
+import msgspec
 
 from terracrew.api import fields
-from terracrew.api.runners import RunnerChange
+from terracrew.api.fleet_jobs import FleetJob
+from terracrew.api.rollouts import NewRollout, RolloutPreview, RolloutView, RunnerUpdate
+from terracrew.api.runners import RunnerChange, RunnerView
 from terracrew.cli.arguments import name_completion, settings, values
 from terracrew.cli.arguments.references import api_path
 from terracrew.cli.commands import fleet_job
@@ -27,7 +30,7 @@ from terracrew.protocol.limits import MAX_LOG_BATCH_EVENTS, MAX_LOG_PERIOD_SECON
     ),
 )
 @click.argument("path", required=False, shell_complete=name_completion.runners)
-@settings.request_options(RunnerChange, without=("service_account",))
+@settings.request_options(RunnerChange, own=("is_assigned_to_all_modules", "is_disabled"), without=("service_account",))
 @click.option(
     "--all-modules/--not-all-modules",
     "is_assigned_to_all_modules",
@@ -54,8 +57,6 @@ def update(
     target: Target,
     path: str | None,
     change: RunnerChange,
-    is_assigned_to_all_modules: bool | None,
-    is_disabled: bool | None,
     version: str | None,
     is_all: bool,
     group: str,
@@ -68,16 +69,15 @@ def update(
 
     Options that are not given change nothing. The name and the group of a runner never change.
     """
-    others = {"is_assigned_to_all_modules": is_assigned_to_all_modules, "is_disabled": is_disabled}
-    changes = fields.given(change) | {name: value for name, value in others.items() if value is not None}
+    changes = fields.given(change)
     _check(path, changes, is_all=is_all, is_for_all=bool(group or dry_run or yes), is_for_release=version is not None)
     if is_all:
         return update_all(target, group, accept_breaking=accept_breaking, dry_run=dry_run, yes=yes, wait=wait)
     assert path is not None
     if not changes:
         return update_one(target, path, version, accept_breaking=accept_breaking, wait=wait)
-    made = target.api().patch(api_path(path), changes)
-    return output.message(made, f"updated runner {made['path']}: {', '.join(changes)}")
+    made = target.api().patch(api_path(path), change, RunnerView)
+    return output.message(made, f"updated runner {made.path}: {', '.join(changes)}")
 
 
 def _check(path: str | None, changes: dict[str, Any], *, is_all: bool, is_for_all: bool, is_for_release: bool) -> None:
@@ -101,10 +101,10 @@ def _check(path: str | None, changes: dict[str, Any], *, is_all: bool, is_for_al
 def disable(target: Target, path: str) -> output.CommandResult:
     """Disable the runner PATH: it stays connected and reports, and gets no new jobs."""
     api = target.api()
-    made = api.patch(api_path(path), {"is_disabled": True})
-    jobs = f"; it finishes its {made['jobs']} job{'' if made['jobs'] == 1 else 's'}" if made["jobs"] else ""
-    words = f"disabled {made['path']}: it gets no new jobs{jobs}"
-    return output.message(made, words, *consequences.waiting_modules(api, made["id"]))
+    made = api.patch(api_path(path), RunnerChange(is_disabled=True), RunnerView)
+    jobs = f"; it finishes its {made.jobs} job{'' if made.jobs == 1 else 's'}" if made.jobs else ""
+    words = f"disabled {made.path}: it gets no new jobs{jobs}"
+    return output.message(made, words, *consequences.waiting_modules(api, made.id))
 
 
 @click.command("enable")
@@ -113,9 +113,9 @@ def disable(target: Target, path: str) -> output.CommandResult:
 @pass_target
 def enable(target: Target, path: str) -> output.CommandResult:
     """Enable the runner PATH again."""
-    made = target.api().patch(api_path(path), {"is_disabled": False})
-    but = ", but it drains: `terracrew runner undrain` ends that" if made["is_draining"] else ""
-    return output.message(made, f"enabled {made['path']}{but}")
+    made = target.api().patch(api_path(path), RunnerChange(is_disabled=False), RunnerView)
+    but = ", but it drains: `terracrew runner undrain` ends that" if made.is_draining else ""
+    return output.message(made, f"enabled {made.path}{but}")
 
 
 @click.command("configure")
@@ -176,19 +176,20 @@ def update_one(
     target: Target, path: str, version: str | None, *, accept_breaking: bool, wait: bool
 ) -> output.CommandResult:
     """Update one runner, and follow its job."""
-    api, wanted = target.api(), {"version": version, "accept_breaking": accept_breaking}
+    api, wanted = target.api(), RunnerUpdate(version=version, accept_breaking=accept_breaking)
     try:
-        job = api.post(f"{api_path(path)}/update", wanted)
+        job = api.post(f"{api_path(path)}/update", wanted, FleetJob)
     except Conflict as refusal:
         if not refusal.details.get("breaking") or output.wants_json() or not sys.stdin.isatty():
             raise
         click.echo(refusal.message, err=True)
         output.ask("Is that done, and shall the runner be updated?", "nothing was updated")
-        job = api.post(f"{api_path(path)}/update", wanted | {"accept_breaking": True})
-    output.note(f"updating {job['target_name']}: {job['type']} #{job['number']}")
+        wanted = msgspec.structs.replace(wanted, accept_breaking=True)
+        job = api.post(f"{api_path(path)}/update", wanted, FleetJob)
+    output.note(f"updating {job.target_name}: {job.type} #{job.number}")
     if wait:
-        return fleet_job.follow_steps(api, job["id"])
-    return output.message(job, f"`terracrew fleet-job logs {job['number']} --follow` shows how far it is")
+        return fleet_job.follow_steps(api, job.id)
+    return output.message(job, f"`terracrew fleet-job logs {job.number} --follow` shows how far it is")
 
 
 def update_all(
@@ -196,54 +197,54 @@ def update_all(
 ) -> output.CommandResult:
     """Update all outdated runners that the caller may change, in waves."""
     api = target.api()
-    preview = api.get("/rollouts/preview", group=group)
+    preview = api.get("/rollouts/preview", RolloutPreview, group=group)
     if dry_run:
         return output.CommandResult(preview, lambda: _print_preview(preview))
-    updatable = [each for each in preview["runners"] if each["wave"] is not None]
+    updatable = [each for each in preview.runners if each.wave is not None]
     is_json = output.wants_json()
     if not is_json:
         _print_preview(preview)
     if updatable:
         accept_breaking = _confirm(preview, len(updatable), accept_breaking=accept_breaking, yes=yes or is_json)
-    elif not preview["runners"] or not preview["version"]:
+    elif not preview.runners or not preview.version:
         return output.CommandResult(preview, lambda: None)
-    wanted = {"version": preview["version"], "group": group, "accept_breaking": accept_breaking}
-    made = api.post("/rollouts", wanted)
-    output.note(f"rolling out {made['version']}: `terracrew release rollout show` shows how far it is")
+    wanted = NewRollout(version=preview.version, group=group, accept_breaking=accept_breaking)
+    made = api.post("/rollouts", wanted, RolloutView)
+    output.note(f"rolling out {made.version}: `terracrew release rollout show` shows how far it is")
     if wait:
-        made = rollout_view.follow(api, made["id"], is_shown=not is_json)
-    exit_code = 1 if made["status"] == "stopped" else 0
+        made = rollout_view.follow(api, made.id, is_shown=not is_json)
+    exit_code = 1 if made.status == "stopped" else 0
     return output.CommandResult(made, (lambda: _print_end(made)) if wait else (lambda: None), exit_code)
 
 
-def _print_end(rollout: dict[str, Any]) -> None:
-    click.echo(f"roll-out of {rollout['version']} {rollout['status']}: {rollout_view.summary(rollout)}")
-    if rollout["stop_reason"]:
-        click.echo(output.text(rollout["stop_reason"]), err=True)
-    if rollout["status"] == "stopped" and rollout["counts"]["failed"]:
+def _print_end(rollout: RolloutView) -> None:
+    click.echo(f"roll-out of {rollout.version} {rollout.status}: {rollout_view.summary(rollout)}")
+    if rollout.stop_reason:
+        click.echo(output.text(rollout.stop_reason), err=True)
+    if rollout.status == "stopped" and rollout.counts.failed:
         output.note("`terracrew release rollout resume` tries the runners that failed again, and goes on")
 
 
-def _print_preview(preview: dict[str, Any]) -> None:
-    if not preview["version"]:
+def _print_preview(preview: RolloutPreview) -> None:
+    if not preview.version:
         return click.echo("no release was published yet: there is nothing to update to")
-    if not preview["runners"]:
-        return click.echo(f"no runner that you may change is older than {preview['version']}")
-    click.echo(f"Update to {preview['version']}")
+    if not preview.runners:
+        return click.echo(f"no runner that you may change is older than {preview.version}")
+    click.echo(f"Update to {preview.version}")
     rollout_view.print_plan(preview)
     click.echo()
-    if preview["automatic_words"]:
-        output.note(preview["automatic_words"])
-    return rollout_view.print_breaking(preview["breaking"])
+    if preview.automatic_words:
+        output.note(preview.automatic_words)
+    return rollout_view.print_breaking(preview.breaking)
 
 
-def _confirm(preview: dict[str, Any], count: int, *, accept_breaking: bool, yes: bool) -> bool:
+def _confirm(preview: RolloutPreview, count: int, *, accept_breaking: bool, yes: bool) -> bool:
     """Return whether breaking releases are accepted, after the person has confirmed the update."""
     is_asked = sys.stdin.isatty() and not yes
-    if preview["breaking"] and not accept_breaking and not is_asked:
+    if preview.breaking and not accept_breaking and not is_asked:
         raise Invalid("the update is breaking: do what is said about it, and add --accept-breaking")
     if is_asked:
-        question = "Is that done, and shall" if preview["breaking"] and not accept_breaking else "Shall"
+        question = "Is that done, and shall" if preview.breaking and not accept_breaking else "Shall"
         runners = "1 runner" if count == 1 else f"{count} runners"
         output.ask(f"{question} {runners} be updated?", "nothing was updated")
         return True
