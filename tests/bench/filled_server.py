@@ -16,10 +16,10 @@ import msgspec
 from terracrew import ids
 from terracrew.server.db import open_database
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service
 from terracrew.server.identity.people import store as people
 from terracrew.server.identity.people.sessions import person
+from terracrew.server.maintenance.local_token import first_start
 from terracrew.server.secrets import credentials
 from terracrew.testing.job_rows import change_organizations
 from tests.bench import postgres

@@ -18,10 +18,10 @@ import psycopg
 
 from terracrew.server.db import open_database
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service
 from terracrew.server.identity.people import store as people
 from terracrew.server.identity.people.sessions import person
+from terracrew.server.maintenance.local_token import first_start
 from terracrew.testing.job_rows import change_modules
 from tests.bench import disk, large, large_access, large_requests
 from tests.bench.figures import median, percentile

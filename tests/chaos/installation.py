@@ -20,10 +20,10 @@ import psycopg
 
 from terracrew.client.http import Api
 from terracrew.server.db import open_database
-from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service
 from terracrew.server.identity.people import store as people
 from terracrew.server.identity.people.sessions import person
+from terracrew.server.maintenance.local_token import first_start
 from terracrew.toolchains import cache, discovery, install
 from tests.chaos import engine, hosts
 from tests.chaos.clock import Clock

@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 from terracrew import ids
 from terracrew.server.app import build, close
-from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import sessions, store
+from terracrew.server.maintenance.local_token import first_start
 from tests.released.filling import ROOTS
 from tests.server.application import Application, Person, attached_app, settings_for
 

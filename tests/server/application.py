@@ -15,10 +15,10 @@ from terracrew.server.context import Server
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import App
 from terracrew.server.identity.access import role_store
-from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import sessions, store
-from terracrew.server.metrics import token as metrics_token
+from terracrew.server.maintenance.local_token import first_start
+from terracrew.server.metrics import process as metrics
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups.service import ensure_organization
 from terracrew.settings.server import ServerSettings
@@ -135,5 +135,5 @@ async def open_application(
 
 def metrics_headers(server: Server) -> dict[str, str]:
     """The headers of a scrape."""
-    token = (server.settings.directory / metrics_token.FILE_NAME).read_text().strip()
+    token = (server.settings.directory / metrics.FILE_NAME).read_text().strip()
     return {"Authorization": f"Bearer {token}"}

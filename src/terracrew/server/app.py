@@ -19,7 +19,7 @@ from terracrew.clouds.model import CloudIdentity
 from terracrew.logging import get_logger
 from terracrew.server import membership
 from terracrew.server.api import routes as api
-from terracrew.server.cloud_hosted import images
+from terracrew.server.cloud_hosted import describing
 from terracrew.server.cloud_hosted.connection_tests import ConnectionTestHandler
 from terracrew.server.cloud_hosted.deploy_jobs import DeployHandler
 from terracrew.server.cloud_hosted.describing import ServerFacts
@@ -50,7 +50,7 @@ from terracrew.server.jobs.apply_plan import applier
 from terracrew.server.jobs.attempts.claims import ClaimGroup, claims
 from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.jobs.create import creator
-from terracrew.server.metrics import token as metrics_token
+from terracrew.server.metrics import process as metrics
 from terracrew.server.objects import open_objects
 from terracrew.server.openapi.document import Document
 from terracrew.server.rekey import key_holders
@@ -98,7 +98,7 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
     durable.make_directory(settings.directory)
     shutil.rmtree(settings.uploads, ignore_errors=True)  # what an earlier process did not finish
     settings.uploads.mkdir(mode=0o700, parents=True)
-    metrics_token.ensure(settings.directory)
+    metrics.ensure_token(settings.directory)
     objects = open_objects(settings.objects)
     db = await open_database(settings.database, clock)
     server_id = ids.new("srv")
@@ -170,7 +170,7 @@ async def build(settings: ServerSettings, clock: Callable[[], float] | None = No
 
 def cloud_facts(settings: ServerSettings) -> ServerFacts:
     """Return what clouds and the instances in them know of a server with these settings."""
-    image = images.of_version(settings.cloud_runner_image, __version__)
+    image = describing.of_version(settings.cloud_runner_image, __version__)
     return ServerFacts(settings.url, settings.issuer, __version__, image)
 
 

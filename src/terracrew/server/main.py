@@ -18,8 +18,7 @@ from terracrew.server.fleet_jobs.loop import FleetJobs
 from terracrew.server.group_runs.loop import GroupRuns
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
-from terracrew.server.identity.access.role_expiry import RoleExpiry
-from terracrew.server.identity.first_start import first_start
+from terracrew.server.identity.access.roles import RoleExpiry
 from terracrew.server.identity.keys.rotation import Rotation
 from terracrew.server.identity.people import service as identity
 from terracrew.server.jobs.lost_resources.search import LostResourceSearch
@@ -29,6 +28,7 @@ from terracrew.server.jobs.set_back.loop import HistoryLoop
 from terracrew.server.jobs.triggers import Triggers
 from terracrew.server.logs.mover import Mover
 from terracrew.server.maintenance import backup, local_token, object_store
+from terracrew.server.maintenance.local_token import first_start
 from terracrew.server.membership import Membership
 from terracrew.server.metrics.process import watch_loop_lag
 from terracrew.server.objects import open_objects

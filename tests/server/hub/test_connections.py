@@ -17,7 +17,7 @@ from terracrew.server.connections.withheld import WithheldJobs
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.jobs import service
 from terracrew.server.retention.deletion import remove_deleted
-from terracrew.server.tree.modules import removal
+from terracrew.server.tree.modules import service as removal
 from terracrew.testing.job_rows import change_instances, change_jobs, change_runners
 from terracrew.testing.transactions import until_blocked
 from tests.server.application import on_one

@@ -10,7 +10,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Param, Tx
 from terracrew.server.fleet_jobs.loop import FleetJobs
 from terracrew.server.group_runs.loop import GroupRuns
-from terracrew.server.identity.access.role_expiry import RoleExpiry
+from terracrew.server.identity.access.roles import RoleExpiry
 from terracrew.server.jobs import approvals
 from terracrew.server.jobs.lost_resources.search import LostResourceSearch
 from terracrew.server.jobs.reaper import Reaper

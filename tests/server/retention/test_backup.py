@@ -11,7 +11,7 @@ from terracrew.server.app import build, close
 from terracrew.server.logs import reads
 from terracrew.server.logs.mover import Mover
 from terracrew.server.maintenance import backup
-from terracrew.server.retention import objects, passes
+from terracrew.server.retention import deletion, passes
 from terracrew.settings.server import ServerSettings
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, log
@@ -47,7 +47,7 @@ async def test_logs_that_move_or_go_between_the_copy_of_the_database_and_that_of
             return True
 
         assert (await passes.remove_due(server.db, RetentionPolicy(logs_days=1), renew))["logs"].count == 2
-        await objects.delete_due(server.db, server.objects, server.settings.object_deletion_delay_hours * 3600)
+        await deletion.delete_due(server.db, server.objects, server.settings.object_deletion_delay_hours * 3600)
 
     copy_objects = backup.copy_objects
 

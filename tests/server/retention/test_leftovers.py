@@ -7,7 +7,7 @@ import pytest
 
 from terracrew import ids
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity.first_start import first_start
+from terracrew.server.maintenance.local_token import first_start
 from terracrew.server.retention import leftovers
 from terracrew.server.retention.leftovers import DAY_SECONDS, Leftovers
 from terracrew.testing.clock import ShiftedClock

@@ -8,9 +8,9 @@ import pytest
 
 from terracrew.server.db.seam import Tx
 from terracrew.server.logs.mover import Mover
-from terracrew.server.retention import deletion, objects
+from terracrew.server.retention import deletion
 from terracrew.server.state.model import MAX_INLINE_BYTES
-from terracrew.server.tree.modules import removal
+from terracrew.server.tree.modules import service
 from terracrew.testing.deliveries import DONE, RUNNING, log
 from terracrew.testing.job_rows import change_modules, change_organizations
 from tests.server.simulated_runner import SimulatedRunner
@@ -152,8 +152,8 @@ async def test_a_deletion_goes_on_after_a_restart_and_leaves_no_row_and_no_objec
     assert await deletion.remove_deleted(server.db) == 1
     assert await left(runner) == {"jobs": 1, "attempts": 1}
     assert (await runner.app.admin.get(f"/api/v1/jobs/{kept.ref.job_id}")).status_code == 200
-    assert await objects.delete_due(server.db, server.objects, 3600.0) == 0  # a backup may need them
-    assert await objects.delete_due(server.db, server.objects, 0.0) == 2
+    assert await deletion.delete_due(server.db, server.objects, 3600.0) == 0  # a backup may need them
+    assert await deletion.delete_due(server.db, server.objects, 0.0) == 2
     assert await stored(runner) == []
 
 
@@ -173,7 +173,7 @@ async def test_a_job_that_was_queued_while_its_module_was_deleted_is_never_run(r
     """It could be claimed, and applied against no state at all, until the loop that removes the module canceled it."""
     module_id = await runner.rows.module()
     job_id = await runner.rows.job(module_id, kind="APPLY")
-    await runner.server.db.write(lambda tx: removal.hide(tx, module_id))
+    await runner.server.db.write(lambda tx: service.hide(tx, module_id))
     assert await runner.instance.claim(job_id) is None
     assert await deletion.remove_deleted(runner.server.db) == 0
     assert await runner.app.scalar("SELECT status FROM jobs") == "CANCELED"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from terracrew.api.operations import Tally
-from terracrew.server.retention import objects, orphans
+from terracrew.server.retention import orphans, store
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.deliveries import DONE, RUNNING, log
@@ -105,7 +105,7 @@ async def test_what_a_row_names_is_not_swept(runner: SimulatedRunner) -> None:
     await attempt.write(b'{"version": 4}' + b" " * MAX_INLINE_BYTES)
     await attempt.deliver(DONE)
     await put(runner, "logs/job_1/1/1_deleted")
-    await runner.server.db.write(lambda tx: objects.delete_later(tx, ["logs/job_1/1/1_deleted"]))
+    await runner.server.db.write(lambda tx: store.delete_later(tx, ["logs/job_1/1/1_deleted"]))
     assert await sweep(runner) == {}
     assert await runner.app.scalar("SELECT count(*) FROM states WHERE object IS NOT NULL") == 1
     assert (await runner.app.admin.get(f"/api/v1/modules/{attempt.module_id}/state")).status_code == 200

@@ -3,8 +3,9 @@
 import pytest
 
 from terracrew.server.principals.model import SYSTEM
+from terracrew.server.releases.rules import is_outdated
 from terracrew.server.releases.service import publish, withdraw
-from terracrew.server.runners.version_reads import current_version, is_outdated
+from terracrew.server.runners.view_reads import current_version
 from terracrew.testing.job_rows import JobRows, change_deployments
 from tests.server.application import Application
 from tests.server.deployments.cloud_rows import cloud_runner

@@ -10,7 +10,7 @@ from terracrew.api.fleet_jobs import FleetJob
 from terracrew.clouds.model import AwsAccount, Deployment
 from terracrew.errors import NotFound
 from terracrew.fleet.messages import CheckWork
-from terracrew.server.cloud_hosted import images
+from terracrew.server.cloud_hosted import describing
 from terracrew.server.cloud_identities import store as identities
 from terracrew.server.cloud_identities.model import IdentityRecord, as_cloud_identity
 from terracrew.server.db.seam import Tx
@@ -37,7 +37,7 @@ class ConnectionTestHandler:
         found = await deployments.many(tx, await deployments.of_identity(tx, record.id))
         settings = next((each.settings for each in found.values()), DeploymentSettings())
         if not settings.image:
-            image = images.of_version(self._settings.cloud_runner_image, __version__)
+            image = describing.of_version(self._settings.cloud_runner_image, __version__)
             settings = msgspec.structs.replace(settings, image=image)
         return Deployment(
             runner_id=record.id,

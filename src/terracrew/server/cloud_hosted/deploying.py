@@ -19,7 +19,7 @@ from terracrew.api.runners import NewRunner, Runner, RunnerChange
 from terracrew.clouds.model import AwsAccount
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.audit import service as audit
-from terracrew.server.cloud_hosted import images, setting_rules, starting
+from terracrew.server.cloud_hosted import describing, setting_rules, starting
 from terracrew.server.cloud_identities import service as identities
 from terracrew.server.cloud_identities import store as identity_store
 from terracrew.server.cloud_identities.model import IdentityRecord
@@ -30,6 +30,7 @@ from terracrew.server.fleet_jobs import reads as fleet_reads
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.releases import rules as release_rules
 from terracrew.server.releases import store as releases
 from terracrew.server.runners import service as runners
 from terracrew.server.runners import view_reads
@@ -71,7 +72,7 @@ async def deploy(tx: Tx, who: Principal, new: NewCloudRunner, default_image: str
     await store.insert(
         tx, CloudDeployment(runner_id=runner.id, identity_id=identity.id, settings=new.settings, status="new")
     )
-    spec = {} if new.settings.image else {IMAGE: images.of_version(default_image, __version__)}
+    spec = {} if new.settings.image else {IMAGE: describing.of_version(default_image, __version__)}
     return await _queued(tx, who, runner, identity, FleetJobType.DEPLOY_WORKER, spec)
 
 
@@ -112,7 +113,7 @@ async def update(tx: Tx, who: Principal, reference: str, version: str, default_i
     release = await releases.get(tx, version)
     if release.is_withdrawn:
         raise Conflict(f"{version} was withdrawn: {release.withdrawn_reason}")
-    image = images.of_release(release, default_image)
+    image = describing.of_release(release, default_image)
     if not image:
         raise Conflict(no_image_words(version))
     identity = await identity_store.get(tx, before.identity_id)
@@ -128,15 +129,15 @@ def by_hand_reason(deployment: CloudDeployment) -> str:
 def no_image_words(version: str) -> str:
     return (
         f"there is no image of {version}: the release has none, and cloud_runner_image in the server's settings does not have "
-        f"`{images.VERSION_MARK}` in it"
+        f"`{describing.VERSION_MARK}` in it"
     )
 
 
 def _image_again(before: CloudDeployment, default_image: str) -> str:
     """Return the image of a runner that is deployed again: that of a newer release stays, and that of the server replaces others."""
-    if before.image and images.is_newer(before.version, __version__):
+    if before.image and release_rules.is_outdated(__version__, before.version):
         return before.image
-    return images.of_version(default_image, __version__)
+    return describing.of_version(default_image, __version__)
 
 
 async def destroy(tx: Tx, who: Principal, reference: str, wanted: DestroyRequest) -> DeployedRunner:

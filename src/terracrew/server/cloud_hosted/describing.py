@@ -7,6 +7,7 @@ from terracrew.server.cloud_identities import store as identities
 from terracrew.server.cloud_identities.model import as_cloud_identity
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
+from terracrew.server.releases.model import Release
 from terracrew.server.runners import reads
 
 
@@ -55,3 +56,21 @@ async def describe(
         facts=row.facts,
     )
     return Described(as_cloud_identity(record, server.issuer), deployment)
+
+
+RUNNER_IMAGE = "terracrew-runner"
+"""The name of the runner's image among the artifacts of a release."""
+VERSION_MARK = "{version}"
+"""What `cloud_runner_image` has in the place of the version."""
+
+
+def of_version(default_image: str, version: str) -> str:
+    """Return the image of the server's settings for a version. A tag cannot have the `+` of build metadata."""
+    return default_image.replace(VERSION_MARK, version.replace("+", "_"))
+
+
+def of_release(release: Release, default_image: str) -> str:
+    """Return the image of a release: the one that was published with it, or that of the server's settings; empty if there is none."""
+    if (found := release.image(RUNNER_IMAGE)) is not None:
+        return found.reference
+    return of_version(default_image, release.version) if VERSION_MARK in default_image else ""

@@ -1,10 +1,11 @@
 """Group commit for statements of one shape: while one group is being committed, the next one gathers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Generic
 
 from terracrew.errors import Unavailable
+from terracrew.logging import get_logger
 from terracrew.server.db.seam import MAX_GROUP_ITEMS, Item, Result, Tx, Work
 
 
@@ -76,3 +77,15 @@ async def results_of(
     if len(results) != len(items):
         raise RuntimeError(f"{len(items)} items came back as {len(results)} results")
     return results
+
+
+log = get_logger("terracrew.db")
+
+
+def call_all(actions: Iterable[Callable[[], None]]) -> None:
+    """Call each of them. The outcome of the transaction is decided, so an error is logged and changes nothing for its caller."""
+    for action in actions:
+        try:
+            action()
+        except Exception:
+            log.exception("an action at the end of a transaction failed")

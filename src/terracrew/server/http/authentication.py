@@ -25,7 +25,7 @@ from terracrew.server.identity.access import organizations
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.context import Identity
 from terracrew.server.identity.people import sessions
-from terracrew.server.metrics import token as metrics_token
+from terracrew.server.metrics import process as metrics
 from terracrew.server.principals.model import Principal
 
 
@@ -104,4 +104,4 @@ async def _reader(identity: Identity, request: Request[Any, Any, Any], cookie: s
 
 def _has_metrics_token(request: Request[Any, Any, Any]) -> bool:
     directory = request.app.state.data_directory
-    return metrics_token.is_valid(directory, request.headers.get("Authorization", ""))
+    return metrics.is_token(directory, request.headers.get("Authorization", ""))

@@ -1,24 +1,31 @@
-"""Rate limits on failures. An attempt is counted before it is evaluated and refunded if it succeeds, so attempts that run
-at the same time cannot pass the limit together.
+"""Limits on token exchanges at once, and rate limits on failures.
 
-Each key has a bucket that an attempt fills by one and that drains steadily. The buckets are in memory and
+An attempt is counted before it is evaluated and refunded if it succeeds, so attempts that run at the same time cannot pass the
+limit together. Each key has a bucket that an attempt fills by one and that drains steadily. The buckets are in memory and
 limited in number, and a restart forgets them.
 """
 
+import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import msgspec
 
-from terracrew.errors import RateLimited
+from terracrew import backoff
+from terracrew.errors import RateLimited, Unavailable
 from terracrew.server.audit.failures import Failures
 from terracrew.server.db.seam import Database
 from terracrew.server.secrets.keyring import Keyring
 
 MAX_KEYS = 20_000
+MAX_EXCHANGES = 32
+MAX_WAIT_SECONDS = 5.0
+"""A third of a runner's timeout for one request, so that there is still time for the exchange itself."""
+RETRY_AFTER_SECONDS = 4.0
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -99,3 +106,31 @@ class LoginGuard:
     limits: Limits
     keys: Keyring
     failures: Failures
+
+
+class ExchangeQueue:
+    """Lets only a few token exchanges run at a time, and no client wait for its turn until its request times out.
+
+    After an outage, a whole fleet asks for tokens at once. Without this limit, a client far back in the queue gives up and asks
+    again, while the server still works on the request that was given up. On a slow machine, that queue never gets shorter.
+    """
+
+    def __init__(self, at_once: int = MAX_EXCHANGES, max_wait_seconds: float = MAX_WAIT_SECONDS) -> None:
+        self._turns = asyncio.Semaphore(at_once)
+        self.max_wait_seconds = max_wait_seconds
+
+    @asynccontextmanager
+    async def taken(self) -> AsyncGenerator[None]:
+        """Wait for a turn and keep it. A client that gets none in time is told to retry after a random delay."""
+        try:
+            async with asyncio.timeout(self.max_wait_seconds):
+                await self._turns.acquire()
+        except TimeoutError:
+            later = backoff.jittered(RETRY_AFTER_SECONDS)
+            raise Unavailable(
+                "too many clients ask for a token at this moment; try again in a few seconds", retry_after=later
+            ) from None
+        try:
+            yield
+        finally:
+            self._turns.release()

@@ -30,9 +30,9 @@ from terracrew.server.tree.groups.inheritance import effective
 from terracrew.server.tree.groups.quotas import Quotas
 from terracrew.server.tree.inputs import checks as input_checks
 from terracrew.server.tree.inputs.effective import JobContent
-from terracrew.server.tree.modules import job_settings
+from terracrew.server.tree.modules import policy
 from terracrew.server.tree.modules import service as modules
-from terracrew.server.tree.modules.job_settings import JobSettings
+from terracrew.server.tree.modules.policy import JobSettings
 
 
 def again(like: Job) -> NewJob:
@@ -304,7 +304,7 @@ def _other_job(job: Job) -> Conflict:
 
 
 async def _insert(tx: Tx, keys: Keyring, checked: Sequence[_Checked], ahead: ClaimAhead | None) -> list[Job]:
-    settings = await job_settings.effective_settings(tx, [one.module for one in checked])
+    settings = await policy.effective_settings(tx, [one.module for one in checked])
     numbers = await _numbers(tx, Counter(one.module.organization_id for one in checked))
     now = tx.moment
     jobs = [_job(one, next(numbers[one.module.organization_id]), settings[one.module.id], now) for one in checked]

@@ -8,7 +8,7 @@ from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, IS_OPEN_JO
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
 from terracrew.server.runners import reads as runners
-from terracrew.server.tree.modules import level_reads as module_reads
+from terracrew.server.tree.modules import reads as module_reads
 
 _CURRENT: LiteralString = f"""
 SELECT ranked.runner_id, ranked.id, ranked.number, ranked.organization_id, ranked.path FROM (

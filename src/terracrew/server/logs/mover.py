@@ -23,7 +23,7 @@ from terracrew import backoff, ids
 from terracrew.logging import get_logger
 from terracrew.server.db import lease
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.db.statements import batches
+from terracrew.server.db.statements import fragments
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.logs import blocks, chunk_reads, store
 from terracrew.server.metrics.process import registry
@@ -35,7 +35,7 @@ SETTLE_SECONDS = 300.0
 MAX_OBJECT_BYTES = 128 << 20
 """The most bytes of records in one object. A longer log has several objects, so that moving it needs limited time and disk space."""
 BATCH_ROWS = 200
-"""The most chunks that one statement reads or deletes; fewer if they have more than `batches.MAX_BYTES` together."""
+"""The most chunks that one statement reads or deletes; fewer if they have more than `fragments.MAX_BATCH_BYTES` together."""
 _PAGE_ROWS = 100
 _LEASE = "move logs"
 _LEASE_SECONDS = 300.0
@@ -136,7 +136,7 @@ async def delete_moved_chunks(db: Database, job_id: str, attempt: int) -> None:
 
     async def batch(tx: Tx) -> int | None:
         rows = await chunk_reads.moved_chunks(tx, job_id, attempt, BATCH_ROWS)
-        chosen = batches.leading(rows, lambda row: row["bytes"])
+        chosen = fragments.leading(rows, lambda row: row["bytes"])
         return chosen[-1]["first"] if chosen else None
 
     while (last := await db.read(batch)) is not None:
@@ -145,7 +145,7 @@ async def delete_moved_chunks(db: Database, job_id: str, attempt: int) -> None:
 
 async def _chunks(tx: Tx, job_id: str, attempt: int, after: int) -> list[blocks.Row]:
     """Return the next chunks after this event, up to the size of a batch."""
-    rows = await chunk_reads.following(tx, job_id, attempt, after, BATCH_ROWS, batches.MAX_BYTES)
+    rows = await chunk_reads.following(tx, job_id, attempt, after, BATCH_ROWS, fragments.MAX_BATCH_BYTES)
     return rows_to(blocks.Row, rows)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.statements import batches
+from terracrew.server.db.statements import fragments
 from terracrew.server.db.statements.table import Table, values
 from terracrew.server.logs import blocks
 from terracrew.server.logs.blocks import Block
@@ -48,7 +48,7 @@ async def delete_batch(tx: Tx, job_id: str, count: int) -> int:
     if not rows:
         return 0
     attempt = rows[0]["attempt"]
-    chosen = batches.leading([row for row in rows if row["attempt"] == attempt], lambda row: row["bytes"])
+    chosen = fragments.leading([row for row in rows if row["attempt"] == attempt], lambda row: row["bytes"])
     return await delete_chunks(tx, job_id, attempt, chosen[-1]["first"])
 
 

@@ -68,6 +68,11 @@ def is_lower(version: str, than: str) -> bool | None:
     return None if first is None or second is None else first.order < second.order
 
 
+def is_outdated(version: str, latest: str) -> bool:
+    """Return whether a version is lower than the latest release. One that is not a semantic version is unknown, not outdated."""
+    return is_lower(version, latest) is True
+
+
 def newest_first(releases: Iterable[R]) -> list[R]:
     """Sort releases by their versions, the highest first."""
     return sorted(releases, key=lambda each: parse(each.version).order, reverse=True)

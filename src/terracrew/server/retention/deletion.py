@@ -15,13 +15,15 @@ from terracrew.server.jobs.lost_resources import store as lost_resource_store
 from terracrew.server.jobs.plans import diff_store
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.logs import store as log_store
-from terracrew.server.retention import objects
+from terracrew.server.objects import Objects
+from terracrew.server.retention import store
 from terracrew.server.state import store as state_store
 from terracrew.server.tree.modules import store as modules
 
 BATCH_ROWS = 200
-"""Rows that one statement deletes; fewer if they have more than `batches.MAX_BYTES` together."""
+"""Rows that one statement deletes; fewer if they have more than `fragments.MAX_BATCH_BYTES` together."""
 _MAX_JOBS = 50
+_PAGE_ROWS = 100
 log = get_logger("terracrew.server")
 
 
@@ -82,11 +84,25 @@ async def _delete_small_rows(tx: Tx, job_id: str) -> None:
     named += await state_store.delete_outputs(tx, job_id)
     named += await plan_store.delete_of_job(tx, job_id)
     named += await diff_store.delete_of_job(tx, job_id)
-    await objects.delete_later(tx, named)
+    await store.delete_later(tx, named)
 
 
 async def _delete_states(tx: Tx, module_id: str) -> int:
     """Delete the next states of a module, and return how many. The jobs of the module are gone, so none is added."""
     deleted = await state_store.delete_batch(tx, module_id, BATCH_ROWS)
-    await objects.delete_later(tx, [row["object"] for row in deleted if row["object"] is not None])
+    await store.delete_later(tx, [row["object"] for row in deleted if row["object"] is not None])
     return len(deleted)
+
+
+async def delete_due(db: Database, objects: Objects, delay_seconds: float) -> int:
+    """Delete the objects that have waited long enough, and return how many."""
+    count = 0
+    while True:
+        names = await db.read(lambda tx: store.due_deletions(tx, tx.now - delay_seconds, _PAGE_ROWS))
+        for name in names:
+            await objects.delete(name)
+        if names:
+            await db.write(lambda tx, names=names: store.remove_deletions(tx, names))
+        count += len(names)
+        if len(names) < _PAGE_ROWS:
+            return count

@@ -9,7 +9,7 @@ import asyncio
 from terracrew import backoff
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs.plans import store as plan_store
-from terracrew.server.retention import objects
+from terracrew.server.retention import store
 from terracrew.server.retention.policy import DAY_SECONDS
 
 PASS_SECONDS = 600.0
@@ -32,7 +32,7 @@ async def remove_unused(db: Database, days: float = 0.0) -> int:
     async def work(tx: Tx) -> int:
         rows = await plan_store.unused(tx, tx.now - days * DAY_SECONDS, BATCH_ROWS)
         names = [plan_store.object_of(row["made_job_id"], row["made_attempt"], row["sha256"]) for row in rows]
-        await objects.delete_later(tx, names)
+        await store.delete_later(tx, names)
         await plan_store.forget_objects(tx, [(row["job_id"], row["attempt"]) for row in rows])
         return len(rows)
 

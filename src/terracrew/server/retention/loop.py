@@ -7,7 +7,7 @@ from terracrew.api.operations import Tally
 from terracrew.server.db import lease
 from terracrew.server.db.seam import Database
 from terracrew.server.objects import Objects
-from terracrew.server.retention import deletion, objects, orphans, passes, policy, store
+from terracrew.server.retention import deletion, orphans, passes, policy, store
 from terracrew.settings.server import ServerSettings
 
 PASS_SECONDS = 3600.0
@@ -35,7 +35,7 @@ class Deletions:
         if await lease.acquire(self._db, "deletions", self._server_id, DELETION_SECONDS):
             await deletion.remove_deleted(self._db)
             delay = self._settings.object_deletion_delay_hours * _HOUR_SECONDS
-            await objects.delete_due(self._db, self._objects, delay)
+            await deletion.delete_due(self._db, self._objects, delay)
             await asyncio.shield(lease.release(self._db, "deletions", self._server_id))
 
 

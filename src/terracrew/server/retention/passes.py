@@ -9,14 +9,14 @@ import msgspec
 from terracrew.api.operations import LastRun, RetentionPolicy, Tally
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.db.statements import batches
+from terracrew.server.db.statements import fragments
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.retention import store
 from terracrew.server.retention.policy import tally
 from terracrew.server.retention.rules import RULES, RetentionRule
 
 BATCH_ITEMS = 200
-"""The most items that one transaction removes; fewer if they have more than `batches.MAX_BYTES` together."""
+"""The most items that one transaction removes; fewer if they have more than `fragments.MAX_BATCH_BYTES` together."""
 PAUSE_SECONDS = 0.02
 _PREVIEW_ITEMS = 2000
 Renew = Callable[[], Awaitable[bool]]
@@ -31,7 +31,7 @@ async def remove_due(db: Database, policy: RetentionPolicy, renew: Renew) -> dic
             items = await db.read_in_background(lambda tx, after=after: rule.find(tx, policy, after, BATCH_ITEMS))  # noqa: B023
             if not items:
                 break
-            batch = batches.leading(items, lambda item: item.bytes)
+            batch = fragments.leading(items, lambda item: item.bytes)
             total += tally(await db.write(lambda tx, batch=batch: rule.remove(tx, policy, batch)))  # noqa: B023
             after = batch[-1]
             await asyncio.sleep(PAUSE_SECONDS)

@@ -7,7 +7,7 @@ from terracrew.server.db.seam import Columns, Row, Tx
 _NAMES: Columns = {"name": "text"}
 
 
-async def insert_deletions(tx: Tx, names: Sequence[str]) -> None:
+async def delete_later(tx: Tx, names: Sequence[str]) -> None:
     """Record objects that have to be deleted."""
     rows = [(name, tx.now) for name in sorted(names)]
     await tx.each(

@@ -21,7 +21,6 @@ from terracrew.server.rollouts import reads
 from terracrew.server.rollouts.reads import RunnerState
 from terracrew.server.rollouts.updating import Updaters
 from terracrew.server.runners import service as runners
-from terracrew.server.runners import version_reads
 from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.groups import tree_path
 from terracrew.source_rules.version_ranges import parse_version
@@ -127,9 +126,7 @@ async def plan(tx: Tx, states: Iterable[RunnerState], release: Release, updaters
     wanted = {
         each.runner.id: each
         for each in states
-        if version_reads.is_outdated(each.version, release.version)
-        and not each.runner.is_disabled
-        and not each.is_removing
+        if rules.is_outdated(each.version, release.version) and not each.runner.is_disabled and not each.is_removing
     }
     by_hand = await updaters.by_hand(tx, [each.runner for each in wanted.values()], release)
     candidates = [

@@ -10,7 +10,7 @@ from terracrew.api.runners import Runner
 from terracrew.server.db.seam import Columns, Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.rollouts.store import ROLLOUT_RUNNERS, ROLLOUTS
-from terracrew.server.runners import version_reads
+from terracrew.server.runners import view_reads
 
 NEWEST_ROLLOUT_ID = "rlo_zzzz"
 """Sorts after the id of every roll-out."""
@@ -87,7 +87,7 @@ async def _with_versions(tx: Tx, rows: Sequence[Row]) -> list[RunnerState]:
         RunnerState(
             row_to(Runner, row),
             bool(row["is_removing"]),
-            version_reads.current_version(connected.get(row["id"], ()), row["deployed_version"], row["last_version"]),
+            view_reads.current_version(connected.get(row["id"], ()), row["deployed_version"], row["last_version"]),
         )
         for row in rows
     ]

@@ -30,7 +30,6 @@ from terracrew.server.rollouts import decide, planning, reads, store, views
 from terracrew.server.rollouts.planning import RolloutPlan, RolloutRules
 from terracrew.server.rollouts.views import RolloutReader
 from terracrew.server.runners import service as runners
-from terracrew.server.runners import version_reads
 from terracrew.server.tree.groups import service as groups
 
 MAX_NAMED_RUNNERS = 20
@@ -109,7 +108,7 @@ async def start_automatic(tx: Tx, rules: RolloutRules, organization_id: str) -> 
         for each in await reads.states_of_organization(tx, organization_id)
         if each.runner.type == "cloud-hosted"
         and each.runner.id not in had
-        and version_reads.is_outdated(each.version, release.version)
+        and release_rules.is_outdated(each.version, release.version)
         and not await planning.breaking(tx, [each.version], release)
     ]
     plan = await planning.plan(tx, states, release, rules.updaters)

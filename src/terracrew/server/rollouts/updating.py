@@ -6,7 +6,7 @@ from typing import Protocol
 
 from terracrew.api.fleet_jobs import FleetJob
 from terracrew.api.runners import Runner
-from terracrew.server.cloud_hosted import deploying, images
+from terracrew.server.cloud_hosted import deploying, describing
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads as deployments
 from terracrew.server.deployments.model import CloudDeployment
@@ -45,7 +45,7 @@ class RunnerUpdaters:
             return ByHand(reason, f"terracrew runner redeploy {shlex.quote(runner.path)} --image IMAGE")
         if deployment.status != "deployed":
             return ByHand("it is not deployed", f"terracrew runner redeploy {shlex.quote(runner.path)}")
-        if not images.of_release(release, self._cloud_runner_image):
+        if not describing.of_release(release, self._cloud_runner_image):
             return ByHand(deploying.no_image_words(release.version))
         return None
 

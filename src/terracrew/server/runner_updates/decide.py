@@ -83,7 +83,7 @@ def refusal(runner: Runner, instances: Sequence[UpdatableInstance], release: Rel
 
 def is_outdated(instance: UpdatableInstance, version: str) -> bool:
     """Return whether an instance has a lower version. One whose version is not known is not outdated."""
-    return rules.is_lower(instance.version, version) is True
+    return rules.is_outdated(instance.version, version)
 
 
 def next_instance(

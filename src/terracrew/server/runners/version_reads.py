@@ -1,6 +1,6 @@
 """Reads which versions of Terracrew runners have, limited to runners that the reader may see, and says which are outdated."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Tx
@@ -9,7 +9,6 @@ from terracrew.server.principals.authorize import Verb, Visible
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads, service
 from terracrew.server.runners.reads import RunnerScope
-from terracrew.source_rules.version_ranges import parse_version
 
 MAX_VERSIONS = 200
 """A runner can report any text as its version, so the number of different ones is limited."""
@@ -62,23 +61,3 @@ async def having(
         for row in await tx.all(start + _HAVING, version=version, count=count, **given):
             found.setdefault(row["id"], (row["path"], version))
     return found
-
-
-def current_version(connected: Iterable[str], deployed: str, last: str) -> str:
-    """Return the version of a runner: the lowest one of its connected instances that take jobs.
-
-    Without such an instance, it is the version that was deployed for it (a cloud-hosted runner that sleeps), or that of the instance
-    with the latest contact. Empty if nothing is known.
-    """
-    return min(connected, key=_order, default="") or deployed or last
-
-
-def is_outdated(version: str, latest: str) -> bool:
-    """Return whether a version is lower than the latest release. One that is not a semantic version is unknown, not outdated."""
-    have, newest = parse_version(version), parse_version(latest)
-    return have is not None and newest is not None and have.order < newest.order
-
-
-def _order(version: str) -> tuple[bool, object]:
-    parsed = parse_version(version)
-    return parsed is None, parsed.order if parsed else version

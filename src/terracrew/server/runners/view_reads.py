@@ -1,6 +1,6 @@
 """Reads the instances, the jobs and the status of runners, for the people who look at them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import LiteralString
 
@@ -13,9 +13,10 @@ from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.releases import rules as release_rules
 from terracrew.server.releases import store as releases
-from terracrew.server.runners import reads, store, version_reads
+from terracrew.server.runners import reads, store
 from terracrew.server.runners.alerts import store as alert_store
 from terracrew.server.runners.model import instance_status
+from terracrew.source_rules.version_ranges import parse_version
 
 MAX_CONNECTED = 100
 """How many connected instances of a runner are shown; all of them count for its capacity and its status."""
@@ -102,7 +103,7 @@ def _view(runner: Runner, instances: list[Instance], facts: Row, alerts: int, la
     here = [each for each in instances if each.is_connected]
     serving = [each.version for each in here if not each.retire_reason and not each.is_on_trial]
     expires_at = facts["worker_token_expires_at"]
-    version = version_reads.current_version(serving, facts["deployed_version"], latest.version if latest else "")
+    version = current_version(serving, facts["deployed_version"], latest.version if latest else "")
     return RunnerView(
         **msgspec.structs.asdict(runner),
         group=runner.group,
@@ -112,10 +113,24 @@ def _view(runner: Runner, instances: list[Instance], facts: Row, alerts: int, la
         status=RunnerStatus(facts["status"]),
         version=version or None,
         latest_version=latest_version,
-        is_outdated=version_reads.is_outdated(version, latest_version or ""),
+        is_outdated=release_rules.is_outdated(version, latest_version or ""),
         last_seen_at=latest and latest.heard_at,
         jobs=facts["jobs"],
         capacity=facts["capacity"],
         alerts=alerts,
         instances=instances,
     )
+
+
+def current_version(connected: Iterable[str], deployed: str, last: str) -> str:
+    """Return the version of a runner: the lowest one of its connected instances that take jobs.
+
+    Without such an instance, it is the version that was deployed for it (a cloud-hosted runner that sleeps), or that of the instance
+    with the latest contact. Empty if nothing is known.
+    """
+    return min(connected, key=_order, default="") or deployed or last
+
+
+def _order(version: str) -> tuple[bool, object]:
+    parsed = parse_version(version)
+    return parsed is None, parsed.order if parsed else version

@@ -7,7 +7,7 @@ import msgspec
 
 from terracrew.api.states import State
 from terracrew.server.db.seam import Row, Tx
-from terracrew.server.db.statements import batches
+from terracrew.server.db.statements import fragments
 from terracrew.server.db.statements.fragments import is_destroyed_after
 from terracrew.server.db.statements.mapping import row_to, to_params
 from terracrew.server.db.statements.table import Table
@@ -201,7 +201,7 @@ async def delete_batch(tx: Tx, module_id: str, count: int) -> list[Row]:
         module_id=module_id,
         count=count,
     )
-    chosen = batches.leading(rows, lambda row: row["bytes"])
+    chosen = fragments.leading(rows, lambda row: row["bytes"])
     keys = [(row["id"],) for row in chosen]
     await tx.each("DELETE FROM states WHERE id IN (SELECT id FROM batch)", {"id": "text"}, keys)
     return chosen

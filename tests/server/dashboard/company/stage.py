@@ -8,8 +8,8 @@ from pathlib import Path
 from terracrew.server.app import build, close
 from terracrew.server.context import Server
 from terracrew.server.db.seam import Work
-from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.people import service as identity
+from terracrew.server.maintenance.local_token import first_start
 from terracrew.server.process.serve import bind, serve
 from tests.machine.sqlite_template import copy_template
 from tests.server.application import attached_app, settings_for

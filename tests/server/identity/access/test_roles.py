@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from terracrew.api.access import Role
-from terracrew.server.identity.access.role_expiry import RoleExpiry
+from terracrew.server.identity.access.roles import RoleExpiry
 from terracrew.server.principals.delegation import DAY_SECONDS
 from terracrew.server.principals.model import Principal
 from terracrew.testing.clock import ShiftedClock

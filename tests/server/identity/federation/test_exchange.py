@@ -16,7 +16,7 @@ from terracrew.server.db.open import open_database
 from terracrew.server.identity.access import service as access
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.context import open_identity
-from terracrew.server.identity.federation import replays, store
+from terracrew.server.identity.federation import service, store
 from terracrew.server.identity.federation.model import TokenRefused
 from terracrew.server.identity.keys.signing import GENERIC
 from terracrew.server.identity.oidc import cloud
@@ -189,7 +189,7 @@ async def test_a_policy_can_let_tokens_be_used_until_they_expire(federation: Fed
 
 @pytest.mark.feature("A3.replay")
 async def test_an_organization_has_room_for_a_limited_number_of_tokens(federation: Federation) -> None:
-    limited = replays.Replays(federation.server.db, max_remembered=2)
+    limited = service.Replays(federation.server.db, max_remembered=2)
     policy = await federation.trust()
 
     async def take(organization_id: str, number: int) -> bool:

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from terracrew.server.identity.oidc import turns
+from terracrew.server.identity import limits
 from tests.server.hub.hub_clients import Hub
 
 pytestmark = [
@@ -32,8 +32,8 @@ def slow(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Hub:
             return await sign(*args)
 
     monkeypatch.setattr(tokens.signing, "sign", signed_slowly)
-    monkeypatch.setattr(tokens, "turns", turns.Turns(at_once=3, max_wait_seconds=PATIENCE_SECONDS / 3))
-    monkeypatch.setattr(turns, "RETRY_AFTER_SECONDS", 0.1)
+    monkeypatch.setattr(tokens, "turns", limits.ExchangeQueue(at_once=3, max_wait_seconds=PATIENCE_SECONDS / 3))
+    monkeypatch.setattr(limits, "RETRY_AFTER_SECONDS", 0.1)
     return hub
 
 

@@ -19,10 +19,10 @@ from terracrew.errors import (
 )
 from terracrew.server.db import Database
 from terracrew.server.identity.access import users
-from terracrew.server.identity.first_start import first_start
 from terracrew.server.identity.limits import ADDRESS, GUESSES
 from terracrew.server.identity.people import devices, logins, passwords, service, sessions
-from terracrew.server.identity.people.model import Session
+from terracrew.server.identity.people.sessions import Session
+from terracrew.server.maintenance.local_token import first_start
 from terracrew.server.principals.authorize import Verb, organization, require
 from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.secrets import credentials

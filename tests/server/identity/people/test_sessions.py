@@ -7,7 +7,7 @@ import pytest
 
 from terracrew.api.access import Role
 from terracrew.server.identity.people import sessions
-from terracrew.server.identity.people.model import Session
+from terracrew.server.identity.people.sessions import Session
 from terracrew.testing.clock import ShiftedClock
 from terracrew.testing.job_rows import change_users
 from tests.server.identity.identity_server import URL, IdentityServer

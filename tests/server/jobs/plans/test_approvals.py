@@ -12,8 +12,8 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.jobs import approvals, decide, service
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.objects import open_objects
+from terracrew.server.retention import deletion as deletions
 from terracrew.server.retention import kept_plans
-from terracrew.server.retention import objects as deletions
 from terracrew.server.runs import reasons
 from terracrew.server.tree.modules import contents
 from terracrew.server.tree.modules.contents import Content

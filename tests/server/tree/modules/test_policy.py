@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from terracrew.server.db.seam import Tx
-from terracrew.server.tree.modules import job_settings, policy, store
-from terracrew.server.tree.modules.job_settings import JobSettings
-from terracrew.server.tree.modules.policy import DestroyLimits, ModulePolicy
+from terracrew.server.tree.modules import policy, store
+from terracrew.server.tree.modules.policy import DestroyLimits, JobSettings, ModulePolicy
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
 
@@ -78,7 +77,7 @@ async def test_a_job_asks_after_an_interrupted_change_if_any_place_says_so(
     module = await make(application, {"interrupted": above}, {"interrupted": below}, {"interrupted": own})
 
     async def settings(tx: Tx) -> JobSettings:
-        return (await job_settings.effective_settings(tx, await store.hold_many(tx, [module])))[module]
+        return (await policy.effective_settings(tx, await store.hold_many(tx, [module])))[module]
 
     assert (await application.server.db.write(settings)).interrupted == applies
 

@@ -45,7 +45,7 @@ def admin_token(given: Given) -> output.CommandResult:
     On SQLite it is the one in the data directory, which the server renews. On PostgreSQL each call makes a new one, for
     seven days; `terracrew token revoke` ends it. Used on the server's machine it may do all that a login may.
     """
-    from terracrew.server.maintenance.administrator import admin_token
+    from terracrew.server.maintenance.local_token import admin_token
 
     token = admin_token(given.settings())
     return output.message({"token": token}, token)
@@ -82,7 +82,7 @@ def _link_of(server: local.LocalServer) -> str:
 
 def _new_link(settings: "ServerSettings") -> str:
     """Make a link in the database. If a server that this user cannot find has locked it, say how to ask that server."""
-    from terracrew.server.maintenance.administrator import admin_link
+    from terracrew.server.maintenance.local_token import admin_link
 
     try:
         return admin_link(settings)

@@ -15,7 +15,7 @@ from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.http.request import address_of, is_on_this_machine
 from terracrew.server.identity.people import devices, logins, passwords, service, sessions
-from terracrew.server.identity.people.model import Session
+from terracrew.server.identity.people.sessions import Session
 
 HOME = "/dashboard"
 

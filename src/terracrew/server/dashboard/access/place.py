@@ -17,7 +17,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import inheritance, reads, service
-from terracrew.server.tree.modules import level_reads as module_reads
+from terracrew.server.tree.modules import reads as module_reads
 from terracrew.server.tree.modules import service as modules
 
 PlaceKind = Literal["group", "module"]

@@ -24,8 +24,8 @@ from terracrew.server.runners import view_reads
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.groups import inheritance, organization_store, reads, service
 from terracrew.server.tree.groups.inheritance import EffectiveRule
-from terracrew.server.tree.modules import level_reads as module_reads
 from terracrew.server.tree.modules import places
+from terracrew.server.tree.modules import reads as module_reads
 
 HERE = "/dashboard/groups"
 PAGE_ROWS = 50

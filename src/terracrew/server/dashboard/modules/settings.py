@@ -28,7 +28,7 @@ from terracrew.server.state import service as states
 from terracrew.server.tree.groups import reads
 from terracrew.server.tree.groups.inheritance import EffectiveRule, effective_rule
 from terracrew.server.tree.inputs import dependencies
-from terracrew.server.tree.modules import policy, removal, service
+from terracrew.server.tree.modules import policy, service
 from terracrew.wording import approval_words, module_words
 
 HERE = "/dashboard/modules"
@@ -156,7 +156,7 @@ async def read(tx: Tx, who: Principal, reference: str) -> ModuleSettingsPage:
     module = await service.find(tx, who, reference, Verb.TREE_WRITE)
     place = service.place(module)
     lineage = await reads.lineage(tx, module.group_id)
-    remains = await removal.count_contents(tx, module.id)
+    remains = await service.count_contents(tx, module.id)
     state = await states.kept(tx, module.id)
     return ModuleSettingsPage(
         module=module,

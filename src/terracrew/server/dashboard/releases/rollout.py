@@ -216,7 +216,7 @@ async def is_updatable(tx: Tx, who: Principal, within: RunnerScope, latest: str)
     """Return whether the reader may change an outdated runner that is not shared. Shared ones are updated with their server."""
     changeable = await authorize.visible(tx, who, Verb.RUNNER_WRITE)
     own = msgspec.structs.replace(within, is_shared=False)
-    return any(version_reads.is_outdated(each, latest) for each in await version_reads.current(tx, changeable, own))
+    return any(rules.is_outdated(each, latest) for each in await version_reads.current(tx, changeable, own))
 
 
 async def read_outdated(tx: Tx, seen: Visible, within: RunnerScope) -> OutdatedRunners | None:
@@ -225,7 +225,7 @@ async def read_outdated(tx: Tx, seen: Visible, within: RunnerScope) -> OutdatedR
     if latest is None:
         return None
     versions = await version_reads.current(tx, seen, within)
-    old = [each for each in versions if version_reads.is_outdated(each, latest.version)]
+    old = [each for each in versions if rules.is_outdated(each, latest.version)]
     if not old:
         return None
     parsed = {each: version.order for each in old if (version := parse_version(each))}

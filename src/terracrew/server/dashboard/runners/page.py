@@ -24,8 +24,9 @@ from terracrew.server.jobs import runner_reads
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.releases import rules as release_rules
 from terracrew.server.rollouts.planning import RolloutRules
-from terracrew.server.runners import reads, service, version_reads, view_reads
+from terracrew.server.runners import reads, service, view_reads
 from terracrew.server.runners.removal import remaining
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.tree.groups import reads as group_reads
@@ -146,7 +147,7 @@ class RunnerPage(msgspec.Struct, frozen=True):
 
     def is_behind(self, instance: Instance) -> bool:
         """Return whether an instance has a lower version than the latest release."""
-        return version_reads.is_outdated(instance.version, self.runner.latest_version or "")
+        return release_rules.is_outdated(instance.version, self.runner.latest_version or "")
 
     @property
     def has_credential(self) -> bool:

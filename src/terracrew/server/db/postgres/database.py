@@ -10,9 +10,8 @@ import asyncpg
 
 from terracrew import backoff
 from terracrew.errors import Unavailable
-from terracrew.server.db.actions import call_all
 from terracrew.server.db.availability import RETRY_AFTER_SECONDS, Availability, away
-from terracrew.server.db.group import Grouped
+from terracrew.server.db.group import Grouped, call_all
 from terracrew.server.db.health import Health
 from terracrew.server.db.migrate import migrate
 from terracrew.server.db.postgres.clock import Clock

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from terracrew.errors import Conflict, Unavailable
-from terracrew.server.db.actions import call_all
 from terracrew.server.db.clock import SteadyClock
 from terracrew.server.db.clock_reads import HAS_DEADLINE, NEWEST
-from terracrew.server.db.group import Grouped
+from terracrew.server.db.group import Grouped, call_all
 from terracrew.server.db.health import Health
 from terracrew.server.db.migrate import migrate
 from terracrew.server.db.seam import MAX_GROUP_ITEMS, Item, Result, T, Tx, Work

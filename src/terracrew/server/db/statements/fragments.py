@@ -4,7 +4,8 @@ Partial indexes of the migrations have the same conditions: a database uses such
 condition literally.
 """
 
-from typing import LiteralString
+from collections.abc import Callable, Sequence
+from typing import LiteralString, TypeVar
 
 from terracrew.server.db.seam import Param
 
@@ -72,3 +73,18 @@ def patterns(typed: str) -> dict[str, Param]:
 
 def _escaped(word: str) -> str:
     return word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+T = TypeVar("T")
+MAX_BATCH_BYTES = 1 << 20
+"""How much content one statement reads or deletes. With SQLite, all other work waits for it."""
+
+
+def leading(items: Sequence[T], bytes_of: Callable[[T], int]) -> list[T]:
+    """Return the first items, up to `MAX_BATCH_BYTES` together, and at least one if there is one."""
+    total = 0
+    for count, item in enumerate(items):
+        total += bytes_of(item)
+        if count and total > MAX_BATCH_BYTES:
+            return list(items[:count])
+    return list(items)

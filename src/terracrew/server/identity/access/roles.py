@@ -1,18 +1,20 @@
 """Grants, revokes and lists the roles of users and service accounts."""
 
+import asyncio
+
 import msgspec
 
 from terracrew.api.access import Role, RoleBinding, RoleListed, ServiceAccount, User
 from terracrew.api.pages import Page
 from terracrew.errors import Forbidden, Invalid, NotFound
 from terracrew.server.audit import service as audit
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.access import role_reads, role_store, subjects
 from terracrew.server.identity.people import acting, store
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Place, Verb
-from terracrew.server.principals.model import Principal
+from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.tree.groups import reads as groups
 from terracrew.server.tree.groups import tree_path as paths
 
@@ -147,3 +149,42 @@ def no_place(path: str) -> NotFound:
 
 def place_of(organization_id: str, path: str, kind: str) -> Place:
     return authorize.module(organization_id, path) if kind == "module" else authorize.group(organization_id, path)
+
+
+PERIOD_SECONDS = 30.0
+MAX_PER_TRANSACTION = 200
+
+
+class RoleExpiry:
+    """Removes roles that have expired. They allow nothing any more; this ends the streams that were opened with them."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def run(self) -> None:
+        while True:
+            while await self.step() == MAX_PER_TRANSACTION:
+                pass
+            await asyncio.sleep(PERIOD_SECONDS)
+
+    async def step(self) -> int:
+        """Remove expired roles, and return how many. Without any, it only reads."""
+        if not await self._db.read(role_store.has_expired):
+            return 0
+
+        async def work(tx: Tx) -> int:
+            gone = await role_store.delete_expired(tx, MAX_PER_TRANSACTION)
+            changes: list[audit.Change] = []
+            for binding in gone:
+                name = await role_reads.principal_name(tx, binding.principal_id)
+                details = {"principal": binding.principal_id, "name": name}
+                details |= {"role": binding.role.value, "path": binding.path}
+                changes.append(
+                    audit.Change(SYSTEM, "role.expire", "role", binding.id, details, binding.organization_id)
+                )
+                tx.wake("roles", binding.principal_id)
+            if changes:
+                await audit.record_all(tx, changes)
+            return len(gone)
+
+        return await self._db.write(work)

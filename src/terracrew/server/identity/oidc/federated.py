@@ -14,8 +14,7 @@ from terracrew.server.identity.access import credential_store
 from terracrew.server.identity.federation import rules, store, verification
 from terracrew.server.identity.federation.issuers import Issuers, OrganizationCache
 from terracrew.server.identity.federation.model import TokenRefused, TrustedAccount
-from terracrew.server.identity.federation.replays import Replays
-from terracrew.server.identity.federation.service import Trust
+from terracrew.server.identity.federation.service import Replays, Trust
 from terracrew.server.identity.federation.store import ExchangedToken
 from terracrew.server.identity.oidc import tokens as access_tokens
 from terracrew.server.identity.oidc.tokens import CACHE_SECONDS, USED_AT_SECONDS, AccessToken, AccessTokens

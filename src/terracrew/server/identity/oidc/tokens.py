@@ -24,8 +24,7 @@ from terracrew.server.identity.access import credential_store
 from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.federation import store as trust_store
 from terracrew.server.identity.keys.signing import GENERIC, SigningKeys
-from terracrew.server.identity.limits import Limits
-from terracrew.server.identity.oidc.turns import Turns
+from terracrew.server.identity.limits import ExchangeQueue, Limits
 from terracrew.server.principals.model import AUDIENCE, Principal
 from terracrew.server.runners.alerts import raising
 from terracrew.server.runners.alerts.raising import AlertedRunner
@@ -87,7 +86,7 @@ class AccessTokens:
         self._issuer = issuer
         self.worker_token_seconds = worker_token_seconds
         """After how long the worker token of a runner ends, unless the runner replaces or uses it."""
-        self.turns = Turns()
+        self.turns = ExchangeQueue()
         self._worker_tokens = WorkerTokenReads(db)
         self._live: dict[_Claims, tuple[Principal, float]] = {}
         self._generation = 0

@@ -11,7 +11,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity import limits
 from terracrew.server.identity.limits import LoginGuard
 from terracrew.server.identity.people import acting, logins, passwords, sessions, store
-from terracrew.server.identity.people.model import Session
+from terracrew.server.identity.people.sessions import Session
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Verb

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,7 +16,6 @@ from terracrew.errors import Forbidden
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.identity.people import devices, store
-from terracrew.server.identity.people.model import Session
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
 
@@ -28,6 +28,18 @@ SESSION_SECONDS = 14 * 24 * 3600.0
 SEEN_AT_SECONDS = 60.0
 """The precision with which the last use is stored."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A login in a browser. `token` goes into the cookie and nowhere else."""
+
+    id: str
+    user_id: str
+    token: str
+    expires_at: datetime
+
+    def __repr__(self) -> str:
+        return f"Session({self.id})"
 
 
 async def start(tx: Tx, user: User, address: str | None = None) -> Session:

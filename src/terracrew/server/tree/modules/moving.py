@@ -13,7 +13,7 @@ from terracrew.server.runners.assignments import store as assignments
 from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.groups import store as group_store
 from terracrew.server.tree.groups import tree_path as paths
-from terracrew.server.tree.modules import removal, store
+from terracrew.server.tree.modules import service, store
 from terracrew.server.tree.step_settings import store as step_settings
 
 
@@ -39,7 +39,7 @@ async def move(tx: Tx, who: Principal, module_id: str, to: str) -> Module:
     group = await group_store.at(tx, module.organization_id, group_path)
     if group is None:
         raise NotFound(f"there is no group `{group_path}` to move it to: create it first", field="path")
-    if count := (await removal.count_contents(tx, module.id)).unfinished_jobs:
+    if count := (await service.count_contents(tx, module.id)).unfinished_jobs:
         raise Conflict(
             f"module `{module.path}` has {count} unfinished {'job' if count == 1 else 'jobs'}: cancel them first, or wait, and move it "
             "then",

@@ -6,6 +6,7 @@ from typing import LiteralString, cast
 import msgspec
 
 from terracrew.api import fields
+from terracrew.api.groups import Group
 from terracrew.api.modules import ModuleSettings
 from terracrew.server.db.seam import Param, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, child_of, patterns
@@ -339,3 +340,47 @@ async def hold_unused(tx: Tx, archive_id: str, grace: float, before: float) -> b
         before=before,
     )
     return row is not None
+
+
+_LEVEL_PAGE: LiteralString = " AND modules.name > :after ORDER BY modules.name LIMIT :count"
+_LEVEL: LiteralString = "SELECT modules.id FROM modules WHERE modules.group_id = :group_id" + _LEVEL_PAGE
+_LEVEL_OF_READER: LiteralString = (
+    visibility.SEEN_MODULES
+    + " SELECT modules.id FROM seen_modules JOIN modules ON modules.id = seen_modules.id"
+    + " WHERE modules.group_id = :group_id"
+    + _LEVEL_PAGE
+)
+_COUNT_BELOW: LiteralString = f"""WITH RECURSIVE below (id) AS (
+    SELECT CAST(:group_id AS text) UNION SELECT groups.id FROM below JOIN groups ON {child_of("below")})
+SELECT count(*) AS modules FROM (
+    SELECT 1 FROM below JOIN modules ON modules.group_id = below.id LIMIT :most) AS counted"""
+_COUNT_OF_ORGANIZATION: LiteralString = """SELECT count(*) AS modules FROM (
+    SELECT 1 FROM modules WHERE modules.organization_id = :organization_id LIMIT :most) AS counted"""
+_COUNT_OF_RUNNER: LiteralString = f"""WITH RECURSIVE places (id) AS (
+    SELECT place_id FROM assignments WHERE runner_id = :runner_id
+    UNION SELECT groups.id FROM places JOIN groups ON {child_of("places")})
+SELECT count(*) AS modules FROM (
+    SELECT 1 FROM places JOIN modules ON modules.group_id = places.id LIMIT :most) AS counted"""
+
+
+async def in_group(tx: Tx, seen: Visible, group: Group, after: str, count: int) -> list[str]:
+    """Return the ids of the first `count` modules directly in a group after the name `after` that the reader may see."""
+    if seen.is_nothing:
+        return []
+    if seen.covers(authorize.group(group.organization_id, group.path)):
+        rows = await tx.all(_LEVEL, group_id=group.id, after=after, count=count)
+    else:
+        rows = await tx.all(_LEVEL_OF_READER, group_id=group.id, after=after, count=count, **visibility.params(seen))
+    return [row["id"] for row in rows]
+
+
+async def count_below(tx: Tx, group: Group, most: int) -> int:
+    """Return how many modules are in a group and below it, or `most` if there are more."""
+    if group.path == "":
+        return await tx.value(_COUNT_OF_ORGANIZATION, organization_id=group.organization_id, most=most)
+    return await tx.value(_COUNT_BELOW, group_id=group.id, most=most)
+
+
+async def count_of_runner(tx: Tx, runner_id: str, most: int) -> int:
+    """Return how many modules are in and below the groups that a runner is assigned to, or `most` if there are more."""
+    return await tx.value(_COUNT_OF_RUNNER, runner_id=runner_id, most=most)

@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -14,18 +14,12 @@ from terracrew.api.modules import Module, ModuleChange, NewModule
 from terracrew.api.pages import Page
 from terracrew.api.tags import normalized
 from terracrew.errors import Conflict, Invalid, NotFound
-from terracrew.protocol.spec import (
-    ArchiveSource,
-    GitSource,
-    LocalSource,
-    PluginSource,
-    RegistrySource,
-    Source,
-)
+from terracrew.protocol.spec import ArchiveSource, GitSource, LocalSource, PluginSource, RegistrySource, Source
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.engines import model as engines
 from terracrew.server.engines import store as engine_store
+from terracrew.server.identity.access import role_store
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
@@ -34,11 +28,12 @@ from terracrew.server.runners import service as runners
 from terracrew.server.runners.assignments import store as assignments
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.groups import service as groups
+from terracrew.server.tree.groups import store as group_store
 from terracrew.server.tree.groups import tree_path as paths
 from terracrew.server.tree.inputs import checks as input_checks
 from terracrew.server.tree.inputs import store as inputs
 from terracrew.server.tree.inputs import trigger_store
-from terracrew.server.tree.modules import archives, checks, contents, reads, removal, store
+from terracrew.server.tree.modules import archives, checks, contents, reads, store
 from terracrew.server.tree.modules.contents import Content
 from terracrew.server.tree.step_settings import store as step_settings
 from terracrew.source_rules import configurations
@@ -164,7 +159,7 @@ async def change(
     had = await contents.load(tx, keys, before.id)
     has = contents.restored(had, asked.get("inputs", had.inputs), asked.get("environment", had.environment))
     checks.check_workspace(after.engine, after.backend, has.environment)
-    if after.backend != before.backend and (count := (await removal.count_contents(tx, before.id)).unfinished_jobs):
+    if after.backend != before.backend and (count := (await count_contents(tx, before.id)).unfinished_jobs):
         raise Conflict(
             f"module `{before.path}` has {count} unfinished {'job' if count == 1 else 'jobs'}, which would continue without the state "
             "that it has now: cancel them first, or wait, and change the backend then",
@@ -189,7 +184,7 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
     module = await find(tx, who, reference, Verb.TREE_WRITE)
     if await store.hold(tx, module.id) is None:
         raise NotFound(f"module `{module.path}` has just been deleted")
-    kept = await removal.count_contents(tx, module.id)
+    kept = await count_contents(tx, module.id)
     if kept.unfinished_jobs:
         raise Conflict(f"module `{module.path}` has {kept.unfinished_jobs} unfinished jobs: cancel them first, or wait")
     if (kept.jobs or kept.states) and not force:
@@ -204,7 +199,7 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
     await inputs.forget(tx, module.id)
     await trigger_store.forget(tx, module.id)
     await step_settings.forget(tx, module.id)
-    await removal.hide(tx, module.id)
+    await hide(tx, module.id)
     details = {"path": module.path, "jobs": kept.jobs, "states": kept.states}
     await audit.record(tx, who, "module.delete", "module", module.id, details, organization_id=module.organization_id)
     tx.wake("tree", module.id)
@@ -301,3 +296,26 @@ async def _runner(tx: Tx, who: Principal, reference: str | None) -> str | None:
     if found.removing_since is not None:
         raise Conflict(f"runner: `{found.path}` is being removed: name another one, or undrain it first")
     return found.id
+
+
+class RemainingContents(NamedTuple):
+    unfinished_jobs: int
+    jobs: int
+    states: int
+
+
+async def count_contents(tx: Tx, module_id: str) -> RemainingContents:
+    row = await reads.remains(tx, module_id)
+    assert row is not None
+    return RemainingContents(row["unfinished"], row["jobs"], row["states"])
+
+
+async def hide(tx: Tx, module_id: str) -> None:
+    """Hide a deleted module and everything that belongs to it from everybody; `retention/deletion` removes what was kept for it.
+
+    It gets into an organization that has no members, so nobody can see it or its jobs, and its path is free.
+    """
+    group_id = await group_store.ensure_deleted_place(tx)
+    await role_store.delete_roles_of_module(tx, module_id)
+    await store.hide(tx, module_id, group_store.DELETED_ORGANIZATION, group_id)
+    tx.wake("deletions", module_id)
