@@ -31,11 +31,6 @@ def service_account(deployment: Deployment) -> str:
     return deployment.settings.job_role or object_name(deployment.runner_id)
 
 
-def token_subject(deployment: Deployment, namespace: str) -> str:
-    """Return the `sub` of the tokens that the pods of a federated runner have, for a trust policy of its account."""
-    return f"system:serviceaccount:{namespace}:{service_account(deployment)}"
-
-
 def labels_of(deployment: Deployment, job_id: str = "") -> dict[str, str]:
     labels = {RUNNER_LABEL: deployment.runner_id, ORGANIZATION_LABEL: deployment.organization_id, **OWN_LABELS}
     return labels | ({JOB_LABEL: job_id} if job_id else {})

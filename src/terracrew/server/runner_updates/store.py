@@ -1,9 +1,7 @@
 """Rows of the updates of instances. A status is written by compare-and-set, because a report and a withdrawal can come at once."""
 
-from collections.abc import Sequence
-
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.statements.mapping import rows_to, to_params
+from terracrew.server.db.statements.mapping import to_params
 from terracrew.server.db.statements.table import Table
 from terracrew.server.db.topics import UpdateKey
 from terracrew.server.runner_updates.model import InstanceUpdate
@@ -28,18 +26,6 @@ async def hold(tx: Tx, update_id: str) -> InstanceUpdate | None:
 async def of_job(tx: Tx, job_id: str) -> list[InstanceUpdate]:
     """Return the updates that a fleet job has asked for, in the order in which it asked."""
     return await UPDATES.all(tx, "FROM instance_updates WHERE job_id = :job_id ORDER BY id", job_id=job_id)
-
-
-async def open_of_instances(tx: Tx, instance_ids: Sequence[str]) -> list[InstanceUpdate]:
-    """Return the open updates of these instances; each has at most one."""
-    rows = await tx.each_id(
-        "SELECT "
-        + UPDATES.columns
-        + """ FROM batch JOIN instance_updates ON instance_updates.instance_id = batch.id
-            AND instance_updates.status IN ('asked', 'running')""",
-        instance_ids,
-    )
-    return rows_to(InstanceUpdate, rows)
 
 
 async def save(tx: Tx, before: InstanceUpdate, after: InstanceUpdate) -> bool:

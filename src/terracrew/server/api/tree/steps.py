@@ -12,10 +12,10 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.tree.inputs.model import InputPlace
 from terracrew.server.tree.modules import step_settings
-from terracrew.server.tree.modules.step_settings import StepPlace
 
-_Find = Callable[[Tx, Principal, str, Verb], Awaitable[StepPlace]]
+_Find = Callable[[Tx, Principal, str, Verb], Awaitable[InputPlace]]
 """Finds the group or the module of a path, if the caller may do this there."""
 
 

@@ -20,7 +20,6 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.inputs.model import InputPlace
 from terracrew.server.tree.modules import places, step_settings
-from terracrew.server.tree.modules.step_settings import StepPlace
 
 HERE = "/dashboard/steps"
 STEPS = [step for step in Step if step.is_hookable]
@@ -82,8 +81,7 @@ class StepRemovalForm(msgspec.Struct, frozen=True):
 
 async def panel(tx: Tx, who: Principal, at: InputPlace) -> StepsPanel:
     """Return what is added to the steps of the jobs of a place that the reader may see."""
-    steps_of = StepPlace(at.kind, at.id, at.organization_id, at.path)
-    found = await step_settings.of_place(tx, steps_of, is_inherited=True)
+    found = await step_settings.of_place(tx, at, is_inherited=True)
     place = authorize.module if at.kind == "module" else authorize.group
     may_change = await authorize.may(tx, who, Verb.TREE_WRITE, place(at.organization_id, at.path))
     ordered = sorted(found, key=lambda each: (each.step.number, len(each.path)))
@@ -169,7 +167,7 @@ async def remove_step(request: DashboardCall, place: FromPath[str]) -> Response[
     return await _answer(request, place, form.step)
 
 
-async def _hold(tx: Tx, who: Principal, place: str) -> StepPlace:
+async def _hold(tx: Tx, who: Principal, place: str) -> InputPlace:
     """Hold a place for a change. Refuse somebody who lost the right to change it after the page was read."""
     at = await places.hold(tx, who, place)
     find = step_settings.module if at.kind == "module" else step_settings.group

@@ -1,6 +1,7 @@
 """An input: a value that the jobs of a module are given. It is set at the module or at a group above it, and has versions."""
 
 from datetime import datetime
+from typing import Literal
 
 import msgspec
 
@@ -46,12 +47,16 @@ class FileContent(msgspec.Struct, frozen=True):
 
 
 class InputPlace(msgspec.Struct, frozen=True):
-    """A place at which inputs are set, which was found and locked by the caller."""
+    """A place at which inputs or steps are set, which was found and locked by the caller."""
 
     id: str
     organization_id: str
     kind: PlaceKind
     path: str
+
+    @property
+    def noun(self) -> Literal["group", "module"]:
+        return "module" if self.kind == "module" else "group"
 
     @property
     def words(self) -> str:

@@ -1,7 +1,5 @@
 """Shows and changes what a group or a module adds to the steps of its jobs, for callers who may."""
 
-import msgspec
-
 from terracrew.api.steps import NewStepSettings, StepSettings
 from terracrew.errors import NotFound
 from terracrew.protocol.spec import Step
@@ -12,38 +10,31 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.groups import store as group_store
+from terracrew.server.tree.inputs.model import InputPlace
+from terracrew.server.tree.modules import places
 from terracrew.server.tree.modules import service as modules
 from terracrew.server.tree.step_settings import model, store
 
 
-class StepPlace(msgspec.Struct, frozen=True):
-    """A group or a module, whose jobs have steps."""
-
-    kind: str
-    id: str
-    organization_id: str
-    path: str
-
-
-async def group(tx: Tx, who: Principal, reference: str, verb: Verb) -> StepPlace:
+async def group(tx: Tx, who: Principal, reference: str, verb: Verb) -> InputPlace:
     found = await groups.find(tx, who, reference)
     await authorize.require(tx, who, verb, groups.place(found), groups.unseen(reference))
-    return StepPlace("group", found.id, found.organization_id, found.path)
+    return places.of_group(found)
 
 
-async def module(tx: Tx, who: Principal, reference: str, verb: Verb) -> StepPlace:
+async def module(tx: Tx, who: Principal, reference: str, verb: Verb) -> InputPlace:
     found = await modules.find(tx, who, reference, verb)
-    return StepPlace("module", found.id, found.organization_id, found.path)
+    return places.of_module(found)
 
 
-async def of_place(tx: Tx, place: StepPlace, *, is_inherited: bool) -> list[StepSettings]:
+async def of_place(tx: Tx, place: InputPlace, *, is_inherited: bool) -> list[StepSettings]:
     """Return what a place adds to the steps; with `is_inherited`, also what the groups above it add, the highest first."""
     if is_inherited:
         return await store.that_apply(tx, place.organization_id, place.path)
     return await store.of_place(tx, place.id)
 
 
-async def put(tx: Tx, who: Principal, place: StepPlace, step: Step, wanted: NewStepSettings) -> StepSettings:
+async def put(tx: Tx, who: Principal, place: InputPlace, step: Step, wanted: NewStepSettings) -> StepSettings:
     """Replace what a place adds to a step."""
     model.check(step, wanted)
     await _hold(tx, place)
@@ -56,13 +47,13 @@ async def put(tx: Tx, who: Principal, place: StepPlace, step: Step, wanted: NewS
         "flags": wanted.flags,
     }
     await audit.record(
-        tx, who, f"{place.kind}.set_step", place.kind, place.id, details, organization_id=place.organization_id
+        tx, who, f"{place.noun}.set_step", place.noun, place.id, details, organization_id=place.organization_id
     )
     tx.wake("tree", place.id)
     return next(each for each in await store.of_place(tx, place.id) if each.step is step)
 
 
-async def _hold(tx: Tx, place: StepPlace) -> None:
+async def _hold(tx: Tx, place: InputPlace) -> None:
     """Lock a place, so that it is not deleted or moved meanwhile: what it adds is found by its path, which a new place may get."""
     if place.kind == "module":
         await modules.hold_at(tx, place.id, place.path)
@@ -72,11 +63,11 @@ async def _hold(tx: Tx, place: StepPlace) -> None:
         raise NotFound(f"group `{place.path or '/'}` has just been deleted")
 
 
-async def remove(tx: Tx, who: Principal, place: StepPlace, step: Step) -> None:
+async def remove(tx: Tx, who: Principal, place: InputPlace, step: Step) -> None:
     if not await store.remove(tx, place.id, step):
-        raise NotFound(f"{place.kind} `{place.path or '/'}` adds nothing to {step}")
+        raise NotFound(f"{place.noun} `{place.path or '/'}` adds nothing to {step}")
     details = {"path": place.path, "step": str(step)}
     await audit.record(
-        tx, who, f"{place.kind}.clear_step", place.kind, place.id, details, organization_id=place.organization_id
+        tx, who, f"{place.noun}.clear_step", place.noun, place.id, details, organization_id=place.organization_id
     )
     tx.wake("tree", place.id)
