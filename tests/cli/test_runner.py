@@ -3,9 +3,11 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from terracrew.api.access import ServiceAccount
+from terracrew.api.deployments import DeployedRunner, DeploymentSettings, NewCloudRunner
 from terracrew.api.runners import Instance, RunnerView
 from terracrew.cli.commands.runner import consequences
 from tests.cli.answers import THEN, answer
@@ -248,3 +250,21 @@ def test_the_engines_of_each_connected_instance_are_shown(terracrew: Terracrew, 
     assert ["one", "tofu", "1.12.6,", "1.13.0"] in lines
     assert ["one", "pulumi", "3.255.0"] in lines
     assert not any("1.12.1" in line for line in lines)
+
+
+@pytest.mark.feature("W2.deploy")
+def test_a_deployment_is_asked_for_by_the_fields_of_its_request(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.on("POST /api/v1/runners/deploy", answer(DeployedRunner))
+    server.on(f"POST {R}/deploy", answer(DeployedRunner))
+    terracrew(
+        "runner", "deploy", "burst", "--identity", "aws", "--cpu", "2", "--memory", "4GB", "--idle", "10m", "--no-wait"
+    )
+    settings = DeploymentSettings(cpu_units=2048, memory_mb=4096, idle_seconds=600)
+    wanted = NewCloudRunner(name="burst", identity="aws", settings=settings)
+    assert server.asked[-1].json() == msgspec.to_builtins(wanted)
+    assert wanted.assign
+    terracrew("runner", "deploy", "burst", "--identity", "aws", "--no-assign", "--tag", "gpu", "--no-wait")
+    asked = server.asked[-1].json()
+    assert (asked["assign"], asked["tags"]) == (False, ["gpu"])
+    terracrew("runner", "redeploy", "a/r", "--no-spot", "--no-wait")
+    assert server.asked[-1].json() == {"is_spot": False, "new_token": False}

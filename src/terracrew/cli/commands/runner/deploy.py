@@ -40,11 +40,9 @@ _wait_option = click.option("--wait/--no-wait", default=True, help="Whether to f
     help="The group that it belongs to; by default the organization.",
 )
 @click.option(
-    "--no-assign",
-    "assign",
-    flag_value=False,
-    type=bool,
-    help="Assign it to nothing yet, instead of to its whole group.",
+    "--assign/--no-assign",
+    default=True,
+    help="Whether all modules of its group may use it at once; otherwise it is assigned to nothing yet.",
 )
 @settings.request_options(NewCloudRunner, "new", own=("name", "identity", "group", "assign"), defaults=NewCloudRunner)
 @_wait_option
