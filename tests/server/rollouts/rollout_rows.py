@@ -76,7 +76,11 @@ class RolloutRows:
         return runner_id
 
     async def deployed(self, runner_id: str, version: str) -> None:
-        await change_deployments(self.db, runner_id, version=version)
+        """Change what was deployed for a runner. Nothing was for a self-hosted one."""
+        if await self.db.read(
+            lambda tx: tx.one("SELECT epoch FROM cloud_deployments WHERE runner_id = :id", id=runner_id)
+        ):
+            await change_deployments(self.db, runner_id, version=version)
 
     async def publish(self, version: str = NEW, *, is_breaking: bool = False) -> None:
         release = new_release(version, is_breaking=is_breaking)
