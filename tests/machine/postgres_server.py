@@ -38,6 +38,8 @@ class PostgresServer:
     def __init__(self, url: str) -> None:
         self.url = url
         self._template: str | None = None
+        self._administrator: psycopg.Connection[Any] | None = None
+        """Kept, because a test takes longer to connect than to make its database."""
 
     @classmethod
     @contextmanager
@@ -60,16 +62,23 @@ class PostgresServer:
 
     def execute(self, sql: str) -> None:
         """As the administrator, outside of any transaction."""
-        with psycopg.connect(f"{self.url}/postgres", autocommit=True) as connection:
-            connection.execute(sql.encode())
+        try:
+            self._connected().execute(sql.encode())
+        except psycopg.OperationalError:  # the server was stopped since
+            self._administrator = None
+            self._connected().execute(sql.encode())
+
+    def _connected(self) -> "psycopg.Connection[Any]":
+        if self._administrator is None:
+            self._administrator = psycopg.connect(f"{self.url}/postgres", autocommit=True)
+        return self._administrator
 
     def _create(self, template: str) -> str:
         """Make a copy of the template, of its files where that is not the only way: since PostgreSQL 15, the default writes every
         page to the log too, which takes twice the processor time."""
         name = f"t_{uuid.uuid4().hex[:12]}"
-        with psycopg.connect(f"{self.url}/postgres", autocommit=True) as connection:
-            strategy = "STRATEGY FILE_COPY" if connection.info.server_version >= 150000 else ""
-            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} {strategy}".encode())
+        strategy = "STRATEGY FILE_COPY" if self._connected().info.server_version >= 150000 else ""
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template} {strategy}")
         return name
 
     def _migrated_template(self) -> str:
