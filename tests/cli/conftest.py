@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from terracrew.cli.main import run
-from tests.client.scripted_server import ScriptedServer, running
+from tests.cli import api_answers
+from tests.client.scripted_server import Asked, ScriptedServer, running
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +25,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
+    monkeypatch.setattr(Asked, "answer", api_answers.completing(Asked.answer))
     with running() as found:
         monkeypatch.setenv("TERRACREW_URL", found.url)
         monkeypatch.setenv("TERRACREW_TOKEN", "tcu_secret")

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from terracrew.api.job_views import JobView
+from tests.cli import api_answers
+
 JOB: dict[str, Any] = {
     "id": "job_1",
     "number": 7,
@@ -19,16 +22,8 @@ PLAN = {"add": 1, "change": 0, "destroy": 2, "resources": [{"action": "delete", 
 
 
 def view(status: str, **job: Any) -> dict[str, Any]:
-    return JOB | {
-        "status": status,
-        "module_path": "a/m",
-        "engine": "tofu",
-        "runner_path": "shared",
-        "attempts": [],
-        "steps": [],
-        "reason": None,
-        **job,
-    }
+    given = {"status": status, "module_path": "a/m", "engine": "tofu", "runner_path": "shared", **job}
+    return api_answers.complete(JobView, JOB | given)
 
 
 def known(attempt: int = 1, **changes: Any) -> dict[str, Any]:

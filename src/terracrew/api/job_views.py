@@ -8,6 +8,7 @@ import msgspec
 from terracrew.api.jobs import Attempt, Job, Lock, Note, Outcome, Plan, StepRow
 from terracrew.api.lost_resources import LogGap, LoggedChange
 from terracrew.plan_diff.model import AttributeDiff, ResourceDiff
+from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
 
 
@@ -166,6 +167,18 @@ class Placement(msgspec.Struct, frozen=True):
     """The limits of the groups that the module is in, the nearest first. All of them apply."""
 
 
+class LogEvent(msgspec.Struct, frozen=True):
+    """A piece of a log."""
+
+    n: int
+    time: float
+    step: str
+    stream: int
+    text: str
+    attempt: int = 0
+    """The attempt that printed it. A line between the logs of two attempts has the number 0 in the later one."""
+
+
 class PlanDiff(msgspec.Struct, frozen=True):
     """A page of the diff of a plan, destructive changes first. Sensitive values are in none of its fields."""
 
@@ -279,3 +292,19 @@ class JobView(JobListed, frozen=True, kw_only=True):
     may not see are counted, but not named."""
     held_lock: HeldLock | None = None
     """The attempt that may have left the lock of the module's own backend behind. The engine fails if the lock is still held."""
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether its module is in doubt, because of an attempt or since the database was set back."""
+        return bool(self.doubts) or any(each.is_in_doubt for each in self.holds)
+
+    @property
+    def approval_count(self) -> tuple[int, int]:
+        """How many approvals of the plan that waits count, and how many it needs."""
+        return self.approvals_counted or 0, self.approvals_needed or 1
+
+    @property
+    def seen_doubts(self) -> list[AttemptRef]:
+        """What the approval of somebody who has looked at the job names as its doubts."""
+        attempts = [AttemptRef(each.job_id, each.attempt) for each in self.doubts]
+        return attempts + [AttemptRef(each.hold_id, 0) for each in self.holds if each.is_in_doubt]

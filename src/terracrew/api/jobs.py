@@ -342,7 +342,7 @@ class Lock(msgspec.Struct, frozen=True):
     """Since when its holder counts as lost."""
 
 
-class ApplyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ApplyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The request to apply the plan of a PLAN job."""
 
     is_destroy: bool = False
@@ -356,16 +356,18 @@ class ApprovedJob(Job, frozen=True, kw_only=True):
     approvals_counted: int
 
 
+OpenStatus = Literal["QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL"]
+"""The statuses of jobs that have not ended."""
 _Id = Annotated[str, msgspec.Meta(max_length=64)]
 
 
-class CancelMany(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class CancelMany(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     mode: CancelMode = "interrupt"
     module: Annotated[str, msgspec.Meta(max_length=1000)] | None = None
     """Path or id of a module: only its jobs."""
     group: Annotated[str, msgspec.Meta(max_length=1000)] | None = None
     """Path or id of a group: only jobs of modules below it."""
-    status: Literal["QUEUED", "CLAIMED", "PROCESSING", "AWAITING_APPROVAL"] | None = None
+    status: OpenStatus | None = None
     after: _Id = ""
     """Continue after this job: the `next` of the previous answer."""
     up_to: _Id | None = None
@@ -387,7 +389,7 @@ class CanceledMany(msgspec.Struct, frozen=True, kw_only=True):
     """Send it as `after` to continue; null when nothing is left."""
 
 
-class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The request for a new job."""
 
     type: JobType
@@ -423,11 +425,11 @@ class JobChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A job with a higher priority runs first. One above 10 and above the module's own needs the permission to change the module."""
 
 
-class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     mode: CancelMode = "interrupt"
 
 
-class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     plan: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
     """The number of the attempt that made the plan which you have looked at; 0 if the job was created to apply the plan of a PLAN."""
     doubts: Annotated[list[AttemptRef], msgspec.Meta(max_length=1_000)] = []
@@ -436,13 +438,13 @@ class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What you want to say about it; it is shown on the job with your name."""
 
 
-class Replan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Replan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     plan: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
     """The number of the attempt that made the plan which is not wanted."""
     import_lost: ImportLost | None = None
     """What the new plan imports: resources that an attempt created before it was cut short, and that no state records."""
 
 
-class Decline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Decline(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     plan: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
     reason: Annotated[str, msgspec.Meta(max_length=4_000)] = ""

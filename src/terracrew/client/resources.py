@@ -18,7 +18,6 @@ from terracrew.api.states import ModuleOutputs, State
 from terracrew.client.address import segment
 from terracrew.client.http import Api
 from terracrew.errors import Conflict
-from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import JobType
 
 T = TypeVar("T")
@@ -146,9 +145,7 @@ class RunningJob:
 
     def approve(self, seen: JobView, comment: str = "") -> ApprovedJob:
         """Approve the plan that the job waits with. The approval covers the plan and the doubts that `seen` shows, and nothing else."""
-        doubts = [AttemptRef(each.job_id, each.attempt) for each in seen.doubts]
-        doubts += [AttemptRef(each.hold_id, 0) for each in seen.holds]
-        body = Approval(_waiting_plan(seen), doubts, comment)
+        body = Approval(_waiting_plan(seen), seen.seen_doubts, comment)
         return self._api.post(f"{self._path}/approve", body, ApprovedJob)
 
     def decline(self, seen: JobView, reason: str = "") -> Job:

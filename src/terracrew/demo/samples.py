@@ -6,10 +6,15 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api.inputs import InputView, NewInput, OutputReference
+from terracrew.api.modules import Archive, Module, ModuleChange, NewModule
+from terracrew.api.steps import NewStepSettings, StepSettings
+from terracrew.cli.arguments import source as sources
 from terracrew.client.address import segment
 from terracrew.client.http import Api
 from terracrew.demo import git_server
 from terracrew.errors import NotFound
+from terracrew.protocol.spec import ArchiveSource, GitSource, Hook, Source
 from terracrew.source_rules import archive
 
 FOLDER = Path(__file__).with_name("samples")
@@ -69,51 +74,45 @@ SAMPLES = (
 def ensure(api: Api, url: str) -> None:
     """Create or change everything that the jobs of the demo need. `url` is that of the demo's git repository."""
     for group in {sample.group for sample in SAMPLES}:
-        _ensure_group(api, group)
+        sources.ensure_group(api, group)
     _ensure_secret(api)
     for sample in SAMPLES:
         _ensure_module(api, sample, _source(api, sample, url))
     for sample in SAMPLES:
         for name, output in sample.uses.items():
             module, _, output_name = output.rpartition(":")
-            reference = {"module": module, "output": output_name}
-            api.post("/inputs", {"place": sample.path, "name": name, "output": reference})
+            new = NewInput(name, sample.path, output=OutputReference(module, output_name))
+            api.post("/inputs", new, InputView)
         if sample.after_apply:
-            hook = {"after": {"script": sample.after_apply}}
-            api.replace(f"/modules/{segment(sample.path)}/steps/apply", hook)
-
-
-def _ensure_group(api: Api, path: str) -> None:
-    try:
-        api.get(f"/groups/{segment(path)}")
-    except NotFound:
-        api.post("/groups?parents=true", {"path": path})
+            hook = NewStepSettings(after=Hook(sample.after_apply))
+            api.replace(f"/modules/{segment(sample.path)}/steps/apply", hook, StepSettings)
 
 
 def _ensure_secret(api: Api) -> None:
     """Set the secret once: a new value would make the plan outdated that waits for approval."""
-    known = api.get("/inputs", place=SECRET_GROUP, inherited="false")["items"]
-    if any(each["name"] == SECRET_NAME for each in known):
+    known = api.list("/inputs", InputView, place=SECRET_GROUP, inherited=False)
+    if any(each.name == SECRET_NAME for each in known):
         return
-    value = secrets.token_urlsafe(16)
-    api.post("/inputs", {"place": SECRET_GROUP, "target": "environment", "name": SECRET_NAME, "secret": value})
+    new = NewInput(SECRET_NAME, SECRET_GROUP, "environment", secret=secrets.token_urlsafe(16))
+    api.post("/inputs", new, InputView)
 
 
-def _source(api: Api, sample: Sample, url: str) -> dict[str, Any]:
+def _source(api: Api, sample: Sample, url: str) -> Source:
     if sample.version:
-        return {"kind": "git", "url": url, "version": sample.version, "subdirectory": git_server.SAMPLE}
-    uploaded = api.upload("/archives", archive.pack(sample.source), "application/gzip")
-    return {"kind": "archive", "archive_id": uploaded["id"]}
+        return GitSource(url, version=sample.version, subdirectory=git_server.SAMPLE)
+    return ArchiveSource(api.upload("/archives", archive.pack(sample.source), "application/gzip", Archive).id)
 
 
-def _ensure_module(api: Api, sample: Sample, source: dict[str, Any]) -> None:
-    settings = {
-        "source": source,
-        "inputs": sample.inputs,
-        "description": sample.description,
-        "needs_approval": sample.needs_approval,
-    }
+def _ensure_module(api: Api, sample: Sample, source: Source) -> None:
+    new = NewModule(
+        path=sample.path,
+        source=source,
+        inputs=sample.inputs,
+        description=sample.description,
+        needs_approval=sample.needs_approval,
+    )
+    known = {name: getattr(new, name) for name in ("source", "inputs", "description", "needs_approval")}
     try:
-        api.patch(f"/modules/{segment(sample.path)}", settings)
+        api.patch(f"/modules/{segment(sample.path)}", ModuleChange(**known), Module)
     except NotFound:
-        api.post("/modules", {"path": sample.path, **settings})
+        api.post("/modules", new, Module)

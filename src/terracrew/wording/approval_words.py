@@ -1,7 +1,19 @@
 """Approval rules in words, the same on pages and in a terminal."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+
+class Rule(Protocol):
+    """An approval rule as it applies at a place: `terracrew.api.groups.ApprovalRule`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> bool | int | str | None: ...
+    @property
+    def path(self) -> str | None: ...
+
 
 _ANSWERS = {
     ("self_approval", True): "people may approve their own jobs",
@@ -13,10 +25,10 @@ _ANSWERS = {
 }
 
 
-def described(rules: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return each approval rule as a phrase with its place: `2 people must approve each change (corp)`. `rules` are as the API shows
-    them; one that sets no limit is left out."""
-    return [f"{words} ({_place(rule['path'])})" for rule in rules if (words := phrase(rule["name"], rule["value"]))]
+def described(rules: Sequence[Rule]) -> list[str]:
+    """Return each approval rule as a phrase with its place: `2 people must approve each change (corp)`. One that sets no limit is
+    left out."""
+    return [f"{words} ({_place(rule.path)})" for rule in rules if (words := phrase(rule.name, rule.value))]
 
 
 def phrase(name: str, value: Any) -> str:
@@ -72,25 +84,25 @@ def named(names: Sequence[str], most: int = 5) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def approvals(rules: Sequence[Mapping[str, Any]]) -> int:
+def approvals(rules: Sequence[Rule]) -> int:
     """Return how many people must approve each change."""
     return _value(rules, "min_approvals") or 0
 
 
-def requirement(rules: Sequence[Mapping[str, Any]]) -> str:
+def requirement(rules: Sequence[Rule]) -> str:
     """Return when a plan needs an approval: `2 people for each change`, `only to destroy more than 5 resources, or all of them`."""
     if count := approvals(rules):
         return f"{people(count)} for each change"
     return f"only to destroy {limits}" if (limits := _destroy_limits(rules)) else "only to destroy everything"
 
 
-def origin(rules: Sequence[Mapping[str, Any]]) -> str:
+def origin(rules: Sequence[Rule]) -> str:
     """Return the place that requires an approval of each change, in words; empty if none does."""
-    path = next((rule["path"] for rule in rules if rule["name"] == "min_approvals"), None)
+    path = next((rule.path for rule in rules if rule.name == "min_approvals"), None)
     return "" if path is None else _place(path)
 
 
-def before_change(rules: Sequence[Mapping[str, Any]], job_type: str, *, is_asked: bool = False) -> str:
+def before_change(rules: Sequence[Rule], job_type: str, *, is_asked: bool = False) -> str:
     """Say who is asked before an APPLY or a DESTROY changes something. `is_asked`: the job or a doubt requires an approval, too."""
     if count := approvals(rules):
         alone = "" if _value(rules, "self_approval") is not False else "; nobody approves their own jobs"
@@ -105,7 +117,7 @@ def before_change(rules: Sequence[Mapping[str, Any]], job_type: str, *, is_asked
     return f"It plans first, and then applies the plan without asking again, unless the plan destroys {limits}."
 
 
-def before_kept_plan(rules: Sequence[Mapping[str, Any]]) -> str:
+def before_kept_plan(rules: Sequence[Rule]) -> str:
     """Say who else is asked before a plan that was looked at is applied; empty if nobody is because of the rules."""
     if not (count := approvals(rules)):
         return ""
@@ -117,7 +129,7 @@ def before_kept_plan(rules: Sequence[Mapping[str, Any]]) -> str:
     return f"{people(count).capitalize()} must approve it, because {origin(rules)} requires it; {own}."
 
 
-def _destroy_limits(rules: Sequence[Mapping[str, Any]]) -> str:
+def _destroy_limits(rules: Sequence[Rule]) -> str:
     """Return what a plan may not destroy without an approval, apart from everything; empty if there is no limit."""
     count, percent = _value(rules, "max_destroy"), _value(rules, "max_destroy_percent")
     if count == 0 or percent == 0:
@@ -127,8 +139,8 @@ def _destroy_limits(rules: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join([*found, "or all of them"]) if found else ""
 
 
-def _value(rules: Sequence[Mapping[str, Any]], name: str) -> Any:
-    return next((rule["value"] for rule in rules if rule["name"] == name), None)
+def _value(rules: Sequence[Rule], name: str) -> Any:
+    return next((rule.value for rule in rules if rule.name == name), None)
 
 
 def _place(path: str | None) -> str:

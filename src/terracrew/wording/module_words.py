@@ -1,9 +1,17 @@
 """A module in words, the same on pages and in a terminal: its source, backend, limits, dispatcher and dependencies."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from terracrew.protocol.spec import ArchiveSource, GitSource, LocalSource, PluginSource, RegistrySource, Source
+from terracrew.protocol.dispatcher_choice import DispatcherChoice
+from terracrew.protocol.spec import (
+    ArchiveSource,
+    GitSource,
+    JobLimits,
+    LocalSource,
+    PluginSource,
+    RegistrySource,
+    Source,
+)
 from terracrew.wording.durations import written
 
 FAILURE_KINDS = {
@@ -16,18 +24,15 @@ FAILURE_KINDS = {
 """What a failed job lacked, or who was in its way."""
 
 
-def described_limits(limits: Mapping[str, Any]) -> list[str]:
-    """Return each limit as a phrase: `job 1h`, `plan 10m`, `2,048 MB of memory`. `limits` is as the API shows it."""
-    found: list[str] = []
-    if seconds := limits.get("job_seconds"):
-        found.append(f"job {written(seconds)}")
-    steps: Mapping[str, int] = limits.get("step_seconds") or {}
-    found += [f"{step} {written(seconds)}" for step, seconds in steps.items()]
-    if memory := limits.get("memory_mb"):
-        found.append(f"{memory:,} MB of memory")
-    if processes := limits.get("processes"):
-        found.append(f"{processes:,} processes and threads")
-    if retries := limits.get("plan_retries"):
+def described_limits(limits: JobLimits) -> list[str]:
+    """Return each limit as a phrase: `job 1h`, `plan 10m`, `2,048 MB of memory`."""
+    found = [f"job {written(limits.job_seconds)}"] if limits.job_seconds else []
+    found += [f"{step} {written(seconds)}" for step, seconds in limits.step_seconds.items()]
+    if limits.memory_mb:
+        found.append(f"{limits.memory_mb:,} MB of memory")
+    if limits.processes:
+        found.append(f"{limits.processes:,} processes and threads")
+    if retries := limits.plan_retries:
         found.append(f"{retries} plan {'retry' if retries == 1 else 'retries'}")
     return found
 
@@ -78,21 +83,21 @@ def backend_warning(path: str, before: str, after: str, state_version: int) -> s
     )
 
 
-def described_choice(choice: Mapping[str, Any], places: Mapping[str, str] | None = None) -> list[str]:
-    """Return each part as a phrase: `kubernetes`, `image registry.example/executor:2`. `choice` is as the API shows it. `places`
-    are the paths of groups that fields come from, which the phrases name."""
+def described_choice(choice: DispatcherChoice, places: Mapping[str, str] | None = None) -> list[str]:
+    """Return each part as a phrase: `kubernetes`, `image registry.example/executor:2`. `places` are the paths of groups that fields
+    come from, which the phrases name."""
     found: dict[str, str] = {}
-    if name := choice.get("name"):
-        found["name"] = str(name)
-    if image := choice.get("image"):
-        found["image"] = f"image {image}"
-    if memory := choice.get("memory_mb"):
-        found["memory_mb"] = f"{memory:,} MB of memory"
-    if cpu := choice.get("cpu"):
+    if choice.name:
+        found["name"] = choice.name
+    if choice.image:
+        found["image"] = f"image {choice.image}"
+    if choice.memory_mb:
+        found["memory_mb"] = f"{choice.memory_mb:,} MB of memory"
+    if cpu := choice.cpu:
         found["cpu"] = f"{cpu:g} processor{'' if cpu == 1 else 's'}"
-    if account := choice.get("service_account"):
-        found["service_account"] = f"service account {account}"
-    if choice.get("inherits") is False:
+    if choice.service_account:
+        found["service_account"] = f"service account {choice.service_account}"
+    if getattr(choice, "inherits", True) is False:  # what a place says, and not a job
         found["inherits"] = "nothing of the groups above"
     for field, path in (places or {}).items():
         found[field] += f" (from {path or 'the organization'})"

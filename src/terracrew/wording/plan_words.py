@@ -4,7 +4,8 @@ Counts are the engine's: it counts a replacement as one to add and one to destro
 """
 
 from collections.abc import Mapping
-from typing import Any
+
+from terracrew.protocol.events import FailedCheck, PlanSummary, ResourceChange
 
 ORDER = ("replace", "delete", "forget", "update", "move", "import", "create", "read")
 """The actions of a plan in the order in which they are shown, the destructive ones first."""
@@ -43,19 +44,18 @@ def instead_of_running(step: str, statuses: Mapping[str, str], kept_from: int | 
 _CHANGES = ("add", "change", "destroy", "replace", "imports", "moves", "forgets", "resources", "outputs")
 
 
-def counts(plan: Mapping[str, Any]) -> str:
+def counts(plan: PlanSummary | None) -> str:
     """Return the counts of a plan in the engine's wording, or an empty string if there is no plan."""
-    if not plan:
+    if plan is None:
         return ""
-    replaced: int = plan.get("replace") or 0
-    words = [f"{plan['imports']} to import"] if plan.get("imports") else []
+    words = [f"{plan.imports} to import"] if plan.imports else []
     words += [
-        f"{plan['add'] + replaced} to add",
-        f"{plan['change']} to change",
-        f"{plan['destroy'] + replaced} to destroy",
+        f"{plan.add + plan.replace} to add",
+        f"{plan.change} to change",
+        f"{plan.destroy + plan.replace} to destroy",
     ]
-    words += [f"{plan['forgets']} to forget"] if plan.get("forgets") else []
-    words += [failed_checks(len(plan["checks"]))] if plan.get("checks") else []
+    words += [f"{plan.forgets} to forget"] if plan.forgets else []
+    words += [failed_checks(len(plan.checks))] if plan.checks else []
     return ", ".join(words)
 
 
@@ -64,40 +64,39 @@ def failed_checks(count: int) -> str:
     return f"{count:,} check{'' if count == 1 else 's'} failed"
 
 
-def check(failed: Mapping[str, Any]) -> str:
+def check(failed: FailedCheck) -> str:
     """Return which check failed, and what its message says."""
-    return f"{failed['address']}: {failed['message']}" if failed.get("message") else failed["address"]
+    return f"{failed.address}: {failed.message}" if failed.message else failed.address
 
 
-def carry_out(plan: Mapping[str, Any], job_type: str) -> str:
+def destroy_count(plan: PlanSummary | None) -> int:
+    """Return how many resources a plan destroys or replaces."""
+    return 0 if plan is None else plan.destroy + plan.replace
+
+
+def carry_out(plan: PlanSummary | None, job_type: str) -> str:
     """Return what is done with a plan after its approval, as a verb. If it destroys something, the text says how much."""
-    destroyed: int = (plan.get("destroy") or 0) + (plan.get("replace") or 0)
-    if destroyed:
+    if destroyed := destroy_count(plan):
         return f"destroy {destroyed:,}"
     return "destroy" if job_type == "DESTROY" else "apply"
 
 
-def apply(plan: Mapping[str, Any], *, is_destroy_plan: bool) -> str:
+def apply(plan: PlanSummary | None, *, is_destroy_plan: bool) -> str:
     """Return what applying the plan of a PLAN job does, as a verb. If it destroys something, the text says how much."""
-    destroyed: int = (plan.get("destroy") or 0) + (plan.get("replace") or 0)
+    destroyed = destroy_count(plan)
     if is_destroy_plan:
         return f"Destroy {destroyed:,} resource{'' if destroyed == 1 else 's'}"
     return f"Apply this plan and destroy {destroyed:,}" if destroyed else "Apply this plan"
 
 
-def has_changes(plan: Mapping[str, Any]) -> bool:
+def has_changes(plan: PlanSummary | None) -> bool:
     """Return whether applying a plan would do anything, be it that only outputs change."""
-    return any(plan.get(each) for each in _CHANGES)
+    return plan is not None and any(getattr(plan, each) for each in _CHANGES)
 
 
-def is_destructive(plan: Mapping[str, Any], job_type: str) -> bool:
-    return job_type == "DESTROY" or bool(plan.get("destroy") or plan.get("replace"))
-
-
-def in_order(resources: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the resources of a plan in the order of ORDER."""
-    rank = {action: at for at, action in enumerate(ORDER)}
-    return sorted(resources, key=lambda each: rank.get(each["action"], len(ORDER)))
+def in_order(plan: PlanSummary | None) -> list[ResourceChange]:
+    """Return the changes of a plan, the destructive ones first."""
+    return sorted(plan.resources if plan else [], key=lambda each: ORDER.index(each.action))
 
 
 def parts(kind: str, changed: int, total: int) -> str:

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from terracrew.api.job_views import LogEvent
 from terracrew.server.db.seam import Database
 from terracrew.server.logs import reads
-from terracrew.server.logs.chunks import LogEvent
 from terracrew.testing.deliveries import DONE, RUNNING, log
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.job_views import LogEvent
 from terracrew.protocol.events import Result
 from terracrew.server.logs import blocks, mover, reads
-from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.logs.mover import Mover
 from terracrew.testing.deliveries import DONE, RUNNING, fact, log
 from terracrew.testing.job_rows import change_attempts

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import click
+import msgspec
 from click.shell_completion import CompletionItem
 
+from terracrew.api.pages import Page
 from terracrew.cli.connection.target import Target
 from terracrew.errors import TerracrewError
 
@@ -13,8 +15,26 @@ TIMEOUT_SECONDS = 1.5
 MAX_NAMES = 200
 
 
+class _Item(msgspec.Struct, frozen=True):
+    """What the items of lists have of what is completed, or shown beside it."""
+
+    path: str = ""
+    name: str = ""
+    group: str | None = ""
+    number: int = 0
+    type: str = ""
+    status: str = ""
+    module_path: str = ""
+    target_name: str | None = ""
+    engine: str = ""
+    description: str = ""
+    location: str = ""
+    version: str | None = ""
+    released_at: str = ""
+
+
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-Described = Callable[[dict[str, Any]], tuple[str, str]]
+Described = Callable[[_Item], tuple[str, str]]
 """Returns a name, and what the shell shows beside it."""
 
 
@@ -23,50 +43,44 @@ def _complete(place: str, described: Described, **query: Any) -> Complete:
 
     def complete(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
         del parameter
-        return _named(context, place, typed, described, **query)
+        try:
+            api = _target(context).api(timeout=TIMEOUT_SECONDS)
+            api.on_wait = _give_up
+            found = api.get(place, Page[_Item], limit=MAX_NAMES, **query).items
+        except Exception:
+            return []
+        rows = [described(each) for each in found]
+        return [CompletionItem(name, help=text or None) for name, text in rows if name and name.startswith(typed)]
 
     return complete
 
 
-def _account(account: dict[str, Any]) -> tuple[str, str]:
-    return f"{account['group']}/{account['name']}" if account["group"] else account["name"], ""
+def _name(each: _Item) -> tuple[str, str]:
+    return f"{each.group}/{each.name}" if each.group else each.name, ""
 
 
-def _job(job: dict[str, Any]) -> tuple[str, str]:
-    target = job.get("module_path") or job.get("target_name")
-    return str(job["number"]), f"{job['type'].lower()} of {target}, {job['status'].lower()}"
+def _job(job: _Item) -> tuple[str, str]:
+    target = job.module_path or job.target_name
+    return str(job.number), f"{job.type.lower()} of {target}, {job.status.lower()}"
 
 
-modules = _complete("/modules", lambda each: (each["path"], each["engine"]), recursive=True)
-groups = _complete("/groups", lambda each: (each["path"], each["description"]))
-runners = _complete("/runners", lambda each: (each["path"], each["status"].lower()))
+modules = _complete("/modules", lambda each: (each.path, each.engine), recursive=True)
+groups = _complete("/groups", lambda each: (each.path, each.description))
+runners = _complete("/runners", lambda each: (each.path, each.status.lower()))
 jobs = _complete("/jobs", _job)
 fleet_jobs = _complete("/fleet-jobs", _job)
-tokens = _complete("/tokens", lambda each: (each["name"], ""))
-releases = _complete("/releases", lambda each: (each["version"], each["released_at"][:10]))
-release_tokens = _complete("/release-tokens", lambda each: (each["name"], ""))
-users = _complete("/users", lambda each: (each["name"], ""))
-service_accounts = _complete("/service-accounts", _account)
-cloud_identities = _complete("/cloud-identities", lambda each: (each["path"], each["location"]))
-organizations = _complete("/organizations", lambda each: (each["name"], ""))
+tokens = _complete("/tokens", _name)
+releases = _complete("/releases", lambda each: (each.version or "", each.released_at[:10]))
+release_tokens = _complete("/release-tokens", _name)
+users = _complete("/users", _name)
+service_accounts = _complete("/service-accounts", _name)
+cloud_identities = _complete("/cloud-identities", lambda each: (each.path, each.location))
+organizations = _complete("/organizations", _name)
 
 
 def places(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """Complete the path of a group or a module."""
     return [*groups(context, parameter, typed), *modules(context, parameter, typed)]
-
-
-def _named(
-    context: click.Context, place: str, typed: str, described: Callable[[dict[str, Any]], tuple[str, str]], **query: Any
-) -> list[CompletionItem]:
-    try:
-        api = _target(context).api(timeout=TIMEOUT_SECONDS)
-        api.on_wait = _give_up
-        found = api.get(place, limit=MAX_NAMES, **query)["items"]
-    except Exception:
-        return []
-    rows = [described(each) for each in found]
-    return [CompletionItem(name, help=text or None) for name, text in rows if name and name.startswith(typed)]
 
 
 def _give_up(error: TerracrewError) -> None:

@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
+import msgspec
 
+from terracrew.api.groups import Group, GroupView, NewGroup
+from terracrew.api.modules import Archive
 from terracrew.cli.printing import output, progress
 from terracrew.client.address import segment
 from terracrew.errors import Invalid, NotFound
+from terracrew.protocol.spec import ArchiveSource, GitSource, LocalSource, RegistrySource, Source
+from terracrew.wording import module_words, typed_values
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -31,7 +36,7 @@ class SourceOptions:
 
 _PREFIX = "source_"
 """Begins the names of these parameters, since commands have others: --tag names tags of runners."""
-_REVISIONS = {"branch": "--branch", "tag": "--git-tag", "commit": "--commit", "version": "--version"}
+_REVISIONS = {field: "--git-tag" if field == "tag" else f"--{field}" for field in module_words.REVISIONS}
 _OPTIONS = {
     "url": "--git",
     "address": "--registry",
@@ -40,11 +45,6 @@ _OPTIONS = {
     "known_hosts": "--known-hosts",
     **_REVISIONS,
 }
-_FIELDS = {
-    "git": {"url", "submodules", "credential", "known_hosts", *_REVISIONS},
-    "registry": {"address", "version"},
-}
-"""Which options belong to each kind of source."""
 
 
 def _option(field: str, text: str, metavar: str) -> Callable[[F], F]:
@@ -132,7 +132,7 @@ def removal_options(command: F) -> F:
     return _unset_variables(_unset_environment(command))
 
 
-def source(api: "Api", options: SourceOptions, before: dict[str, Any] | None = None) -> dict[str, Any] | None:
+def source(api: "Api", options: SourceOptions, before: Source | None = None) -> Source | None:
     """Return the source as the API expects it, or None if none was given. A folder is uploaded first.
 
     `before` is the source that the module has: options of a repository or a registry can change a part of it.
@@ -145,13 +145,13 @@ def source(api: "Api", options: SourceOptions, before: dict[str, Any] | None = N
             "--from and --path name a folder, and --git and --registry name a source elsewhere: give only one of them"
         )
     if local_path:
-        return {"kind": "local", "path": local_path, "subdirectory": options.subdirectory}
+        return LocalSource(local_path, options.subdirectory)
     if folder:
-        return {"kind": "archive", "archive_id": upload(api, folder), "subdirectory": options.subdirectory}
+        return ArchiveSource(upload(api, folder), options.subdirectory)
     return _remote_source(options, before)
 
 
-def _remote_source(options: SourceOptions, before: dict[str, Any] | None) -> dict[str, Any] | None:
+def _remote_source(options: SourceOptions, before: Source | None) -> Source | None:
     """Return the source as the API expects it, or None if no option asks for one.
 
     Without --git and --registry, the options change the source that there is.
@@ -163,21 +163,21 @@ def _remote_source(options: SourceOptions, before: dict[str, Any] | None) -> dic
     if len(revisions) > 1:
         names = " and ".join(_REVISIONS[field] for field in revisions)
         raise Invalid(f"{names} exclude each other: give only one of them")
-    is_new = "url" in given or "address" in given
-    kind = "git" if "url" in given else "registry" if "address" in given else (before or {}).get("kind", "")
-    unfit = [field for field in given if field not in _FIELDS.get(kind, set[str]())]
+    new = GitSource if "url" in given else RegistrySource if "address" in given else None
+    kind = new or (type(before) if isinstance(before, GitSource | RegistrySource) else None)
+    unfit = [field for field in given if kind is None or field not in kind.__struct_fields__]
     if unfit:
         raise Invalid(
             f"{_OPTIONS[unfit[0]]} is for a git repository: give its address with --git"
             + ("" if unfit[0] != "version" else ", or that of a module of a registry with --registry"),
             hint="--git https://host/path --branch main",
         )
-    if is_new:
-        return {"kind": kind, "subdirectory": subdirectory} | given
-    if before is None or kind not in _FIELDS or not (given or subdirectory):
+    if new is not None:
+        return new(subdirectory=subdirectory, **given)
+    if before is None or kind is None or not (given or subdirectory):
         return None
-    kept = {field: text for field, text in before.items() if not revisions or field not in _REVISIONS}
-    return kept | given | ({"subdirectory": subdirectory} if subdirectory else {})
+    dropped = dict.fromkeys(_REVISIONS, "") if revisions and kind is GitSource else {}
+    return msgspec.structs.replace(before, **dropped | given | ({"subdirectory": subdirectory} if subdirectory else {}))
 
 
 def upload(api: "Api", folder: Path) -> str:
@@ -194,21 +194,19 @@ def upload(api: "Api", folder: Path) -> str:
             report("uploading", arrived, len(data))
 
         show(0)
-        return api.upload_in_parts("/archives", data, "application/gzip", target="archive", progress=show)["id"]
+        return api.upload_in_parts("/archives", data, "application/gzip", Archive, target="archive", progress=show).id
 
 
 def ensure_group(api: "Api", path: str) -> None:
     """Create a group, with those above it, if it does not exist."""
     try:
-        api.get(f"/groups/{segment(path)}")
+        api.get(f"/groups/{segment(path)}", GroupView)
     except NotFound:
-        api.post("/groups?parents=true", {"path": path})
+        api.post("/groups?parents=true", NewGroup(path=path), Group)
 
 
 def inputs(given: Iterable[str]) -> dict[str, Any]:
     """Parse `--var` options."""
-    from terracrew.wording import typed_values
-
     return {name: typed_values.read(text) for name, text in _pairs(given, "--var")}
 
 

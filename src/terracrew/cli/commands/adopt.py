@@ -2,10 +2,13 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from terracrew.api.inputs import InputView, NewInput
+from terracrew.api.modules import Module, NewModule
+from terracrew.api.states import State
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.commands import state as state_files
 from terracrew.cli.commands.job import follow
@@ -22,6 +25,7 @@ import subprocess
 import tempfile
 from collections.abc import Generator
 
+from terracrew.protocol.spec import ArchiveSource
 from terracrew.source_rules import configurations
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -82,20 +86,20 @@ def adopt(
     group = new_path.rpartition("/")[0]
     if group:
         sources.ensure_group(api, group)
-    body: dict[str, Any] = {
-        "path": new_path,
-        "engine": chosen,
-        "inputs": sources.inputs(variables),
-        "environment": sources.environment(environment),
-        "source": {"kind": "archive", "archive_id": archive_id, "subdirectory": subdirectory},
-    }
-    module = api.post("/modules", body)
-    brought = _bring(api, module["path"], state, files)
+    new = NewModule(
+        path=new_path,
+        engine=chosen,
+        inputs=sources.inputs(variables),
+        environment=sources.environment(environment),
+        source=ArchiveSource(archive_id, subdirectory),
+    )
+    module = api.post("/modules", new, Module)
+    brought = _bring(api, module.path, state, files)
     is_json = output.wants_json()
     if not is_json:
-        click.echo(f"created module {module['path']} with the state of {folder} (serial {brought['serial']})")
+        click.echo(f"created module {module.path} with the state of {folder} (serial {brought.serial})")
         _remark(changed, variables)
-    job = None if no_plan else follow.run(api, module["path"], is_silent=is_json)
+    job = None if no_plan else follow.run(api, module.path, is_silent=is_json)
     value = {"module": module, "state": brought, "job": job}
     return output.CommandResult(value, lambda: None, 0 if job is None or follow.has_no_changes(job) else 1)
 
@@ -115,12 +119,12 @@ def _read(var_files: tuple[Path, ...]) -> dict[str, str]:
     return found
 
 
-def _bring(api: "Api", path: str, state: bytes, files: dict[str, str]) -> dict[str, Any]:
+def _bring(api: "Api", path: str, state: bytes, files: dict[str, str]) -> State:
     """Give the new module its state and its files. If that does not succeed, the module is deleted: without its state, a job would
     create everything again."""
     try:
         for name, content in files.items():
-            api.post("/inputs", {"place": path, "target": "file", "name": name, "value": content})
+            api.post("/inputs", NewInput(name, path, "file", content), InputView)
         return state_files.upload(api, path, state, force=False)
     except BaseException:  # also if a person interrupts it
         try:

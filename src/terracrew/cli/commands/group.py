@@ -3,7 +3,7 @@
 import click
 
 from terracrew.api import fields
-from terracrew.api.groups import GroupChange, NewGroup
+from terracrew.api.groups import Group, GroupChange, GroupSettings, GroupView, NewGroup
 from terracrew.cli.arguments import name_completion, settings
 from terracrew.cli.commands import group_runs
 from terracrew.cli.commands.job import render
@@ -14,7 +14,7 @@ from terracrew.client.address import segment
 from terracrew.errors import Invalid
 from terracrew.wording import approval_words, module_words
 
-_DESCRIBED = ("limits", "cloud", "dispatcher", "approval_rules")
+_DESCRIBED = ("limits", "cloud", "dispatcher")
 """The fields of a group that are shown in words."""
 _CHANGED_LATER = (
     "interrupted",
@@ -38,8 +38,8 @@ def group() -> None:
 @pass_target
 def list_groups(target: Target, parent: str) -> output.CommandResult:
     """List the groups of the organization, or those below PARENT."""
-    items = list(target.api().list("/groups", parent=parent or None))
-    rows = [(item["path"], item["description"], output.age(item["created_at"])) for item in items if item["path"]]
+    items = list(target.api().list("/groups", Group, parent=parent or None))
+    rows = [(each.path, each.description, output.age(each.created_at)) for each in items if each.path]
     return output.listing(
         items, ("PATH", "DESCRIPTION", "CREATED"), rows, empty="no groups yet: `terracrew group create NAME`"
     )
@@ -51,25 +51,22 @@ def list_groups(target: Target, parent: str) -> output.CommandResult:
 @pass_target
 def show_group(target: Target, path: str) -> output.CommandResult:
     """Show the group PATH, or the organization, which is `/`."""
-    found = target.api().get(f"/groups/{segment(path)}")
-
-    def show() -> None:
-        known = ("path", "id", "description")
-        rest = [
-            (name.replace("_", " "), value)
-            for name, value in found.items()
-            if name not in (*known, "name", "created_at", "organization_id", "parent_id", "depth", *_DESCRIBED)
-        ]
-        rest += [
-            ("approval rule that applies", each) for each in approval_words.described(found.get("approval_rules") or [])
-        ]
-        rest.append(("limits", ", ".join(module_words.described_limits(found.get("limits") or {}))))
-        rest.append(("dispatcher", ", ".join(module_words.described_choice(found.get("dispatcher") or {}))))
-        rest.append(("cloud logins", render.cloud_logins(found.get("cloud") or {})))
-        found["path"] = found["path"] or "/ (the organization)"
-        output.facts([*((name, found[name]) for name in known), *rest, ("created", output.age(found["created_at"]))])
-
-    return output.CommandResult(found, show)
+    found = target.api().get(f"/groups/{segment(path)}", GroupView)
+    rules = [name for name in fields.describe(GroupSettings) if name not in ("description", *_DESCRIBED)]
+    return output.details(
+        found,
+        [
+            ("path", found.path or "/ (the organization)"),
+            ("id", found.id),
+            ("description", found.description),
+            *((name.replace("_", " "), getattr(found, name)) for name in rules),
+            *(("approval rule that applies", each) for each in approval_words.described(found.approval_rules)),
+            ("limits", ", ".join(module_words.described_limits(found.limits))),
+            ("dispatcher", ", ".join(module_words.described_choice(found.dispatcher))),
+            ("cloud logins", render.cloud_logins(found.cloud)),
+            ("created", output.age(found.created_at)),
+        ],
+    )
 
 
 @group.command(
@@ -87,8 +84,8 @@ def show_group(target: Target, path: str) -> output.CommandResult:
 def create(target: Target, path: str, parents: bool, change: GroupChange) -> output.CommandResult:
     """Create the group PATH (`a/b/c`)."""
     query = "?parents=true" if parents else ""
-    made = target.api().post(f"/groups{query}", fields.given(change) | {"path": path})
-    return output.message(made, f"created group {made['path']}")
+    made = target.api().post(f"/groups{query}", NewGroup(path=path, **fields.given(change)), Group)
+    return output.message(made, f"created group {made.path}")
 
 
 @group.command(
@@ -107,8 +104,8 @@ def update(target: Target, path: str, change: GroupChange) -> output.CommandResu
     changes = fields.given(change)
     if not changes:
         raise Invalid("no option was given that changes the group: see `terracrew group update --help`")
-    made = target.api().patch(f"/groups/{segment(path)}", change)
-    what = f"group {made['path']}" if made["path"] else "the organization"
+    made = target.api().patch(f"/groups/{segment(path)}", change, Group)
+    what = f"group {made.path}" if made.path else "the organization"
     return output.message(made, f"updated {what}: {', '.join(changes)}")
 
 

@@ -2,10 +2,13 @@
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from terracrew.api.group_runs import AppliedPlans, GroupRun, GroupRunView, NewGroupRun, RunModuleView, RunType
+from terracrew.api.module_views import ModuleListed
+from terracrew.api.pages import Page
 from terracrew.cli.arguments import name_completion, values
 from terracrew.cli.connection import deadline as outages
 from terracrew.cli.connection.deadline import deadline
@@ -20,8 +23,6 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.5
 EXIT_CODES = {"SUCCEEDED": 0, "FAILED": 10, "CANCELED": 11}
-MAX_MODULES_NAMED = 10
-"""The question before a destroy names this many modules and counts the others."""
 _path = click.argument("path", shell_complete=name_completion.groups)
 _resume = click.option(
     "--resume", "is_resumed", is_flag=True, help="Continue the newest run: only what did not succeed is run."
@@ -48,7 +49,7 @@ _timeout = click.option(
 def plan(target: Target, path: str, is_resumed: bool, detach: bool, timeout: float | None) -> output.CommandResult:
     """Plan all modules in the group PATH and below it, with the outputs that exist now, and change nothing."""
     api = target.api()
-    run = _resumed(api, path, "PLAN") if is_resumed else api.post(_place(path), {"type": "PLAN"})
+    run = _begun(api, path, "PLAN", is_resumed=is_resumed)
     return _until_end(api, path, run, detach=detach, timeout=timeout)
 
 
@@ -82,7 +83,7 @@ def apply(
     api = target.api()
     if is_planned:
         return _apply_planned(api, path)
-    run = _resumed(api, path, "APPLY") if is_resumed else api.post(_place(path), {"type": "APPLY"})
+    run = _begun(api, path, "APPLY", is_resumed=is_resumed)
     return _until_end(api, path, run, detach=detach, timeout=timeout)
 
 
@@ -100,7 +101,7 @@ def destroy(
     """Destroy everything that the modules in the group PATH and below it manage, each before those whose outputs it uses."""
     api = target.api()
     _confirm(api, path, yes)
-    run = _resumed(api, path, "DESTROY") if is_resumed else api.post(_place(path), {"type": "DESTROY"})
+    run = _begun(api, path, "DESTROY", is_resumed=is_resumed)
     return _until_end(api, path, run, detach=detach, timeout=timeout)
 
 
@@ -110,11 +111,8 @@ def destroy(
 @pass_target
 def list_runs(target: Target, path: str) -> output.CommandResult:
     """List the runs of the group PATH, the newest first."""
-    items = list(target.api().list(_place(path)))
-    rows = [
-        (each["id"], each["type"], each["status"], each["started_by_name"], output.age(each["created_at"]))
-        for each in items
-    ]
+    items = list(target.api().list(_place(path), GroupRun))
+    rows = [(each.id, each.type, each.status, each.started_by_name, output.age(each.created_at)) for each in items]
     empty = f"no runs yet: `terracrew group apply {path}`"
     return output.listing(items, ("RUN", "TYPE", "STATUS", "STARTED BY", "CREATED"), rows, empty=empty)
 
@@ -131,7 +129,7 @@ def progress(
 ) -> output.CommandResult:
     """Show how far the newest run of the group PATH is: each module with its job, and why it waits."""
     api = target.api()
-    run = api.get(f"{_place(path)}/{segment(run_id or _newest(api, path)['id'])}")
+    run = api.get(f"{_place(path)}/{segment(run_id or _newest(api, path).id)}", GroupRunView)
     if following:
         return _until_end(api, path, run, detach=False, timeout=timeout)
     return output.CommandResult(run, lambda: _print(run))
@@ -144,23 +142,23 @@ def progress(
 def stop(target: Target, path: str) -> output.CommandResult:
     """Stop the run of the group PATH: no more jobs are queued, and those that have started end by themselves."""
     api = target.api()
-    run = api.post(f"{_place(path)}/{_newest(api, path)['id']}/stop")
+    run = api.post(f"{_place(path)}/{_newest(api, path).id}/stop", None, GroupRunView)
     return output.message(
-        run, f"stopped the run of {path}", f"resume it: terracrew group {run['type'].lower()} {path} --resume"
+        run, f"stopped the run of {path}", f"resume it: terracrew group {run.type.lower()} {path} --resume"
     )
 
 
 def _apply_planned(api: "Api", path: str) -> output.CommandResult:
     """Apply the plans of the newest run of a group, and show the job of each. The exit code is 10 if a plan was left out."""
     newest = _newest(api, path)
-    if newest["type"] != "PLAN":
+    if newest.type != "PLAN":
         raise Invalid(
-            f"the newest run of {path} is {newest['type']}, so there are no plans to apply",
+            f"the newest run of {path} is {newest.type}, so there are no plans to apply",
             hint=f"terracrew group plan {path}",
         )
-    items: list[dict[str, Any]] = api.post(f"{_place(path)}/{newest['id']}/apply")["items"]
-    rows = [(each["path"], f"#{each['job_number']}" if each["job_number"] else "", each["problem"]) for each in items]
-    exit_code = EXIT_CODES["FAILED"] if any(each["problem"] for each in items) else 0
+    items = api.post(f"{_place(path)}/{newest.id}/apply", None, AppliedPlans).items
+    rows = [(each.path, f"#{each.job_number}" if each.job_number else "", each.problem) for each in items]
+    exit_code = EXIT_CODES["FAILED"] if any(each.problem for each in items) else 0
     return output.CommandResult(items, lambda: output.table(("MODULE", "JOB", ""), rows, empty=""), exit_code)
 
 
@@ -168,21 +166,24 @@ def _place(path: str) -> str:
     return f"/groups/{segment(path)}/runs"
 
 
-def _newest(api: "Api", path: str) -> dict[str, Any]:
-    found: list[dict[str, Any]] = api.get(_place(path), limit=1)["items"]
+def _newest(api: "Api", path: str) -> GroupRun:
+    found = api.get(_place(path), Page[GroupRun], limit=1).items
     if not found:
         raise NotFound(f"{path} has no run yet", hint=f"terracrew group apply {path}")
     return found[0]
 
 
-def _resumed(api: "Api", path: str, kind: str) -> dict[str, Any]:
+def _begun(api: "Api", path: str, kind: RunType, *, is_resumed: bool) -> GroupRunView:
+    """Begin a run, or resume the newest one."""
+    if not is_resumed:
+        return api.post(_place(path), NewGroupRun(kind), GroupRunView)
     newest = _newest(api, path)
-    if newest["type"] != kind:
+    if newest.type != kind:
         raise Invalid(
-            f"the newest run of {path} is {newest['type']}, not {kind}, so there is none to resume",
+            f"the newest run of {path} is {newest.type}, not {kind}, so there is none to resume",
             hint=f"terracrew group {kind.lower()} {path}",
         )
-    return api.post(f"{_place(path)}/{newest['id']}/resume")
+    return api.post(f"{_place(path)}/{newest.id}/resume", None, GroupRunView)
 
 
 def _confirm(api: "Api", path: str, yes: bool) -> None:
@@ -193,11 +194,8 @@ def _confirm(api: "Api", path: str, yes: bool) -> None:
             f"this destroys everything that the modules below {path} manage, and there is no terminal to ask on: "
             "add --yes to confirm it"
         )
-    found = [each["path"] for each in api.list("/modules", group=path, recursive=True)]
-    for each in found[:MAX_MODULES_NAMED]:
-        click.echo(f"  - {output.text(each)}", err=True)
-    if len(found) > MAX_MODULES_NAMED:
-        click.echo(f"  … and {len(found) - MAX_MODULES_NAMED} more", err=True)
+    found = [each.path for each in api.list("/modules", ModuleListed, group=path, recursive=True)]
+    output.name_some(found, len(found))
     output.ask(
         f"Destroy everything that these {len(found)} modules manage? This cannot be undone.",
         "Not destroyed: no job was queued.",
@@ -205,27 +203,27 @@ def _confirm(api: "Api", path: str, yes: bool) -> None:
 
 
 def _until_end(
-    api: "Api", path: str, run: dict[str, Any], *, detach: bool, timeout: float | None
+    api: "Api", path: str, run: GroupRunView, *, detach: bool, timeout: float | None
 ) -> output.CommandResult:
     """Print what happens in a run until it ends, and return it with the exit code."""
     if detach:
-        return output.message(run, run["id"], f"it continues on the server: terracrew group progress {path} --follow")
+        return output.message(run, run.id, f"it continues on the server: terracrew group progress {path} --follow")
     outages.wait_out(api)
     notes = _Notes(is_silent=output.wants_json())
     with deadline(timeout, f"the run of {path}"):
-        while run["status"] == "RUNNING":
+        while run.status == "RUNNING":
             notes.print_changed(run)
             time.sleep(POLL_SECONDS)
-            run = api.get(f"{_place(path)}/{run['id']}")
+            run = api.get(f"{_place(path)}/{run.id}", GroupRunView)
     notes.print_changed(run)
-    return output.CommandResult(run, lambda: _print_end(path, run), EXIT_CODES[run["status"]])
+    return output.CommandResult(run, lambda: _print_end(path, run), EXIT_CODES[run.status])
 
 
-def _print_end(path: str, run: dict[str, Any]) -> None:
+def _print_end(path: str, run: GroupRunView) -> None:
     _print(run)
-    if run["status"] != "SUCCEEDED":
-        output.note(f"continue it: terracrew group {run['type'].lower()} {path} --resume")
-    if run["type"] == "PLAN" and any(each["is_plan_applicable"] for each in run["modules"]):
+    if run.status != "SUCCEEDED":
+        output.note(f"continue it: terracrew group {run.type.lower()} {path} --resume")
+    if run.type == "PLAN" and any(each.is_plan_applicable for each in run.modules):
         output.note(f"to apply these plans: terracrew group apply {path} --planned")
 
 
@@ -236,43 +234,42 @@ class _Notes:
         self._is_silent = is_silent
         self._printed: dict[str, str] = {}
 
-    def print_changed(self, run: dict[str, Any]) -> None:
-        done = sum(each["status"] not in ("WAITING", "RUNNING") for each in run["modules"])
-        for each in run["modules"]:
+    def print_changed(self, run: GroupRunView) -> None:
+        done = sum(each.status not in ("WAITING", "RUNNING") for each in run.modules)
+        for each in run.modules:
             words = _status(each)
-            if each["status"] != "WAITING" and self._printed.get(each["path"]) != words and not self._is_silent:
-                output.note(f"[{done}/{len(run['modules'])}] {each['path']}: {words}")
-            self._printed[each["path"]] = words
+            if each.status != "WAITING" and self._printed.get(each.path) != words and not self._is_silent:
+                output.note(f"[{done}/{len(run.modules)}] {each.path}: {words}")
+            self._printed[each.path] = words
 
 
-def _print(run: dict[str, Any]) -> None:
+def _print(run: GroupRunView) -> None:
     rows = [
-        (each["path"], _shown_status(each), f"#{each['job_number']}" if each["job_number"] else "", _why(each))
-        for each in run["modules"]
+        (each.path, _shown_status(each), f"#{each.job_number}" if each.job_number else "", _why(each))
+        for each in run.modules
     ]
     output.table(("MODULE", "STATUS", "JOB", ""), rows, empty="the run has no modules")
-    click.echo(f"{run['type']} of {run['path'] or 'the organization'}: {run['status']}")
+    click.echo(f"{run.type} of {run.path or 'the organization'}: {run.status}")
 
 
-def _status(each: dict[str, Any]) -> str:
+def _status(each: RunModuleView) -> str:
     """Return the status of a module, its job, and why it waits or how it ended."""
-    job = f" (job {each['job_number']})" if each["job_number"] else ""
+    job = f" (job {each.job_number})" if each.job_number else ""
     why = _why(each)
     return f"{_shown_status(each)}{job}" + (f": {why}" if why else "")
 
 
-def _shown_status(each: dict[str, Any]) -> str:
+def _shown_status(each: RunModuleView) -> str:
     """Return the status of a module: that of its job while it has one, because a job that waits does not run."""
-    return each["job_status"] if each["status"] == "RUNNING" and each["job_status"] else each["status"]
+    return each.job_status if each.status == "RUNNING" and each.job_status else each.status
 
 
-def _why(each: dict[str, Any]) -> str:
-    if each["status"] == "SUCCEEDED" and each.get("plan"):
-        return plan_words.counts(each["plan"]) if each["has_changes"] else "no changes"
-    if each["status"] == "WAITING":
-        return f"after {', '.join(each['waits_for'])}" if each["waits_for"] else ""
-    waits: dict[str, Any] = each.get("reason") or {}
-    reason: str = waits.get("text") or each["message"]
-    if each["job_status"] == "AWAITING_APPROVAL":
-        reason += f"; terracrew job show {each['job_number']} shows its plan"
+def _why(each: RunModuleView) -> str:
+    if each.status == "SUCCEEDED" and each.plan:
+        return plan_words.counts(each.plan) if each.has_changes else "no changes"
+    if each.status == "WAITING":
+        return f"after {', '.join(each.waits_for)}" if each.waits_for else ""
+    reason = (each.reason and each.reason.text) or each.message
+    if each.job_status == "AWAITING_APPROVAL":
+        reason += f"; terracrew job show {each.job_number} shows its plan"
     return output.text(reason)

@@ -1,16 +1,21 @@
 """`terracrew input`: what the jobs of modules are given, at any place of the tree."""
 
 import sys
-from typing import Any, TextIO, get_args
+from typing import TextIO, get_args
+from urllib.parse import urlencode
 
 import click
+import msgspec
 
+from terracrew.api.inputs import Dependency, InputView, NewInput, OutputReference, UsedInput
+from terracrew.api.inputs import Target as InputTarget
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import Definition
+from terracrew.wording import module_words, typed_values
 
 HIDDEN = "•••"
 _NOUNS = {"variable": "variable", "environment": "environment variable", "file": "file"}
@@ -34,7 +39,7 @@ def inputs() -> None:
 @pass_target
 def list_inputs(target: Target, place: str, own: bool) -> output.CommandResult:
     """List the inputs that apply to PLACE, with where each is set, by whom and when."""
-    items = list(target.api().list("/inputs", place=place, inherited="false" if own else None))
+    items = list(target.api().list("/inputs", InputView, place=place, inherited="false" if own else None))
     rows = [(name_of(each), shown(each), origin(each), who(each)) for each in items]
     empty = f"no inputs: `terracrew input set {place} NAME VALUE`"
     return output.listing(items, ("NAME", "VALUE", "FROM", "SET"), rows, empty=empty)
@@ -91,7 +96,7 @@ def set_input(
     overwrite: bool,
     is_secret: bool,
     reference: str | None,
-    definition: str | None,
+    definition: Definition | None,
     is_text: bool,
 ) -> output.CommandResult:
     """Set the input NAME at PLACE, as NAME VALUE or NAME=VALUE.
@@ -117,42 +122,29 @@ def set_input(
         if value is not None or source is not None or is_secret or (reference and definition):
             raise Invalid("--output or --about says what the value is: leave out VALUE, --from and --secret")
         kind = _target(is_environment, is_file)
+        if reference is not None:
+            module, _, output_name = reference.partition(":")
+            if not module or not output_name:
+                raise Invalid(f"--output {reference}: expected MODULE:OUTPUT, for example platform/network:vpc_id")
+            new = NewInput(name, place, kind, output=OutputReference(module, output_name))
+        else:
+            new = NewInput(name, place, kind, definition=definition)
+        made = target.api().post("/inputs", new, InputView)
+        what = f"the output {made.source_output} of {made.source_module}"
         if definition is not None:
-            body = {"place": place, "name": name, "target": kind, "definition": definition}
-            return _said(target.api().post("/inputs", body), f"the {definition.replace('_', ' ')} of the job")
-        return _set_output(target, place, name, kind, reference or "")
-    from terracrew.wording import typed_values
-
+            what = f"the {definition.replace('_', ' ')} of the job"
+        return output.message(made, f"set {made.name} of {origin(made)} to {what}")
     given = source.read() if source is not None else _read(name, is_hidden=is_secret) if value is None else value
-    body: dict[str, Any] = {"place": place, "name": name, "target": _target(is_environment, is_file)}
-    if overwrite:
-        body["overwrite"] = True
+    new = NewInput(name, place, _target(is_environment, is_file), overwrite=overwrite)
     if is_secret:
-        body["secret"] = given
+        new = msgspec.structs.replace(new, secret=given)
     else:
-        body["value"] = given if is_environment or is_file or is_text else typed_values.read(given)
-    made = target.api().post("/inputs", body)
-
-    def show() -> None:
-        if made.get("warning"):
-            output.note(f"warning: {made['warning']}")
-        noun = "secret" if is_secret else _NOUNS[body["target"]]
-        click.echo(f"set {noun} {name} of {origin(made)}, version {made['version']}")
-
-    return output.CommandResult(made, show)
-
-
-def _set_output(target: Target, place: str, name: str, kind: str, reference: str) -> output.CommandResult:
-    module, _, output_name = reference.partition(":")
-    if not module or not output_name:
-        raise Invalid(f"--output {reference}: expected MODULE:OUTPUT, for example platform/network:vpc_id")
-    body = {"place": place, "name": name, "target": kind, "output": {"module": module, "output": output_name}}
-    made = target.api().post("/inputs", body)
-    return _said(made, f"the output {output_name} of {made['source_module']}")
-
-
-def _said(made: dict[str, Any], what: str) -> output.CommandResult:
-    return output.message(made, f"set {made['name']} of {origin(made)} to {what}")
+        is_plain = is_environment or is_file or is_text
+        new = msgspec.structs.replace(new, value=given if is_plain else typed_values.read(given))
+    made = target.api().post("/inputs", new, InputView)
+    noun = "secret" if is_secret else _NOUNS[new.target]
+    words = f"set {noun} {name} of {origin(made)}, version {made.version}"
+    return output.message(made, words, before=f"warning: {made.warning}" if made.warning else "")
 
 
 @inputs.command("remove")
@@ -164,45 +156,38 @@ def _said(made: dict[str, Any], what: str) -> output.CommandResult:
 @pass_target
 def remove(target: Target, place: str, name: str, is_environment: bool, is_file: bool) -> output.CommandResult:
     """Remove the input NAME from PLACE. If a place above has one of that name, it applies from then on."""
-    from urllib.parse import urlencode
-
     query = {"place": place, "name": name, "target": _target(is_environment, is_file)}
     target.api().delete(f"/inputs?{urlencode(query)}")
     return output.message({"removed": name, "place": place}, f"removed {name} from {place}")
 
 
-def shown(each: dict[str, Any]) -> str:
+def shown(each: InputView) -> str:
     """Return the value of an input as a cell of a table."""
-    if each["kind"] == "definition":
-        return f"({each['definition'].replace('_', ' ')})"
-    if each["kind"] == "output":
-        unnamed = "a module that you may not see" if each.get("is_source_hidden") else "a deleted module"
-        return f"{each['source_module'] or unnamed}:{each['source_output']}"
-    return HIDDEN if each["is_hidden"] else text_of(each["value"])
+    if each.definition is not None:
+        return f"({each.definition.replace('_', ' ')})"
+    if each.kind == "output":
+        unnamed = module_words.HIDDEN if each.is_source_hidden else "a deleted module"
+        return f"{each.source_module or unnamed}:{each.source_output}"
+    is_text = isinstance(each.value, str) and each.value
+    return HIDDEN if each.is_hidden else each.value if is_text else msgspec.json.encode(each.value).decode()
 
 
-def text_of(value: Any) -> str:
-    import msgspec
-
-    return value if isinstance(value, str) and value else msgspec.json.encode(value).decode()
-
-
-def origin(each: dict[str, Any]) -> str:
+def origin(each: InputView | UsedInput) -> str:
     """Return the place where an input is set."""
-    return {"organization": "the organization", "job": "the job itself"}.get(each["place_kind"]) or each["path"]
+    return {"organization": "the organization", "job": "the job itself"}.get(each.place_kind) or each.path
 
 
-def who(each: dict[str, Any]) -> str:
+def who(each: InputView | UsedInput) -> str:
     """Return who set an input and when."""
-    return f"by {each['set_by_name']}, {output.age(each['set_at'])}" if each.get("set_at") else ""
+    return f"by {each.set_by_name}, {output.age(each.set_at)}" if each.set_at else ""
 
 
-def name_of(each: dict[str, Any]) -> str:
+def name_of(each: InputView | UsedInput | Dependency) -> str:
     """Return the name of an input, which tells what becomes of it: `$NAME` is an environment variable, `./path` a file."""
-    return {"environment": "$", "file": "./"}.get(each["target"], "") + each["name"]
+    return {"environment": "$", "file": "./"}.get(each.target, "") + each.name
 
 
-def _target(is_environment: bool, is_file: bool) -> str:
+def _target(is_environment: bool, is_file: bool) -> InputTarget:
     if is_environment and is_file:
         raise Invalid("--env and --file exclude each other: an input is an environment variable or a file")
     return "environment" if is_environment else "file" if is_file else "variable"

@@ -1,9 +1,10 @@
 """`terracrew state`: lists, prints, imports and restores states, and decides about quarantined ones."""
 
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from terracrew.api.states import State, StateDiff
 from terracrew.cli.arguments import name_completion, references, values
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
@@ -34,19 +35,19 @@ def state() -> None:
 @pass_target
 def list_states(target: Target, module: str, quarantined: bool) -> output.CommandResult:
     """List the states of MODULE, newest first."""
-    found = target.api().list(f"/modules/{segment(module)}/states")
-    items = [item for item in found if not quarantined or item["status"] == "quarantined"]
+    found = target.api().list(f"/modules/{segment(module)}/states", State)
+    items = [item for item in found if not quarantined or item.status == "quarantined"]
 
     def show() -> None:
         # A state in quarantine has no version and is named by its id; all others are named by their versions.
         rows = [
             (
-                i["version"] or i["id"],
-                i["status"],
-                i["serial"],
-                i.get("size"),
-                i["origin"] if i.get("brought_by") else f"attempt {i['attempt']}",
-                output.age(i["created_at"]),
+                i.version or i.id,
+                i.status,
+                i.serial,
+                i.size,
+                i.origin if i.brought_by else f"attempt {i.attempt}",
+                output.age(i.created_at),
             )
             for i in items
         ]
@@ -54,8 +55,8 @@ def list_states(target: Target, module: str, quarantined: bool) -> output.Comman
         empty = f"{module} has no state in quarantine" if quarantined else f"{module} has no state yet"
         output.table(columns, rows, empty=empty)
         for item in items:
-            if item.get("problem") and item["status"] == "quarantined":
-                output.note(f"{item['id']} cannot be adopted: {output.text(item['problem'])}")
+            if item.problem and item.status == "quarantined":
+                output.note(f"{item.id} cannot be adopted: {output.text(item.problem)}")
 
     return output.CommandResult(items, show)
 
@@ -104,7 +105,7 @@ def diff_states(
     api = target.api()
     before = None if other is None else references.state(api, other, module)
     path = f"/states/{segment(references.state(api, named, module))}/diff"
-    found = api.get(path, **{"with": before, "q": search or None, "limit": limit})
+    found = api.get(path, StateDiff, **{"with": before, "q": search or None, "limit": limit})
     return output.CommandResult(found, lambda: diff.show_states(found))
 
 
@@ -131,8 +132,8 @@ def import_state(target: Target, module: str, file: BinaryIO, force: bool) -> ou
     made = upload(target.api(), module, file.read(), force=force)
 
     def show() -> None:
-        click.echo(f"imported the state with serial {made['serial']} as version {made['version']} of {module}")
-        if made["version"] > 1:
+        click.echo(f"imported the state with serial {made.serial} as version {made.version} of {module}")
+        if (made.version or 0) > 1:
             output.note(_CHANGES_WAIT)
         output.note(f"`terracrew job run {module} --follow` plans from it. It should find nothing to change.")
 
@@ -164,17 +165,18 @@ def rollback(target: Target, module: str, version: int, yes: bool, no_plan: bool
     api = target.api()
     state_id = references.state(api, str(version), module)
     if not yes:
-        found = api.list(f"/modules/{segment(module)}/states")
-        current = next((each["id"] for each in found if each["status"] == "current"), None)
+        found = api.list(f"/modules/{segment(module)}/states", State)
+        current = next((each.id for each in found if each.status == "current"), None)
         try:
-            diff.show_states(api.get(f"/states/{segment(state_id)}/diff", **{"with": current, "limit": 100}), err=True)
+            query = {"with": current, "limit": 100}
+            diff.show_states(api.get(f"/states/{segment(state_id)}/diff", StateDiff, **query), err=True)
         except (Invalid, TooLarge, Unavailable, RateLimited) as error:
             output.note(f"What differs from the current state cannot be shown: {error.message}")
         output.ask(f"Restore version {version} of the state of {module}?", "The state stays as it is.")
-    made = api.post(f"/states/{segment(state_id)}/restore")
+    made = api.post(f"/states/{segment(state_id)}/restore", None, State)
 
     def show() -> None:
-        click.echo(f"restored version {version} as version {made['version']} of {module}, with serial {made['serial']}")
+        click.echo(f"restored version {version} as version {made.version} of {module}, with serial {made.serial}")
         output.note(_CHANGES_WAIT)
         if not no_plan:
             follow.run(api, module, is_silent=False)
@@ -208,11 +210,11 @@ def _decide(target: Target, state_id: str, act: str, consequence: str, yes: bool
     if not yes:
         output.note(consequence)
         output.ask(f"{act.capitalize()} {state_id}?", "The state stays in quarantine.")
-    after = target.api().post(f"/states/{segment(state_id)}/{act}")
-    return output.message(after, f"{state_id} with serial {after['serial']} is {after['status']}")
+    after = target.api().post(f"/states/{segment(state_id)}/{act}", None, State)
+    return output.message(after, f"{state_id} with serial {after.serial} is {after.status}")
 
 
-def upload(api: "Api", module: str, content: bytes, *, force: bool, changes_backend: bool = False) -> dict[str, Any]:
+def upload(api: "Api", module: str, content: bytes, *, force: bool, changes_backend: bool = False) -> State:
     """Make a state the current one of a module, and return what the server says about it."""
     asked = [name for name, is_asked in (("force", force), ("change_backend", changes_backend)) if is_asked]
     query = "?" + "&".join(f"{name}=true" for name in asked) if asked else ""
@@ -222,6 +224,7 @@ def upload(api: "Api", module: str, content: bytes, *, force: bool, changes_back
             f"/modules/{segment(module)}/states{query}",
             content,
             "application/json",
+            State,
             target="state",
             progress=lambda arrived: report("uploading", arrived, len(content)),
         )

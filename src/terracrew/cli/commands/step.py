@@ -4,18 +4,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
+from terracrew.api.steps import NewStepSettings, StepSettings
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
 from terracrew.errors import Invalid, NotFound
+from terracrew.protocol.spec import Hook, Step
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
 
-STEPS = ("init", "validate", "plan", "apply", "destroy", "output")
+STEPS = tuple(step.value for step in Step if step.is_hookable)
 _place = click.argument("place", metavar="PLACE", shell_complete=name_completion.places)
 _step = click.argument("name", metavar="STEP", type=click.Choice(STEPS))
 
@@ -40,11 +43,11 @@ def list_steps(target: Target, place: str, own: bool) -> output.CommandResult:
     items = _added(api, _path(api, place), is_inherited=not own)
     rows = [
         (
-            item["step"],
-            item["path"] or "/",
+            item.step,
+            item.path or "/",
             what,
             output.text(content),
-            f"{item['changed_by']}, {output.age(item['changed_at'])}",
+            f"{item.changed_by}, {output.age(item.changed_at)}",
         )
         for item in items
         for what, content in _contents(item)
@@ -86,15 +89,14 @@ def set_step(target: Target, place: str, name: str, **given: Any) -> output.Comm
     """
     api = target.api()
     path = _path(api, place)
-    [*_, wanted] = [{}, *(each for each in _added(api, path, is_inherited=False) if each["step"] == name)]
-    body = {key: wanted[key] for key in ("before", "after", "flags") if key in wanted}
-    for when in ("before", "after"):
-        body |= _hook(when, given)
+    known = next((each for each in _added(api, path, is_inherited=False) if each.step is Step(name)), NewStepSettings())
+    before = NewStepSettings(known.before, known.after, known.flags)
+    wanted = replace(before, **_hook("before", given), **_hook("after", given))
     if given["flags"] or given["no_flags"]:
-        body["flags"] = _flags(given["flags"])
-    if body == {key: wanted[key] for key in body if key in wanted}:
+        wanted = replace(wanted, flags=_flags(given["flags"]))
+    if wanted == before:
         raise Invalid("no option was given that changes anything: see `terracrew step set --help`")
-    made = api.replace(f"{path}/steps/{name}", body)
+    made = api.replace(f"{path}/steps/{name}", wanted, StepSettings)
     added = ", ".join(what for what, _ in _contents(made)) or "nothing"
     return output.message(made, f"{place} adds to {name}: {added}")
 
@@ -123,11 +125,11 @@ def _path(api: "Api", place: str) -> str:
         return f"/modules/{segment(place)}"
 
 
-def _added(api: "Api", path: str, *, is_inherited: bool) -> list[dict[str, Any]]:
-    return api.get(f"{path}/steps{'?inherited=true' if is_inherited else ''}")
+def _added(api: "Api", path: str, *, is_inherited: bool) -> list[StepSettings]:
+    return api.get(f"{path}/steps", list[StepSettings], inherited=is_inherited or None)
 
 
-def _hook(when: str, given: dict[str, Any]) -> dict[str, Any]:
+def _hook(when: str, given: dict[str, Any]) -> dict[str, Hook | None]:
     """Return the hook that the options ask for, as a field of the request; empty if they say nothing about it."""
     script, command = given[when], list(given[f"{when}_arg"])
     if sum(map(bool, (script, command, given[f"no_{when}"]))) > 1:
@@ -135,8 +137,8 @@ def _hook(when: str, given: dict[str, Any]) -> dict[str, Any]:
     if given[f"no_{when}"]:
         return {when: None}
     if command:
-        return {when: {"command": command}}
-    return {when: {"script": script.read_text()}} if script else {}
+        return {when: Hook(command=command)}
+    return {when: Hook(script.read_text())} if script else {}
 
 
 def _flags(given: tuple[str, ...]) -> dict[str, list[str]]:
@@ -149,14 +151,11 @@ def _flags(given: tuple[str, ...]) -> dict[str, list[str]]:
     return found
 
 
-def _contents(item: dict[str, Any]) -> list[tuple[str, str]]:
+def _contents(item: StepSettings) -> list[tuple[str, str]]:
     """Return what is added, one pair for each hook and engine: what it is, and its content in one line."""
     found: list[tuple[str, str]] = []
-    for when in ("before", "after"):
-        if hook := item.get(when):
-            script = hook.get("script") or ""
-            lines = (
-                f"{len(script.splitlines())} lines, {script.splitlines()[0]}" if script else " ".join(hook["command"])
-            )
-            found.append((f"hook {when}", lines))
-    return [*found, *((f"flags of {engine}", " ".join(flags)) for engine, flags in item.get("flags", {}).items())]
+    for when, hook in (("before", item.before), ("after", item.after)):
+        if hook is not None:
+            lines = hook.script.splitlines()
+            found.append((f"hook {when}", f"{len(lines)} lines, {lines[0]}" if lines else " ".join(hook.command)))
+    return [*found, *((f"flags of {engine}", " ".join(flags)) for engine, flags in item.flags.items())]

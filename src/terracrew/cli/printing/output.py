@@ -5,16 +5,20 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from terracrew.errors import TerracrewError
+from terracrew.protocol.events import PlanSummary
 from terracrew.wording import plan_words
+
+if TYPE_CHECKING:
+    from terracrew.api.jobs import Job
 
 wide_option = click.option("--wide", is_flag=True, help="Print all columns, on lines that may be long.")
 
@@ -35,6 +39,8 @@ _COLOURS = {
 
 
 WIDE_COLUMNS = 130
+MAX_NAMED = 10
+"""A question names this many of the things that it is about, and counts the others."""
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
@@ -195,6 +201,14 @@ def ask(question: str, refusal: str) -> None:
         raise click.exceptions.Exit(1)
 
 
+def name_some(names: Sequence[str], count: int) -> None:
+    """Print the first names of what a question is about, and how many more there are of these `count`, to standard error."""
+    for each in names[:MAX_NAMED]:
+        click.echo(f"  - {text(each)}", err=True)
+    if count > MAX_NAMED:
+        click.echo(f"  … and {count - MAX_NAMED} more", err=True)
+
+
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -255,20 +269,17 @@ def _time(moment: datetime | str) -> datetime:
     return datetime.fromisoformat(moment) if isinstance(moment, str) else moment
 
 
-def job_type(job: Mapping[str, Any]) -> str:
+def job_type(job: "Job") -> str:
     """Return PLAN, APPLY, DESTROY, or DESTROY PLAN for a plan that shows what a destroy would do."""
-    return "DESTROY PLAN" if job.get("is_destroy_plan") else job["type"]
+    return "DESTROY PLAN" if job.is_destroy_plan else job.type
 
 
-def plan(summary: Mapping[str, Any]) -> str:
+def plan(summary: PlanSummary | None) -> str:
     """Return the engine's counts of a plan, followed by how many of them are replacements and moves."""
-    if not summary:
+    if summary is None:
         return ""
-    more = [
-        f"{summary[count]} {words}"
-        for count, words in (("replace", "of them replaced"), ("moves", "moved"))
-        if summary.get(count)
-    ]
+    more = [f"{summary.replace} of them replaced"] if summary.replace else []
+    more += [f"{summary.moves} moved"] if summary.moves else []
     return plan_words.counts(summary) + (f" ({', '.join(more)})" if more else "")
 
 

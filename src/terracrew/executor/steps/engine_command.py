@@ -221,7 +221,7 @@ async def _report_plan(context: StepContext) -> None:
         # What the engine looked at was counted. It may have looked at nothing (`-refresh=false`) although something exists.
         summary = msgspec.structs.replace(summary, existing=None, unchanged=None)
     context.recorder.fact(summary)
-    context.plan.has_changes = plan_words.has_changes(msgspec.structs.asdict(summary))
+    context.plan.has_changes = plan_words.has_changes(summary)
     if hook_plan.is_wanted(context):
         await hook_plan.write(context, await _description(context, facts))
     if not session.describes_plans or not context.plan.has_changes:

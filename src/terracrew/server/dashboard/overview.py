@@ -10,6 +10,7 @@ from litestar import Response, get, post
 from terracrew.api.job_views import HoldView, Reason
 from terracrew.api.jobs import Job, JobStatus
 from terracrew.api.runners import RunnerStatus
+from terracrew.protocol.events import PlanSummary
 from terracrew.server.dashboard import forms, render, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.jobs import rows as job_rows
@@ -98,7 +99,7 @@ async def read(tx: Tx, who: Principal, watch: Watch) -> Overview:
 
 
 def attention_rows(
-    found: Attention, jobs: dict[str, JobRow], plans: dict[str, dict[str, Any]], *, is_administrator: bool
+    found: Attention, jobs: dict[str, JobRow], plans: dict[str, PlanSummary], *, is_administrator: bool
 ) -> tuple[list[AttentionRow], list[tuple[str, str]]]:
     """Return what needs a person, the most urgent first, and what of it is not listed. A pure function."""
 
@@ -114,7 +115,7 @@ def attention_rows(
     in_doubt = [each for each in found.in_doubt if each.path not in named]
     held = {each.path for each in found.quarantined}
     waiting = [row for row in waiting if not (row.path in held and row.reason and row.reason.code == "quarantine")]
-    to_approve = [_to_approve(each, plans.get(each.id, {})) for each in plans_to_see]
+    to_approve = [_to_approve(each, plans.get(each.id)) for each in plans_to_see]
     failed = [_of_job(each, "Open job", each.finished_at, text=each.message) for each in known(found.failed)]
     stale = [_of_job(each, "Plan again", each.queued_at, badge=_STALE) for each in known(found.stale)]
     lost = [_of_job(each, "Open job", each.started_at, "#lost") for each in out_of_contact]
@@ -131,8 +132,8 @@ def attention_rows(
     return rows, [(words, address) for each, words, address in kinds if len(each) > MAX_LISTED]
 
 
-def _to_approve(job: JobRow, plan: dict[str, Any]) -> AttentionRow:
-    destroyed = (plan.get("destroy") or 0) + (plan.get("replace") or 0)
+def _to_approve(job: JobRow, plan: PlanSummary | None) -> AttentionRow:
+    destroyed = plan_words.destroy_count(plan)
     danger = f"Destroys {destroyed:,}." if destroyed else ""
     return _of_job(job, "Review plan", job.queued_at, text=plan_words.counts(plan), danger=danger)
 

@@ -26,7 +26,6 @@ from terracrew.server.group_runs.model import RunModule
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import store as jobs
 from terracrew.server.jobs.apply_plan import Apply
-from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -37,6 +36,7 @@ from terracrew.server.tree.inputs import dependency_reads
 from terracrew.server.tree.modules import moving
 from terracrew.server.tree.modules import reads as modules
 from terracrew.server.tree.modules import service as module_service
+from terracrew.wording import plan_words
 
 MAX_MODULES = 1_000
 """The most modules that a run can have."""
@@ -168,7 +168,7 @@ async def view(tx: Tx, run: GroupRun, watch: reasons.Watch) -> GroupRunView:
                 message=each.message,
                 reason=why.get(job.id) if job else None,
                 plan=replace(job.plan, resources=[], outputs={}) if job and job.plan else None,
-                has_changes=job is not None and decide_plan.has_changes(job.plan),
+                has_changes=job is not None and plan_words.has_changes(job.plan),
                 is_plan_applicable=job is not None and problems.get(job.id) == "",
                 plan_problem=problems.get(job.id, "") if job else "",
             )

@@ -17,6 +17,7 @@ from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType
 from terracrew.server.jobs.decision_types import ClaimContext, Decision, LastContact, ModuleFacts, Report
 from terracrew.server.jobs.plans import approver_rules, decide_plan
 from terracrew.server.jobs.plans.destruction import reason_to_ask
+from terracrew.wording import plan_words
 
 MAX_LOSSES = 5
 CLOSED_FOR = timedelta(seconds=10)
@@ -146,7 +147,7 @@ def reasons_to_ask(job: Job, module: ModuleFacts, *, has_waited: bool) -> list[s
         found.append("an earlier change of this module was cut short, and what it made may be in no state")
     if any(doubt.is_set_back for doubt in module.doubts):
         found.append("the server's database was or may have been set back, so this module may have been changed since")
-    if module.is_state_replaced and (job.plan is None or decide_plan.has_changes(job.plan)):
+    if module.is_state_replaced and (job.plan is None or plan_words.has_changes(job.plan)):
         found.append(
             "a person replaced the state by an imported or an older one, so what was created since may be in no state"
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import zstandard
 
+from terracrew.api.job_views import LogEvent
 from terracrew.protocol.events import Kind, Record
 
 _HEADER = struct.Struct(">QIBBHd")
@@ -21,18 +22,6 @@ class Chunk(msgspec.Struct, frozen=True):
     lines: int
     size: int
     data: bytes
-
-
-class LogEvent(msgspec.Struct, frozen=True):
-    """One event as viewers get it."""
-
-    n: int
-    time: float
-    step: str
-    stream: int
-    text: str
-    attempt: int = 0
-    """The attempt that printed it. A line between the logs of two attempts has the number 0 in the later one."""
 
 
 def pack(records: Sequence[tuple[int, Record]]) -> Chunk | None:

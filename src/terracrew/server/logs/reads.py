@@ -10,11 +10,11 @@ from typing import TypeVar
 
 import msgspec
 
+from terracrew.api.job_views import LogEvent
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.logs import chunks, object_reads
-from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.objects import Objects
 
 PAGE_BYTES = 1 << 20

@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 import msgspec
 
+from terracrew.api.job_views import LogEvent
 from terracrew.server.db.seam import Database
 from terracrew.server.logs import chunks, reads
-from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.logs.reads import LogProgress, Stored
 from terracrew.server.objects import Objects
 

@@ -5,11 +5,11 @@ organization with ten thousand jobs.
 """
 
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
 from terracrew.api.jobs import JobStatus
+from terracrew.protocol.events import PlanSummary
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.jobs import reads as job_reads
 from terracrew.server.principals import authorize
@@ -29,7 +29,7 @@ MAX_QUEUED_READ = 100
 """How many of the jobs that wait longest are looked at, to find those that wait for a person."""
 MAX_UNFILTERED_READ = 1_000
 """How many rows of a kind that is rare are read before those are left out that the reader may not see."""
-_counts = msgspec.json.Decoder(dict[str, Any])
+_plan = msgspec.json.Decoder(PlanSummary)
 
 
 class TroubledModule(msgspec.Struct, frozen=True):
@@ -79,10 +79,10 @@ async def read(tx: Tx, who: Principal) -> Attention:
     )
 
 
-async def plans(tx: Tx, job_ids: list[str]) -> dict[str, dict[str, Any]]:
+async def plans(tx: Tx, job_ids: list[str]) -> dict[str, PlanSummary]:
     """Return the summaries of the plans of these jobs, by job."""
     rows = await run_reads.plan_summaries(tx, job_ids)
-    return {row["id"]: _counts.decode(row["plan"]) for row in rows if row["plan"]}
+    return {row["id"]: _plan.decode(row["plan"]) for row in rows if row["plan"]}
 
 
 async def _stale(tx: Tx, organization_id: str, seen: Visible, most: int) -> list[str]:

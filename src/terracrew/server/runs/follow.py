@@ -9,11 +9,11 @@ from typing import Literal
 
 import msgspec
 
+from terracrew.api.job_views import LogEvent
 from terracrew.errors import Unavailable
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx, Wakeups
 from terracrew.server.db.topics import log_of
-from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.logs.reads import LogProgress
 from terracrew.server.logs.tail import Cursor, Position, TailBatch, Tails
 from terracrew.server.objects import Objects

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from terracrew.api.job_views import LogEvent
 from terracrew.protocol.events import Stream
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.logs import reads
-from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.logs.tail import Position
 from terracrew.server.objects import Objects
 from terracrew.server.runs import summary

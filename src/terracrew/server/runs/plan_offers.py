@@ -10,6 +10,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.runs import reads
+from terracrew.wording import plan_words
 
 _source = msgspec.json.Decoder(Source)
 
@@ -31,4 +32,4 @@ async def problems(tx: Tx, jobs: Iterable[Job]) -> dict[str, str]:
 
 
 def _is_planned(job: Job) -> bool:
-    return job.type is JobType.PLAN and job.status is JobStatus.SUCCEEDED and decide_plan.has_changes(job.plan)
+    return job.type is JobType.PLAN and job.status is JobStatus.SUCCEEDED and plan_words.has_changes(job.plan)

@@ -19,6 +19,7 @@ from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.runs import attempt_report, module_view, reads, reasons, summary
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.modules import policy
+from terracrew.wording import plan_words
 
 MAX_QUICK_ATTEMPTS = 20
 """The view of a job with more attempts than this is not read on the event loop."""
@@ -180,7 +181,7 @@ async def _approvals(
 
 async def _plan_for_another_job(tx: Tx, job: Job, plan: Plan | None, row: Row) -> dict[str, Any]:
     """Return whether another job can apply the plan of a PLAN job, why not, and which one does."""
-    if job.type is not JobType.PLAN or job.status is not JobStatus.SUCCEEDED or not decide_plan.has_changes(job.plan):
+    if job.type is not JobType.PLAN or job.status is not JobStatus.SUCCEEDED or not plan_words.has_changes(job.plan):
         return {}
     if plan is not None and plan.taken_by:
         return {"taken_by_number": await reads.number_of(tx, plan.taken_by)}

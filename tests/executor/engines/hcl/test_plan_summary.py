@@ -4,7 +4,6 @@ import os
 import subprocess
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from terracrew.cli.printing import output
@@ -123,5 +122,5 @@ def test_checks_that_failed_are_part_of_the_summary(tofu: str, tmp_path: Path) -
         FailedCheck("check.health", "it is 7"),
         FailedCheck("check.health", "the size is 5"),
     ]
-    words = plan_words.counts(msgspec.to_builtins(summary))
+    words = plan_words.counts(summary)
     assert words == "0 to add, 1 to change, 0 to destroy, 2 checks failed"

@@ -1,19 +1,21 @@
 """`terracrew job cancel` and `update`: ask one job or all matching jobs to end, and change a job that waits."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, get_args
 
 import click
+from msgspec.structs import replace
 
-from terracrew.cli.arguments import name_completion
-from terracrew.cli.commands.job import status_line
+from terracrew.api.jobs import CanceledMany, CancelMany, CancelRequest, Job, JobChange, OpenStatus
+from terracrew.cli.arguments import name_completion, values
+from terracrew.cli.commands.job import follow
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
 from terracrew.errors import Invalid
+from terracrew.protocol.messages import CancelMode
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
-from terracrew.cli.arguments import values
 
 
 @click.command("cancel")
@@ -30,13 +32,13 @@ from terracrew.cli.arguments import values
 )
 @click.option(
     "--status",
-    type=click.Choice(status_line.STATUSES[:4], case_sensitive=False),
+    type=click.Choice(get_args(OpenStatus), case_sensitive=False),
     help="With --all: only jobs with this status.",
 )
 @click.option("--yes", is_flag=True, help="With --all: do not ask.")
 @click.option(
     "--mode",
-    type=click.Choice(["after_step", "interrupt", "kill"]),
+    type=click.Choice(get_args(CancelMode)),
     default="interrupt",
     show_default=True,
     help="Stop after the current step (a change with its outputs); interrupt the engine like Ctrl-C; or kill it at once, which may "
@@ -50,38 +52,31 @@ def cancel(
     every: bool,
     module: str | None,
     group: str | None,
-    status: str | None,
+    status: OpenStatus | None,
     yes: bool,
-    mode: str,
+    mode: CancelMode,
 ) -> output.CommandResult:
     """Ask the job JOB to end, or with --all every job that matches."""
-    filters = {"module": module, "group": group, "status": status}
-    if every == (job_id is not None) or (any(filters.values()) and not every):
+    if every == (job_id is not None) or (not every and (module or group or status)):
         raise Invalid("name a job, or give --all with or without --module, --group and --status")
     if job_id is None:
-        return _cancel_all(target.api(), filters, mode, yes)
-    found = target.api().post(f"/jobs/{segment(job_id)}/cancel", {"mode": mode})
-    return output.message(
-        found,
-        status_line.describe(found)
-        if found["status"] in status_line.EXIT_CODES
-        else f"Canceling job {found['number']}",
-    )
+        return _cancel_all(target.api(), CancelMany(mode=mode, module=module, group=group, status=status), yes)
+    found = target.api().post(f"/jobs/{segment(job_id)}/cancel", CancelRequest(mode), Job)
+    return output.message(found, follow.describe(found) if found.is_terminal else f"Canceling job {found.number}")
 
 
-def _cancel_all(api: "Api", filters: dict[str, str | None], mode: str, yes: bool) -> output.CommandResult:
+def _cancel_all(api: "Api", wanted: CancelMany, yes: bool) -> output.CommandResult:
     """Cancel the jobs that match now. Jobs that are queued after the question was asked are not canceled."""
-    body: dict[str, Any] = {name: value for name, value in filters.items() if value is not None}
-    counted = api.post("/jobs/cancel", body | {"count_only": True})
-    matching: int = counted["matching"]
+    counted = api.post("/jobs/cancel", replace(wanted, count_only=True), CanceledMany)
+    matching = counted.matching
     if matching and not yes:
-        output.ask(f"Cancel {_words(matching, filters)}?", "No job was canceled.")
+        output.ask(f"Cancel {_words(matching, wanted)}?", "No job was canceled.")
     ended = asked = seen = 0
     after = "" if matching else None
     while after is not None:
-        done = api.post("/jobs/cancel", body | {"mode": mode, "up_to": counted["up_to"], "after": after})
-        ended, asked, seen = ended + done["ended"], asked + done["asked"], seen + done["matching"]
-        after = done["next"]
+        done = api.post("/jobs/cancel", replace(wanted, up_to=counted.up_to, after=after), CanceledMany)
+        ended, asked, seen = ended + done.ended, asked + done.asked, seen + done.matching
+        after = done.next
         if after is not None and not output.wants_json():
             output.note(f"{seen} of {matching}")
     words = f"canceled {ended} jobs" + (f"; requested the cancellation of {asked} more" if asked else "")
@@ -89,11 +84,10 @@ def _cancel_all(api: "Api", filters: dict[str, str | None], mode: str, yes: bool
     return output.message(value, words if matching else "no job matches")
 
 
-def _words(count: int, filters: dict[str, str | None]) -> str:
+def _words(count: int, wanted: CancelMany) -> str:
     parts = [f"{count} job" + ("" if count == 1 else "s")]
-    if filters.get("status"):
-        parts.append(f"with status {filters['status']}")
-    parts += [f"of the {noun} {filters[noun]}" for noun in ("module", "group") if filters.get(noun)]
+    parts += [f"with status {wanted.status}"] if wanted.status else []
+    parts += [f"of the {noun} {path}" for noun in ("module", "group") if (path := getattr(wanted, noun))]
     return " ".join(parts)
 
 
@@ -109,5 +103,5 @@ def _words(count: int, filters: dict[str, str | None]) -> str:
 @pass_target
 def update(target: Target, job_id: str, priority: int) -> output.CommandResult:
     """Change the priority of the job JOB, which must be queued or wait for an approval."""
-    made = target.api().patch(f"/jobs/{segment(job_id)}", {"priority": priority})
-    return output.message(made, f"job {made['number']} has the priority {made['priority']}")
+    made = target.api().patch(f"/jobs/{segment(job_id)}", JobChange(priority), Job)
+    return output.message(made, f"job {made.number} has the priority {made.priority}")

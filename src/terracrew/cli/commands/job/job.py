@@ -2,15 +2,20 @@
 
 import click
 
+from terracrew.api.inputs import JobInputs
+from terracrew.api.job_views import JobListed, JobView
+from terracrew.api.jobs import JobStatus
+from terracrew.api.pages import Page
+from terracrew.api.states import JobOutputs
 from terracrew.cli.arguments import name_completion, values
-from terracrew.cli.arguments.values import Moment
 from terracrew.cli.commands import input as inputs
-from terracrew.cli.commands.job import approval, cancel, diff, logs, lost_resources, render, run, status_line
-from terracrew.cli.commands.module import contents
+from terracrew.cli.commands.job import approval, cancel, diff, follow, logs, lost_resources, render, run
+from terracrew.cli.commands.module import module as modules
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
+from terracrew.protocol.spec import JobType
 
 
 @click.command(
@@ -23,23 +28,23 @@ from terracrew.client.address import segment
 )
 @click.option(
     "--status",
-    type=click.Choice(status_line.STATUSES, case_sensitive=False),
+    type=click.Choice(JobStatus, case_sensitive=False),
     metavar="STATUS",
-    help=f"Only jobs with this status: {', '.join(status_line.STATUSES).lower()}.",
+    help=f"Only jobs with this status: {', '.join(JobStatus).lower()}.",
 )
 @click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="Only jobs of this module.")
 @click.option("--active", is_flag=True, help="Only jobs that have not ended.")
 @click.option(
     "--type",
     "job_type",
-    type=click.Choice(("PLAN", "APPLY", "DESTROY"), case_sensitive=False),
+    type=click.Choice(JobType, case_sensitive=False),
     metavar="TYPE",
     help="Only jobs of this type: plan, apply, destroy.",
 )
 @click.option("--who", metavar="NAME", shell_complete=name_completion.users, help="Only jobs that NAME has queued.")
 @click.option("--runner", metavar="PATH", shell_complete=name_completion.runners, help="Only jobs of this runner.")
-@click.option("--since", type=Moment(), metavar="WHEN", help="Only jobs from then on: 7d, 2026-11-16.")
-@click.option("--until", type=Moment(), metavar="WHEN", help="Only jobs from before that time.")
+@click.option("--since", type=values.Moment(), metavar="WHEN", help="Only jobs from then on: 7d, 2026-11-16.")
+@click.option("--until", type=values.Moment(), metavar="WHEN", help="Only jobs from before that time.")
 @click.option(
     "--limit", type=values.WholeNumber(1, 200), default=50, show_default=True, help="The number of jobs to list."
 )
@@ -47,10 +52,10 @@ from terracrew.client.address import segment
 @pass_target
 def list_jobs(
     target: Target,
-    status: str | None,
+    status: JobStatus | None,
     module: str | None,
     active: bool,
-    job_type: str | None,
+    job_type: JobType | None,
     who: str | None,
     runner: str | None,
     since: str | None,
@@ -59,20 +64,20 @@ def list_jobs(
 ) -> output.CommandResult:
     """List jobs, newest first."""
     wanted = {"type": job_type, "who": who, "runner": runner, "since": since, "until": until}
-    page = target.api().get("/jobs", status=status, module=module, active=active or None, limit=limit, **wanted)
-    items = page["items"]
+    wanted |= {"status": status, "module": module, "active": active or None, "limit": limit}
+    items = target.api().get("/jobs", Page[JobListed], **wanted).items
     rows = [
         (
-            f"#{i['number']}",
-            output.job_type(i),
-            i["status"],
-            i["module_path"],
-            i.get("runner_path") or "",
-            output.age(i["created_at"]),
-            output.duration(i["created_at"], i.get("finished_at")),
-            status_line.why(i),
+            f"#{each.number}",
+            output.job_type(each),
+            each.status,
+            each.module_path,
+            each.runner_path or "",
+            output.age(each.created_at),
+            output.duration(each.created_at, each.finished_at),
+            follow.why(each),
         )
-        for i in items
+        for each in items
     ]
     columns = ("JOB", "TYPE", "STATUS", "MODULE", "RUNNER", "CREATED", "TOOK", "WHY")
     empty = "no jobs: `terracrew job run MODULE`"
@@ -106,9 +111,9 @@ def show_job(target: Target, job_id: str, is_diff: bool, search: str, limit: int
     api = target.api()
     if search and not is_diff:
         raise click.UsageError("--search looks through the plan: use it together with --diff")
-    found = api.get(f"/jobs/{segment(job_id)}")
+    found = api.get(f"/jobs/{segment(job_id)}", JobView)
     if is_diff:
-        shown = diff.read(api, found["id"], search=search, limit=limit)
+        shown = diff.read(api, found.id, search=search, limit=limit)
         return output.CommandResult(shown, lambda: diff.show(shown, found))
     return output.CommandResult(found, lambda: render.job(api, found))
 
@@ -120,17 +125,17 @@ def show_job(target: Target, job_id: str, is_diff: bool, search: str, limit: int
 @pass_target
 def job_inputs(target: Target, job_id: str, attempt: int | None) -> output.CommandResult:
     """Show which inputs the job JOB was given, where each came from, and whether it has changed since."""
-    found = target.api().get(f"/jobs/{segment(job_id)}/inputs", attempt=attempt)
+    found = target.api().get(f"/jobs/{segment(job_id)}/inputs", JobInputs, attempt=attempt)
     rows = [
         (
             inputs.name_of(each),
-            each["kind"],
+            each.kind,
             inputs.origin(each),
-            each["version"] or "",
+            each.version or "",
             inputs.who(each),
-            "" if each["is_current"] else "changed since",
+            "" if each.is_current else "changed since",
         )
-        for each in found["items"]
+        for each in found.items
     ]
     empty = f"job {job_id} was given no inputs, or has not started"
     return output.listing(found, ("NAME", "KIND", "FROM", "VERSION", "SET", "NOW"), rows, empty=empty)
@@ -144,8 +149,8 @@ def job_inputs(target: Target, job_id: str, attempt: int | None) -> output.Comma
 @pass_target
 def job_outputs(target: Target, job_id: str, name: str | None, sensitive: bool) -> output.CommandResult:
     """Print the outputs that the job JOB has read after its change, or the one called NAME."""
-    found = target.api().get(f"/jobs/{segment(job_id)}/outputs", sensitive=sensitive or None)
-    return contents.show_outputs(found, f"job {job_id}", name, sensitive=sensitive)
+    found = target.api().get(f"/jobs/{segment(job_id)}/outputs", JobOutputs, sensitive=sensitive or None)
+    return modules.show_outputs(found, f"job {job_id}", name, sensitive=sensitive)
 
 
 @click.group(cls=LazyGroup)

@@ -1,11 +1,12 @@
 """`terracrew job logs`: prints a job's log, or follows it."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from terracrew.api.job_views import JobView
 from terracrew.cli.arguments import name_completion, values
-from terracrew.cli.commands.job import follow, status_line
+from terracrew.cli.commands.job import follow
 from terracrew.cli.commands.job.run import color_option, stop_option, timeout_option
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
@@ -70,12 +71,12 @@ def logs(
     if following and as_json:
         with deadline(timeout, f"job {job_id}"), streams.document_output() as stream:
             found = follow.follow_events(api, job_id, stream, attempt=attempt, stop_at_approval=stop_at_approval)
-        return status_line.exit_code(found)
+        return follow.exit_code(found)
     if following:
         with deadline(timeout, f"job {job_id}"), streams.log_output(color) as write:
             found = follow.follow(api, job_id, write=write, attempt=attempt, stop_at_approval=stop_at_approval)
-        status_line.print_end(found)
-        return status_line.exit_code(found)
+        follow.print_end(found)
+        return follow.exit_code(found)
     place = f"/jobs/{segment(job_id)}/log"
     if as_json:
         with streams.document_output() as stream:
@@ -88,13 +89,13 @@ def logs(
 
 def _print_last(api: "Api", job_id: str, attempt: int | None, count: int, color: bool | None) -> int:
     """Print the last lines of an attempt."""
-    attempts: list[dict[str, Any]] = api.get(f"/jobs/{segment(job_id)}")["attempts"]
-    found = next((each for each in reversed(attempts) if attempt in (None, each["number"])), None)
+    attempts = api.get(f"/jobs/{segment(job_id)}", JobView).attempts
+    found = next((each for each in reversed(attempts) if attempt in (None, each.number)), None)
     if found is None and attempt is not None:
         raise NotFound(f"job {job_id} has no attempt {attempt}")
-    if found is None or not found["lines"]:
+    if found is None or not found.lines:
         return 0
-    first = max(1, found["lines"] - count + 1)
+    first = max(1, found.lines - count + 1)
     with streams.text_output(color) as stream:
-        api.download(f"/jobs/{segment(job_id)}/log", stream, attempt=found["number"], line=first, lines=count)
+        api.download(f"/jobs/{segment(job_id)}/log", stream, attempt=found.number, line=first, lines=count)
     return 0

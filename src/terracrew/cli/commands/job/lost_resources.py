@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from terracrew.api.lost_resources import LostResources
+from terracrew.api.job_views import JobView
+from terracrew.api.lost_resources import ImportLost, LostResources
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
@@ -43,13 +44,13 @@ def import_lost(command: F) -> F:
     return command
 
 
-def body(lost_job: str | None, left_out: Sequence[str]) -> dict[str, Any]:
-    """Return the part of a request that asks for imports."""
+def wanted(lost_job: str | None, left_out: Sequence[str]) -> ImportLost | None:
+    """Return the imports that the options ask for."""
     if lost_job is not None:
-        return {"import_lost": {"job": lost_job, "leave_out": list(left_out)}}
+        return ImportLost(lost_job, list(left_out))
     if left_out:
         raise Invalid("--leave-out is for a plan with --import-lost")
-    return {}
+    return None
 
 
 @click.command("lost-resources")
@@ -87,7 +88,7 @@ def lost_resources(target: Target, job_id: str, is_blocks: bool) -> output.Comma
         for remedy, explained in sorted({(each.remedy, each.explanation) for each in found.items})
     ]
     if blocks and not output.wants_json():
-        module = api.get(f"/jobs/{segment(job_id)}")["module_path"]
+        module = api.get(f"/jobs/{segment(job_id)}", JobView).module_path
         notes.append(f"to import what can be imported: terracrew job run {module} --apply --import-lost {job_id}")
     nothing = f"job {job_id} has lost nothing" if found.is_complete else "the log reports nothing"
     return output.listing(found, ("ADDRESS", "ACTION", "ID", "WHEN", "REMEDY"), rows, empty=nothing, notes=notes)

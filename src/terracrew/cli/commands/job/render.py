@@ -1,12 +1,17 @@
 """Renders a job for a terminal: why it waits, its steps, and what is known about each attempt."""
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
+import msgspec
 
-from terracrew.cli.commands.job import status_line
+from terracrew.api.job_views import AttemptReport, HeldLock, JobView, ModuleHold, ModuleState, Placement
+from terracrew.api.jobs import GivenApproval, JobStatus, Lock
+from terracrew.cli.commands.job import follow
 from terracrew.cli.printing import output
+from terracrew.protocol.cloud import CloudIdentities, Phase
 from terracrew.wording import approval_words, module_words, plan_words
 
 if TYPE_CHECKING:
@@ -20,216 +25,180 @@ _MAX_ATTEMPTS_SHOWN = 10
 """Only this many of the newest attempts are listed with their runners."""
 
 
-def hold(known: dict[str, Any]) -> str:
+def hold(known: ModuleHold) -> str:
     """Say what a hold means for a module, and what to do before a plan is approved."""
     began = "the server was held"
-    if known["set_back_to"]:
-        began = f"the server's database was set back to {known['set_back_to']}"
-    what = known["evidence"] or "this module may have been changed since"
+    if known.set_back_to:
+        began = f"the server's database was set back to {known.set_back_to:%Y-%m-%dT%H:%M:%SZ}"
+    what = known.evidence or "this module may have been changed since"
     advice = "compare the plan with what exists"
-    if known["is_held"]:
+    if known.is_held:
         advice = "no change is handed out until an administrator releases it (`terracrew server release`)"
     return f"{began}; {what}: {advice}"
 
 
-def _plan_of_another(found: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Return where the plan of a job comes from, if it is not its own, and whether another job can apply or applies its plan."""
-    number = found["number"]
-    return [
-        ("plan of", found.get("plan_job_number") and f"job #{found['plan_job_number']}"),
-        ("applied by", found.get("taken_by_number") and f"job #{found['taken_by_number']}"),
-        ("to apply it", found.get("is_plan_applicable") and f"terracrew job apply {number}"),
-        ("not applicable", found.get("plan_problem")),
-    ]
-
-
-def job(api: "Api", found: dict[str, Any]) -> None:
-    decided: dict[str, Any] = found.get("kept_plan") or {}
-    doubts: list[dict[str, Any]] = found.get("doubts") or []
-    notes: list[dict[str, Any]] = found.get("notes") or []
-    plan: dict[str, Any] = found.get("plan") or {}
+def job(api: "Api", found: JobView) -> None:
+    plan, decided = found.plan, found.kept_plan
     output.facts(
         [
-            ("job", f"#{found['number']}  {found['id']}"),
-            ("module", found["module_path"]),
+            ("job", f"#{found.number}  {found.id}"),
+            ("module", found.module_path),
             ("type", output.job_type(found)),
-            ("status", found["status"]),
-            ("waits", found.get("reason") and status_line.why(found)),
-            ("to do", status_line.suggested_command(found)),
-            ("message", found.get("message")),
-            ("cause", module_words.FAILURE_KINDS.get(found.get("failure_kind") or "", found.get("failure_kind"))),
-            ("runner", found.get("runner_path")),
-            *placement(found.get("placement") or {}),
-            ("priority", found.get("priority")),
-            ("limits", ", ".join(module_words.described_limits(found.get("limits") or {}))),
-            ("dispatcher", ", ".join(module_words.described_choice(found.get("dispatcher") or {}))),
-            ("engine", f"{found['engine']} {found.get('engine_version') or ''}".strip()),
-            *source(found),
+            ("status", found.status),
+            ("waits", found.reason and follow.why(found)),
+            ("to do", follow.suggested_command(found)),
+            ("message", found.message),
+            ("cause", module_words.FAILURE_KINDS.get(found.failure_kind, found.failure_kind)),
+            ("runner", found.runner_path),
+            *placement(found.placement),
+            ("priority", found.priority),
+            ("limits", ", ".join(module_words.described_limits(found.limits))),
+            ("dispatcher", ", ".join(module_words.described_choice(found.dispatcher))),
+            ("engine", f"{found.engine} {found.engine_version}".strip()),
+            ("source", found.source_description),
+            ("commit", found.source_commit),
+            ("warning", _moved(found)),
             ("plan", output.plan(plan)),
-            *(("failed check", plan_words.check(each)) for each in plan.get("checks") or ()),
-            ("used by", module_words.used_by(found["used_by"]) if found.get("used_by") else ""),
-            *_plan_of_another(found),
+            *(("failed check", plan_words.check(each)) for each in (plan.checks if plan else ())),
+            ("used by", found.used_by and module_words.used_by(found.used_by)),
+            ("plan of", found.plan_job_number and f"job #{found.plan_job_number}"),
+            ("applied by", found.taken_by_number and f"job #{found.taken_by_number}"),
+            ("to apply it", f"terracrew job apply {found.number}" if found.is_plan_applicable else ""),
+            ("not applicable", found.plan_problem),
             *approvals(found),
-            ("declined by", decided["decided_by"] if decided.get("decision") == "declined" else ""),
-            ("lock", lock(found.get("lock"))),
-            ("backend lock", held_lock(found.get("held_lock"))),
-            ("set back", [hold(each) for each in found.get("holds") or ()]),
-            ("in doubt", [f"attempt {each['attempt']} of job #{each['number']}" for each in doubts]),
+            ("declined by", decided.decided_by if decided and decided.decision == "declined" else ""),
+            ("lock", lock(found.lock)),
+            ("backend lock", held_lock(found.held_lock)),
+            ("set back", [hold(each) for each in found.holds]),
+            ("in doubt", [f"attempt {each.attempt} of job #{each.number}" for each in found.doubts]),
             ("queued because", _cause(found)),
-            ("created", output.age(found["created_at"])),
-            ("took", output.duration(found["created_at"], found.get("finished_at"))),
+            ("created", output.age(found.created_at)),
+            ("took", output.duration(found.created_at, found.finished_at)),
         ]
     )
-    if steps := found.get("steps"):
+    if found.steps:
         click.echo()
-        statuses = {s["name"]: s["status"] for s in steps}
+        statuses: dict[str, str] = {step.name: step.status for step in found.steps}
         rows = [
             (
-                s["name"],
-                plan_words.instead_of_running(s["name"], statuses, s.get("kept_from")) or s["status"],
-                output.duration(s.get("started_at"), s.get("finished_at")),
-                s.get("attempt"),
+                step.name,
+                plan_words.instead_of_running(step.name, statuses, step.kept_from) or step.status,
+                output.duration(step.started_at, step.finished_at),
+                step.attempt,
             )
-            for s in steps
+            for step in found.steps
         ]
         output.table(("STEP", "STATUS", "TOOK", "ATTEMPT"), rows, empty="")
-    run: list[dict[str, Any]] = found.get("run") or []
-    if lines := [f"{each['attempt']:>3}  {output.text(each['text'])}" for each in run if each["text"]]:
+    if lines := [f"{each.attempt:>3}  {output.text(each.text)}" for each in found.run if each.text]:
         click.echo()
         click.echo("\n".join(lines))
-    attempts: list[dict[str, Any]] = found.get("attempts") or []
     with ThreadPoolExecutor(_MAX_REQUESTS_AT_ONCE) as pool:
-        places = [f"/jobs/{found['id']}/attempts/{each['number']}" for each in attempts[-_MAX_ATTEMPTS_SHOWN:]]
-        known: list[dict[str, Any]] = list(pool.map(api.get, places))
+        places = [f"/jobs/{found.id}/attempts/{each.number}" for each in found.attempts[-_MAX_ATTEMPTS_SHOWN:]]
+        known = list(pool.map(api.get, places, repeat(AttemptReport)))
     if known:
         click.echo()
         columns = ("ATTEMPT", "RUNNER", "CLAIMED", "CHANGES BEGAN", "ENDED", "OUTCOME", "REASON")
         output.table(columns, map(_attempt, known), empty="")
     for each in known:
         warn(each)
-    for note in notes:
-        click.echo(f"too late: attempt {note['attempt']} {output.text(note['text'])}")
+    for note in found.notes:
+        click.echo(f"too late: attempt {note.attempt} {output.text(note.text)}")
 
 
-def is_in_doubt(found: dict[str, Any]) -> bool:
-    """Return whether the module of a job is in doubt, because of an attempt or since the database was set back."""
-    return bool(found.get("doubts")) or any(each["is_in_doubt"] for each in found.get("holds") or ())
-
-
-def approval_count(found: dict[str, Any]) -> tuple[int, int]:
-    """Return how many approvals of the plan that waits count, and how many it needs."""
-    return found.get("approvals_counted") or 0, found.get("approvals_needed") or 1
-
-
-def approvals(found: dict[str, Any]) -> list[tuple[str, str]]:
+def approvals(found: JobView) -> list[tuple[str, str]]:
     """Describe who has approved the plan of a job, when and with which comment, what is missing, and who could approve it."""
-    kept: dict[str, Any] = found.get("kept_plan") or {}
-    given: list[dict[str, Any]] = kept.get("approvals") or []
-    facts = [("approved by", _approval(each)) for each in given]
-    facts += [("does not count", f"{each['by']} {each['why']}") for each in found.get("lapsed_approvals") or ()]
-    if found["status"] != "AWAITING_APPROVAL" or found.get("is_plan_stale"):
+    facts = [("approved by", _approval(each)) for each in (found.kept_plan.approvals if found.kept_plan else ())]
+    facts += [("does not count", f"{each.by} {each.why}") for each in found.lapsed_approvals]
+    if found.status is not JobStatus.AWAITING_APPROVAL or found.is_plan_stale:
         return facts
-    counted, needed = approval_count(found)
+    counted, needed = found.approval_count
     if needed > 1:
         facts.append(("approvals", f"{counted} of {needed}: {approval_words.missing(needed - counted)}"))
-    return [*facts, ("can approve", approval_words.named(found.get("approvers") or []))]
+    return [*facts, ("can approve", approval_words.named(found.approvers))]
 
 
-def _approval(given: dict[str, Any]) -> str:
-    doubt = ", in doubt" if given.get("doubts") else ""
-    comment = f": {given['comment']}" if given.get("comment") else ""
-    return f"{given['by']}, {output.moment(given['at'])}{doubt}{comment}"
+def _approval(given: GivenApproval) -> str:
+    doubt = ", in doubt" if given.doubts else ""
+    comment = f": {given.comment}" if given.comment else ""
+    return f"{given.by}, {output.moment(given.at)}{doubt}{comment}"
 
 
-def source(found: dict[str, Any]) -> list[tuple[str, str]]:
-    """Describe what the job runs, and whether its tag has moved since an earlier job of the module."""
-    moved = found.get("source_moved_from")
-    revision = found.get("source_revision") or ""
-    return [
-        ("source", found.get("source_description") or ""),
-        ("commit", found.get("source_commit") or ""),
-        ("warning", f"the {revision} has moved since an earlier job, where it was {moved}" if moved else ""),
-    ]
+def _moved(found: JobView) -> str:
+    """Say that the tag of the source has moved since an earlier job of the module; empty if it has not."""
+    moved = found.source_moved_from
+    return f"the {found.source_revision} has moved since an earlier job, where it was {moved}" if moved else ""
 
 
-def _cause(found: dict[str, Any]) -> str:
+def _cause(found: JobView) -> str:
     """Say why the job was queued, if no person asked for just this one."""
-    if found.get("group_run_id"):
+    if found.group_run_id:
         return "a run of all modules of a group"
-    cause = found.get("cause_number")
+    cause = found.cause_number
     return f"an output that the module uses was changed by job #{cause}" if cause else ""
 
 
-def placement(found: dict[str, Any]) -> list[tuple[str, str]]:
+def placement(found: Placement) -> list[tuple[str, str]]:
     """Describe which runners may have the jobs of a module, and the limits of its groups."""
-    runner, instance = found.get("runner_path"), found.get("runner_instance_name")
-    pins = [f"the runner {runner}"] if runner else []
-    pins += [f"the instance {instance}"] if instance else []
-    limits: list[dict[str, Any]] = found.get("limits") or []
-    words = [f"{each['max_running_jobs']} in {each['group'] or 'the organization'}" for each in limits]
+    pins = [f"the runner {found.runner_path}"] if found.runner_path else []
+    pins += [f"the instance {found.runner_instance_name}"] if found.runner_instance_name else []
+    words = [f"{each.max_running_jobs} in {each.group or 'the organization'}" for each in found.limits]
     return [
         ("runs on", f"{', '.join(pins)} only" if pins else ""),
-        ("tags", ", ".join(found.get("tags") or [])),
+        ("tags", ", ".join(found.tags)),
         ("jobs at once", ", ".join(words)),
     ]
 
 
-def lock(holder: dict[str, Any] | None) -> str:
+def lock(holder: Lock | None) -> str:
     """Describe who holds a module's lock, and for how long a lost holder has been lost."""
-    if not holder:
+    if holder is None:
         return "free"
-    who = f"job #{holder['number']}, attempt {holder['attempt']}, taken {output.moment(holder['since'])}"
-    return f"{who}; lost {output.lasting(holder['lost_at'])}" if holder.get("lost_at") else who
+    who = f"job #{holder.number}, attempt {holder.attempt}, taken {output.moment(holder.since)}"
+    return f"{who}; lost {output.lasting(holder.lost_at)}" if holder.lost_at else who
 
 
-def held_lock(found: dict[str, Any] | None) -> str:
+def held_lock(found: HeldLock | None) -> str:
     """Say that the lock of a module's own backend may still be held; empty if it is not in question."""
-    if not found:
+    if found is None:
         return ""
-    who = f"the engine of job #{found['number']} did not end by itself, {output.moment(found['ended_at'])}"
+    who = f"the engine of job #{found.number} did not end by itself, {output.moment(found.ended_at)}"
     return f"may still be held: {who}. If a job fails because of it, release it in the backend"
 
 
-def _attempt(known: dict[str, Any]) -> tuple[Any, ...]:
-    outcome = known["outcome"] or ("lost" if known["lost_at"] else "running")
-    doubt = ", in doubt" if known["is_in_doubt"] else ", gone" if outcome == "lost" and known["is_gone"] else ""
+def runner(known: AttemptReport) -> str:
+    return " · ".join(filter(None, (known.runner_path, known.instance_name)))
+
+
+def _attempt(known: AttemptReport) -> tuple[Any, ...]:
+    outcome = known.outcome or ("lost" if known.lost_at else "running")
+    doubt = ", in doubt" if known.is_in_doubt else ", gone" if outcome == "lost" and known.is_gone else ""
     return (
-        known["attempt"],
-        " · ".join(filter(None, (known["runner_path"], known["instance_name"]))),
-        output.moment(known["claimed_at"]),
-        output.moment(known["begun_at"]),
-        output.moment(known["ended_at"]),
+        known.attempt,
+        runner(known),
+        *map(output.moment, (known.claimed_at, known.begun_at, known.ended_at)),
         outcome + doubt,
-        known["reason"],
+        known.reason,
     )
 
 
 _MAX_RESOURCES_SHOWN = 30
 
 
-def _began(known: dict[str, Any]) -> str:
-    is_unknown = known["begun_at"] is None and known["may_have_begun"]
-    return "not known: the database was set back since" if is_unknown else output.moment(known["begun_at"])
-
-
-def show(known: dict[str, Any]) -> None:
+def show(known: AttemptReport) -> None:
     """Print what is known about an attempt to standard error, before a question is asked."""
-    missing = "perhaps: the engine is not known to have ended by itself" if known["may_miss_state"] else "no"
-    states = f"{known['states']}, the last one with serial {known['serial']}" if known["states"] else "none"
-    is_over = known["ended_at"] is not None
+    is_begin_unknown = known.begun_at is None and known.may_have_begun
+    began = "not known: the database was set back since" if is_begin_unknown else output.moment(known.begun_at)
+    missing = "perhaps: the engine is not known to have ended by itself" if known.may_miss_state else "no"
     facts = [
-        ("attempt", f"{known['attempt']} of job #{known['number']}"),
-        ("runner", " · ".join(filter(None, (known["runner_path"], known["instance_name"])))),
-        ("began to change", _began(known)),
-        (
-            "cut short" if is_over else "last contact",
-            output.moment(known["ended_at"] if is_over else known["heard_at"]),
-        ),
-        ("by", known["reason"]),
-        ("in the step", known["step"]),
-        ("last line", known["last_line"]),
-        ("states received", states),
-        ("module's state", _module_state(known["module_state"])),
+        ("attempt", f"{known.attempt} of job #{known.number}"),
+        ("runner", runner(known)),
+        ("began to change", began),
+        ("cut short" if known.ended_at else "last contact", output.moment(known.ended_at or known.heard_at)),
+        ("by", known.reason),
+        ("in the step", known.step),
+        ("last line", known.last_line),
+        ("states received", f"{known.states}, the last one with serial {known.serial}" if known.states else "none"),
+        ("module's state", _module_state(known.module_state)),
         ("state missing?", missing),
     ]
     output.facts(facts, err=True)
@@ -237,37 +206,37 @@ def show(known: dict[str, Any]) -> None:
     warn(known)
 
 
-def warn(known: dict[str, Any]) -> None:
+def warn(known: AttemptReport) -> None:
     """Say from when on nothing is known about an attempt, and where to see what to look for; nothing if everything is known."""
-    if gap := known.get("gap"):
-        output.note(f"warning: {gap['explanation']}\nwhat to look for: terracrew job lost-resources {known['number']}")
+    if known.gap:
+        output.note(f"warning: {known.gap.explanation}\nwhat to look for: terracrew job lost-resources {known.number}")
 
 
-def _module_state(state: dict[str, Any] | None) -> str:
+def _module_state(state: ModuleState | None) -> str:
     if state is None:
         return "none"
-    count = "" if state["resources"] is None else f", {state['resources']} resources"
-    writer = "this attempt" if state["is_own"] else "an earlier attempt"
-    return f"version {state['version']}, serial {state['serial']}{count}, written by {writer}"
+    count = "" if state.resources is None else f", {state.resources} resources"
+    writer = "this attempt" if state.is_own else "an earlier attempt"
+    return f"version {state.version}, serial {state.serial}{count}, written by {writer}"
 
 
-def _show_made(known: dict[str, Any]) -> None:
-    made: list[dict[str, Any]] = known["made"]
-    if not made:
+def _show_made(known: AttemptReport) -> None:
+    if not known.made:
         return
     output.note("According to its log, after the last state that arrived, it")
-    for each in made[-_MAX_RESOURCES_SHOWN:]:
-        name = f"  [id={output.text(each['id'])}]" if each["id"] else ""
-        click.echo(f"  {plan_words.LOGGED_CHANGES[each['action']]:20} {output.text(each['address'])}{name}", err=True)
-    if len(made) > _MAX_RESOURCES_SHOWN or known["is_made_cut"]:
+    for each in known.made[-_MAX_RESOURCES_SHOWN:]:
+        name = f"  [id={output.text(each.id)}]" if each.id else ""
+        click.echo(f"  {plan_words.LOGGED_CHANGES[each.action]:20} {output.text(each.address)}{name}", err=True)
+    if len(known.made) > _MAX_RESOURCES_SHOWN or known.is_made_cut:
         click.echo("  … and more before that: see its log", err=True)
 
 
-def cloud_logins(clouds: dict[str, dict[str, str]]) -> str:
-    """Return in one line who jobs are in each cloud. `clouds` is as the API shows it."""
-    return "; ".join(f"{name}: {', '.join(_phases(each))}" for name, each in clouds.items())
+def cloud_logins(clouds: CloudIdentities) -> str:
+    """Return in one line who jobs are in each cloud."""
+    identities = [(name, getattr(clouds, name)) for name in clouds.__struct_fields__]
+    return "; ".join(f"{name}: {', '.join(_phases(each))}" for name, each in identities if each is not None)
 
 
-def _phases(identity: dict[str, str]) -> list[str]:
-    names = [(phase, f"{phase}_{kind}") for phase in ("plan", "apply") for kind in _LOGIN_NAMES]
-    return [f"{phase} as {identity[name]}" for phase, name in names if name in identity]
+def _phases(identity: msgspec.Struct) -> list[str]:
+    names = [(phase, f"{phase}_{kind}") for phase in get_args(Phase) for kind in _LOGIN_NAMES]
+    return [f"{phase} as {who}" for phase, name in names if (who := getattr(identity, name, None))]

@@ -1,26 +1,33 @@
 """`terracrew job run`, `rerun` and `wait`: queue a job, and wait for its end. A destroy is confirmed first."""
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from terracrew.api import fields
+from terracrew.api.job_views import JobView
+from terracrew.api.jobs import Job, NewJob
+from terracrew.api.module_views import ModuleView
 from terracrew.api.place_settings import LimitsChange
+from terracrew.api.states import Resources
 from terracrew.cli.arguments import name_completion, settings, values
 from terracrew.cli.arguments import source as sources
-from terracrew.cli.commands.job import follow, lost_resources, status_line
+from terracrew.cli.commands.job import follow, lost_resources
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output, streams
 from terracrew.client.address import segment
 from terracrew.errors import Invalid
+from terracrew.protocol.spec import JobType
 from terracrew.wording import approval_words, module_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
 
-
+F = TypeVar("F", bound=Callable[..., Any])
 timeout_option = click.option(
     "--timeout", type=values.Number(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
 )
@@ -28,6 +35,31 @@ stop_option = click.option("--stop-at-approval", is_flag=True, help="Exit with 1
 color_option = click.option(
     "--color/--no-color", default=None, help="Keep the log's colours; by default on a terminal only."
 )
+
+
+class Waiting(NamedTuple):
+    """Whether and how a command waits for the job that it has queued."""
+
+    is_following: bool
+    is_waiting: bool
+    stop_at_approval: bool
+    timeout: float | None
+    color: bool | None
+
+
+def waiting_options(command: F) -> F:
+    """Add the options of a command that queues a job. It gets them as `waiting`."""
+
+    @wraps(command)
+    def run(*args: Any, is_following: bool, is_waiting: bool, **values: Any) -> Any:
+        others = (values.pop(each) for each in ("stop_at_approval", "timeout", "color"))
+        return command(*args, waiting=Waiting(is_following, is_waiting, *others), **values)
+
+    decorated: Any = stop_option(timeout_option(color_option(run)))
+    decorated = click.option("--wait", "is_waiting", is_flag=True, help="Wait until it ends, without the log.")(
+        decorated
+    )
+    return click.option("--follow", "-f", "is_following", is_flag=True, help="Print its log until it ends.")(decorated)
 
 
 @click.command(
@@ -54,8 +86,6 @@ color_option = click.option(
     "--approval", is_flag=True, help="Wait for a person to approve the plan, even if the module does not require it."
 )
 @click.option("--fresh", is_flag=True, help="Run init even if nothing that it reads has changed since an earlier job.")
-@click.option("--follow", "-f", "following", is_flag=True, help="Print its log until it ends.")
-@click.option("--wait", "waiting", is_flag=True, help="Wait until it ends, without the log.")
 @click.option(
     "--priority",
     type=values.PRIORITIES,
@@ -66,9 +96,7 @@ color_option = click.option(
 @sources.source_options
 @sources.input_options
 @settings.request_options(LimitsChange, "limits")
-@stop_option
-@timeout_option
-@color_option
+@waiting_options
 @output.json_option
 @pass_target
 def run(
@@ -80,8 +108,6 @@ def run(
     yes: bool,
     approval: bool,
     fresh: bool,
-    following: bool,
-    waiting: bool,
     priority: int | None,
     lost_job: str | None,
     left_out: tuple[str, ...],
@@ -89,9 +115,7 @@ def run(
     source: sources.SourceOptions,
     variables: tuple[str, ...],
     environment: tuple[str, ...],
-    stop_at_approval: bool,
-    timeout: float | None,
-    color: bool | None,
+    waiting: Waiting,
     limits: LimitsChange,
 ) -> output.CommandResult:
     """Queue a job for MODULE. With --from or --git, the job uses that source; the module keeps its own one.
@@ -100,64 +124,40 @@ def run(
 
     --var and --env are for this job alone. They take precedence over the inputs of the module and of the groups above it.
     """
-    from uuid import uuid4
-
-    body = job_type(is_plan, is_apply, is_destroy)
+    kind = job_type(is_plan, is_apply, is_destroy)
     api = target.api()
-    if body["type"] == "DESTROY":
+    if kind is JobType.DESTROY:
         confirm(api, module, yes)
-    if priority is not None:
-        body["priority"] = priority
-    if fields.given(limits):
-        body["limits"] = limits
-    if approval:
-        body["needs_approval"] = True
-    if fresh:
-        body["is_fresh"] = True
-    body |= lost_resources.body(lost_job, left_out)
-    before = api.get(f"/modules/{segment(module)}")["source"] if source.remote else None
-    if found := sources.source(api, source, before):
-        body["source"] = found
-    if variables:
-        body["inputs"] = sources.inputs(variables)
-    if environment:
-        body["environment"] = sources.environment(environment)
-    # With a key, a request whose answer was lost can be repeated and still creates one job only.
-    headers = {"Idempotency-Key": idempotency_key or uuid4().hex}
-    made = api.post(f"/modules/{segment(module)}/jobs", body, headers=headers)
-    return report_made(
-        target,
-        made,
-        following=following,
-        waiting=waiting,
-        timeout=timeout,
-        color=color,
-        stop_at_approval=stop_at_approval,
+    imports = lost_resources.wanted(lost_job, left_out)
+    before = api.get(f"/modules/{segment(module)}", ModuleView).source if source.remote else None
+    new = NewJob(
+        kind,
+        priority=priority,
+        source=sources.source(api, source, before),
+        needs_approval=approval,
+        is_destroy_plan=is_plan and is_destroy,
+        is_fresh=fresh,
+        inputs=sources.inputs(variables),
+        environment=sources.environment(environment),
+        import_lost=imports,
+        limits=limits if fields.given(limits) else None,
     )
+    return report_made(target, follow.queue(api, module, new, idempotency_key), waiting)
 
 
-def report_made(
-    target: Target,
-    made: dict[str, Any],
-    *,
-    following: bool,
-    waiting: bool,
-    timeout: float | None,
-    color: bool | None,
-    stop_at_approval: bool,
-) -> output.CommandResult:
+def report_made(target: Target, made: Job, waiting: Waiting) -> output.CommandResult:
     """Return a job that was just created, or wait for its end and return it with its exit code."""
-    page = f"{target.api().base_url}/dashboard/jobs/{made['number']}"
-    if not following and not waiting:
+    page = f"{target.api().base_url}/dashboard/jobs/{made.number}"
+    if not waiting.is_following and not waiting.is_waiting:
         return output.message(
             made,
-            str(made["number"]),
-            f"job {made['number']} is {made['status']}: {page}",
-            f"its log: terracrew job logs -f {made['number']}",
+            str(made.number),
+            f"job {made.number} is {made.status}: {page}",
+            f"its log: terracrew job logs -f {made.number}",
         )
     if not output.wants_json():
-        output.note(f"job {made['number']}: {page}")
-    return _until_end(target, made["id"], following, timeout, color, stop_at_approval, made["number"])
+        output.note(f"job {made.number}: {page}")
+    return _until_end(target, made.id, waiting, made.number)
 
 
 @click.command("wait")
@@ -168,73 +168,58 @@ def report_made(
 @pass_target
 def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | None) -> output.CommandResult:
     """Wait until the job JOB ends, print why it waits, and exit with its exit code."""
-    return _until_end(target, job_id, False, timeout, None, stop_at_approval)
+    return _until_end(target, job_id, Waiting(False, True, stop_at_approval, timeout, None))
 
 
 @click.command("rerun")
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
-@click.option("--follow", "-f", "following", is_flag=True, help="Print its log until it ends.")
 @click.option("--yes", is_flag=True, help="For a DESTROY job: do not ask. Required without a terminal.")
+@waiting_options
 @output.json_option
 @pass_target
-def rerun(target: Target, job_id: str, following: bool, yes: bool) -> output.CommandResult:
+def rerun(target: Target, job_id: str, yes: bool, waiting: Waiting) -> output.CommandResult:
     """Queue a new job with the same request as the job JOB."""
     api = target.api()
-    like = api.get(f"/jobs/{segment(job_id)}")
-    if like["type"] == "DESTROY":
-        confirm(api, like["module_path"], yes)
-    made = api.post(f"/jobs/{segment(job_id)}/rerun")
-    if following:
-        return _until_end(target, made["id"], True, None, None, number=made["number"])
-    return output.message(made, str(made["number"]))
+    like = api.get(f"/jobs/{segment(job_id)}", JobView)
+    if like.type is JobType.DESTROY:
+        confirm(api, like.module_path, yes)
+    return report_made(target, api.post(f"/jobs/{segment(job_id)}/rerun", None, Job), waiting)
 
 
-def _until_end(
-    target: Target,
-    job_id: str,
-    with_log: bool,
-    timeout: float | None,
-    color: bool | None,
-    stop_at_approval: bool = False,
-    number: int | None = None,
-) -> output.CommandResult:
+def _until_end(target: Target, job_id: str, waiting: Waiting, number: int | None = None) -> output.CommandResult:
     """Wait for the end of a job; with --json, without its log. `number` is what people are told instead of its id."""
     name = job_id if number is None else str(number)
     api = target.api()
     try:
-        with deadline(timeout, f"job {name}"):
-            if with_log and not output.wants_json():
-                with streams.log_output(color) as write:
-                    found = follow.follow(api, job_id, write=write, stop_at_approval=stop_at_approval)
+        with deadline(waiting.timeout, f"job {name}"):
+            if waiting.is_following and not output.wants_json():
+                with streams.log_output(waiting.color) as write:
+                    found = follow.follow(api, job_id, write=write, stop_at_approval=waiting.stop_at_approval)
             else:
-                found = follow.wait(api, job_id, stop_at_approval=stop_at_approval)
+                found = follow.wait(api, job_id, stop_at_approval=waiting.stop_at_approval)
     except KeyboardInterrupt:
         output.note(f"\nthe job continues; `terracrew job cancel {name}` ends it")
         raise
 
     def show() -> None:
-        status_line.print_end(found)
-        if command := status_line.next_command(found):
+        follow.print_end(found)
+        if command := follow.next_command(found):
             output.note(f"next: {command}")
 
-    return output.CommandResult(found, show, status_line.exit_code(found))
+    return output.CommandResult(found, show, follow.exit_code(found))
 
 
-MAX_RESOURCES_NAMED = 10
-"""The question names this many resources and counts the others."""
-
-
-def job_type(is_plan: bool, is_apply: bool, is_destroy: bool) -> dict[str, Any]:
-    """Return the job that the flags ask for, as fields of the request. Contradicting flags are refused."""
+def job_type(is_plan: bool, is_apply: bool, is_destroy: bool) -> JobType:
+    """Return the type of the job that the flags ask for. Contradicting flags are refused."""
     if is_apply and (is_plan or is_destroy):
         other = "--plan" if is_plan else "--destroy"
         raise Invalid(
             f"--apply and {other} cannot be combined: use one of --plan, --apply and --destroy, or --plan --destroy "
             "to see what a destroy would destroy"
         )
-    if is_plan and is_destroy:
-        return {"type": "PLAN", "is_destroy_plan": True}
-    return {"type": "APPLY" if is_apply else "DESTROY" if is_destroy else "PLAN"}
+    if is_destroy and not is_plan:
+        return JobType.DESTROY
+    return JobType.APPLY if is_apply else JobType.PLAN
 
 
 def confirm(api: "Api", module: str, yes: bool) -> None:
@@ -246,26 +231,21 @@ def confirm(api: "Api", module: str, yes: bool) -> None:
             f"this destroys everything that {module} manages, and there is no terminal to ask on: add --yes to confirm it",
             hint=f"to see what would be destroyed: terracrew job run {module} --plan --destroy",
         )
-    known = api.get(f"/modules/{segment(module)}")
-    rules: list[dict[str, Any]] = known.get("approval_rules") or []
-    found = api.get(f"/modules/{segment(module)}/resources")
+    known = api.get(f"/modules/{segment(module)}", ModuleView)
+    found = api.get(f"/modules/{segment(module)}/resources", Resources)
     output.note(_words(module, found))
-    if found.get("problem"):
-        output.note(f"Its state cannot be read, so they are not named: {found['problem']}.")
-    for address in found["addresses"][:MAX_RESOURCES_NAMED]:
-        click.echo(f"  - {output.text(address)}", err=True)
-    count: int | None = found["count"]
-    if count is not None and count > MAX_RESOURCES_NAMED:
-        click.echo(f"  … and {count - MAX_RESOURCES_NAMED} more", err=True)
-    if known.get("used_by"):
-        output.note(f"{module_words.used_by(known['used_by'])}.")
-    output.note(approval_words.before_change(rules, "DESTROY"))
+    if found.problem:
+        output.note(f"Its state cannot be read, so they are not named: {found.problem}.")
+    output.name_some(found.addresses, found.count or 0)
+    if known.used_by:
+        output.note(f"{module_words.used_by(known.used_by)}.")
+    output.note(approval_words.before_change(known.approval_rules, "DESTROY"))
     output.ask(f"Destroy everything that {module} manages? This cannot be undone.", "Not destroyed: no job was queued.")
 
 
-def _words(module: str, found: dict[str, Any]) -> str:
-    if found["count"] is None:
+def _words(module: str, found: Resources) -> str:
+    if found.count is None:
         return f"It is not known how many resources {module} manages."
-    if not found["count"]:
+    if not found.count:
         return f"{module} manages no resources."
-    return f"{module} manages {found['count']} resource{'' if found['count'] == 1 else 's'}:"
+    return f"{module} manages {found.count} resource{'' if found.count == 1 else 's'}:"

@@ -1,11 +1,16 @@
 """`terracrew module create`, `update`, `move`, `delete` and `unlock`."""
 
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
+from msgspec.structs import replace
 
 from terracrew.api import fields
-from terracrew.api.modules import ModuleChange, NewModule
+from terracrew.api.job_views import JobListed, JobView
+from terracrew.api.jobs import JobStatus
+from terracrew.api.module_views import ModuleView
+from terracrew.api.modules import Backend, Module, ModuleChange, ModuleMove, NewModule
+from terracrew.api.pages import Page
 from terracrew.cli.arguments import name_completion, settings
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.commands import state
@@ -68,15 +73,16 @@ def create(
             "a module needs a source",
             hint="--from ./folder uploads one, --git URL names a repository, --path a folder on the runner",
         )
-    body = fields.given(change) | {
-        "path": path,
-        "source": found,
-        "inputs": sources.inputs(variables),
-        "environment": sources.environment(environment),
-        "backend": "own" if own_backend else "terracrew",
-    }
-    made = api.post("/modules", body)
-    return output.message(made, f"created module {made['path']}", f"run it: terracrew job run {made['path']} --follow")
+    new = NewModule(
+        path=path,
+        source=found,
+        inputs=sources.inputs(variables),
+        environment=sources.environment(environment),
+        backend="own" if own_backend else "terracrew",
+        **fields.given(change),
+    )
+    made = api.post("/modules", new, Module)
+    return output.message(made, f"created module {made.path}", f"run it: terracrew job run {made.path} --follow")
 
 
 @click.command(
@@ -118,25 +124,25 @@ def update(
 ) -> output.CommandResult:
     """Change the module PATH. Options that are not given change nothing; --var and --env add to the existing values."""
     api = target.api()
-    before = api.get(f"/modules/{segment(path)}")
-    changes = fields.given(change)
-    if found := sources.source(api, source, before["source"]):
-        changes["source"] = found
+    before = api.get(f"/modules/{segment(path)}", ModuleView)
+    if found := sources.source(api, source, before.source):
+        change = replace(change, source=found)
     if variables or unset_variables:
-        kept = sources.without(before["inputs"], unset_variables, f"{path} has no input")
-        changes["inputs"] = kept | sources.inputs(variables)
+        kept = sources.without(before.inputs or {}, unset_variables, f"{path} has no input")
+        change = replace(change, inputs=kept | sources.inputs(variables))
     if environment or unset_environment:
-        kept = sources.without(before["environment"], unset_environment, f"{path} has no environment variable")
-        changes["environment"] = kept | sources.environment(environment)
+        kept = sources.without(before.environment or {}, unset_environment, f"{path} has no environment variable")
+        change = replace(change, environment=kept | sources.environment(environment))
     if own_backend is not None:
-        changes["backend"] = "own" if own_backend else "terracrew"
+        change = replace(change, backend="own" if own_backend else "terracrew")
+    changes = fields.given(change)
     if not changes:
         raise Invalid("no option was given that changes the module: see `terracrew module update --help`")
-    confirm(before, changes, state_file, is_confirmed=yes)
+    confirm(before, changes.get("backend"), state_file, is_confirmed=yes)
     if state_file is not None:
         bring_state(api, path, state_file)
-    made = api.patch(f"/modules/{segment(path)}", changes)
-    return output.message(made, f"updated module {made['path']}: {', '.join(changes)}")
+    made = api.patch(f"/modules/{segment(path)}", change, Module)
+    return output.message(made, f"updated module {made.path}: {', '.join(changes)}")
 
 
 @click.command(
@@ -155,8 +161,8 @@ def move(target: Target, path: str, to: str) -> output.CommandResult:
 
     It keeps its jobs, states, inputs and roles. The rules, inputs, hooks and runners of its new groups apply from then on.
     """
-    made = target.api().post(f"/modules/{segment(path)}/move", {"path": to})
-    return output.message(made, f"moved module {path} to {made['path']}")
+    made = target.api().post(f"/modules/{segment(path)}/move", ModuleMove(to), Module)
+    return output.message(made, f"moved module {path} to {made.path}")
 
 
 @click.command("delete")
@@ -168,23 +174,20 @@ def move(target: Target, path: str, to: str) -> output.CommandResult:
 def delete(target: Target, path: str, force: bool, yes: bool) -> output.CommandResult:
     """Delete the module PATH. Its resources continue to exist: run a destroy job first."""
     if not yes:
-        if force and (users := target.api().get(f"/modules/{segment(path)}").get("used_by")):
+        if force and (users := target.api().get(f"/modules/{segment(path)}", ModuleView).used_by):
             output.note(f"{module_words.used_by(users)}. Their jobs fail without it, except those that destroy.")
         output.ask(f"Delete {path}{' with its jobs, logs and states' if force else ''}?", "Not deleted.")
     target.api().delete(f"/modules/{segment(path)}{'?force=true' if force else ''}")
     return output.message({"deleted": path}, f"deleted module {path}")
 
 
-def confirm(before: dict[str, Any], changes: dict[str, Any], file: BinaryIO | None, *, is_confirmed: bool) -> None:
-    """Return if the changes do not leave the state of the module behind, or if the person at the terminal says yes."""
-    after = changes.get("backend")
+def confirm(before: ModuleView, after: Backend | None, file: BinaryIO | None, *, is_confirmed: bool) -> None:
+    """Return if the new backend does not leave the state of the module behind, or if the person at the terminal says yes."""
     if file is not None and after != "terracrew":
         raise Invalid("--state brings a state to Terracrew, so it needs --no-own-backend")
     if after is None or file is not None or is_confirmed:
         return
-    if words := module_words.backend_warning(
-        before["path"], before["backend"], after, before.get("state_version") or 0
-    ):
+    if words := module_words.backend_warning(before.path, before.backend, after, before.state_version):
         output.note(words)
         output.ask("Change the backend nevertheless?", "The module stays as it is.")
 
@@ -192,7 +195,7 @@ def confirm(before: dict[str, Any], changes: dict[str, Any], file: BinaryIO | No
 def bring_state(api: "Api", path: str, file: BinaryIO) -> None:
     """Import the state of a file and change the backend in one step, so that no job finds the new backend without the state."""
     made = state.upload(api, path, file.read(), force=False, changes_backend=True)
-    output.note(f"imported the state with serial {made['serial']} as version {made['version']}")
+    output.note(f"imported the state with serial {made.serial} as version {made.version}")
 
 
 @click.command("unlock")
@@ -204,19 +207,19 @@ def unlock(target: Target, path: str, yes: bool) -> output.CommandResult:
     """Free the lock of the module PATH if the attempt that holds it is lost. This is the same as `terracrew job gone`."""
     api = target.api()
     holder = _holder(api, path)
-    if holder is None or not holder["lock"]:
+    if holder is None or holder.lock is None:
         return output.message({"lock": None}, f"the lock of {path} is free")
-    if not holder["lock"].get("lost_at"):
+    if not holder.lock.lost_at:
         raise Conflict(
-            f"job {holder['number']} holds the lock of {path} and is in contact, so the lock stays",
-            hint=f"`terracrew job cancel {holder['number']}` asks it to end",
+            f"job {holder.number} holds the lock of {path} and is in contact, so the lock stays",
+            hint=f"`terracrew job cancel {holder.number}` asks it to end",
         )
-    return give_up(api, holder, holder["lock"]["attempt"], yes)
+    return give_up(api, holder, holder.lock.attempt, yes)
 
 
-def _holder(api: "Api", path: str) -> dict[str, Any] | None:
+def _holder(api: "Api", path: str) -> JobView | None:
     """Return the job that holds the module's lock."""
-    for status in ("PROCESSING", "CLAIMED"):
-        for found in api.get("/jobs", module=path, status=status, limit=1)["items"]:
-            return api.get(f"/jobs/{found['id']}")
+    for status in (JobStatus.PROCESSING, JobStatus.CLAIMED):
+        for found in api.get("/jobs", Page[JobListed], module=path, status=status, limit=1).items:
+            return api.get(f"/jobs/{found.id}", JobView)
     return None

@@ -1,18 +1,23 @@
-"""`terracrew module`: lists and shows modules: their settings, their locks, and what blocks their jobs."""
+"""`terracrew module`: lists and shows modules, what blocks their jobs, and what the jobs have left; `edit` has its other commands."""
 
-from typing import Any
+from collections.abc import Mapping
 
 import click
 import msgspec
 
-from terracrew.cli.arguments import name_completion
+from terracrew.api.inputs import Dependency
+from terracrew.api.job_views import AttemptReport
+from terracrew.api.module_views import ModuleListed, ModuleView, Quarantined
+from terracrew.api.states import JobOutputs, ModuleOutput, ModuleOutputs, Resources, State
+from terracrew.cli.arguments import name_completion, references
+from terracrew.cli.commands import input as inputs
 from terracrew.cli.commands.job import render
-from terracrew.cli.commands.module import contents, edit
+from terracrew.cli.commands.module import edit
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
-from terracrew.cli.printing import output
+from terracrew.cli.printing import output, streams
 from terracrew.client.address import segment
-from terracrew.protocol.spec import Source
+from terracrew.errors import Invalid, NotFound
 from terracrew.wording import approval_words, module_words
 from terracrew.wording.durations import written
 
@@ -23,22 +28,27 @@ from terracrew.wording.durations import written
 @pass_target
 def list_modules(target: Target, group: str) -> output.CommandResult:
     """List the modules of the organization, or those below GROUP."""
-    items = list(target.api().list("/modules", group=group or None, recursive=True))
+    items = list(target.api().list("/modules", ModuleListed, group=group or None, recursive=True))
     rows = [
-        (item["path"], *_newest_job(item), item.get("state_version") or "", item["engine"], _source(item))
-        for item in items
+        (
+            each.path,
+            *_newest_job(each),
+            each.state_version or "",
+            each.engine,
+            module_words.described_source(each.source),
+        )
+        for each in items
     ]
     columns = ("PATH", "STATUS", "NEWEST JOB", "STATE", "ENGINE", "SOURCE")
     return output.listing(items, columns, rows, empty="no modules yet: `terracrew module create`")
 
 
-def _newest_job(item: dict[str, Any]) -> tuple[str, str]:
+def _newest_job(module: ModuleListed) -> tuple[str, str]:
     """Return the status of a module's newest job, and which job it is."""
-    doubt = "in doubt" if item.get("is_in_doubt") else ""
-    if not (job := item.get("newest_job")):
+    doubt = "in doubt" if module.is_in_doubt else ""
+    if not (job := module.newest_job):
         return doubt, ""
-    kind = output.job_type(job)
-    return ", ".join(filter(None, (job["status"], doubt))), f"{kind} #{job['number']}, {output.age(job['at'])}"
+    return ", ".join(filter(None, (job.status, doubt))), f"{job.type} #{job.number}, {output.age(job.at)}"
 
 
 @click.command("show")
@@ -48,82 +58,204 @@ def _newest_job(item: dict[str, Any]) -> tuple[str, str]:
 def show_module(target: Target, path: str) -> output.CommandResult:
     """Show the module PATH, and what blocks its jobs."""
     api = target.api()
-    found = api.get(f"/modules/{segment(path)}")
-    doubts, quarantined = _standing(found)
-    rules: list[dict[str, Any]] = found.get("approval_rules") or []
+    found = api.get(f"/modules/{segment(path)}", ModuleView)
+    rules = found.approval_rules
     return output.details(
         found,
         [
-            ("path", found["path"]),
-            ("id", found["id"]),
-            ("description", found["description"]),
-            ("team", found.get("team")),
-            ("engine", f"{found['engine']} {found.get('engine_version') or ''}".strip()),
-            ("source", _source(found)),
-            ("inputs", found["inputs"]),
-            ("environment", sorted(found["environment"])),
-            ("applied by itself", _triggers(found)),
-            ("init", "runs in every job" if found.get("is_fresh") else ""),
-            *render.placement(found.get("placement") or {}),
-            ("priority of its jobs", found.get("priority")),
-            ("limits", ", ".join(module_words.described_limits(found.get("limits") or {}))),
-            ("oidc audiences", found.get("oidc_audiences")),
-            ("dispatcher", _dispatcher(found)),
-            ("cloud logins", render.cloud_logins(found.get("cloud") or {})),
-            ("state", f"version {found['state_version']}" if found.get("state_version") else "none yet"),
-            ("lock", render.lock(found.get("lock"))),
-            ("backend lock", render.held_lock(found.get("held_lock"))),
-            *(("set back", render.hold(each)) for each in found.get("holds") or ()),
-            *(("in doubt", each) for each in doubts),
-            *(("in quarantine", each) for each in quarantined),
-            ("approval", f"{approval_words.requirement(rules)}, within {written(found['approval_seconds'])}"),
-            ("used by", module_words.used_by(found["used_by"]) if found.get("used_by") else ""),
+            ("path", found.path),
+            ("id", found.id),
+            ("description", found.description),
+            ("team", found.team),
+            ("engine", f"{found.engine} {found.engine_version}".strip()),
+            ("source", module_words.described_source(found.source)),
+            ("inputs", found.inputs or None),
+            ("environment", sorted(found.environment or ())),
+            ("applied by itself", "when an output that it uses changes" if found.triggers == "auto" else ""),
+            ("init", "runs in every job" if found.is_fresh else ""),
+            *render.placement(found.placement),
+            ("priority of its jobs", found.priority),
+            ("limits", ", ".join(module_words.described_limits(found.limits))),
+            ("oidc audiences", found.oidc_audiences),
+            ("dispatcher", ", ".join(module_words.described_choice(found.applying_dispatcher, found.dispatcher_from))),
+            ("cloud logins", render.cloud_logins(found.cloud)),
+            ("state", f"version {found.state_version}" if found.state_version else "none yet"),
+            ("lock", render.lock(found.lock)),
+            ("backend lock", render.held_lock(found.held_lock)),
+            *(("set back", render.hold(each)) for each in found.holds),
+            *(("in doubt", each) for each in _doubts(found.doubts)),
+            *(("in quarantine", each) for each in _quarantined(found.path, found.quarantined)),
+            ("approval", f"{approval_words.requirement(rules)}, within {written(found.approval_seconds)}"),
+            ("used by", found.used_by and module_words.used_by(found.used_by)),
             *(("approval rule", each) for each in approval_words.described(rules)),
-            ("created", output.age(found["created_at"])),
+            ("created", output.age(found.created_at)),
         ],
     )
 
 
-def _dispatcher(found: dict[str, Any]) -> str:
-    return ", ".join(
-        module_words.described_choice(found.get("applying_dispatcher") or {}, found.get("dispatcher_from"))
+def _doubts(doubts: list[AttemptReport]) -> list[str]:
+    """Describe the attempts that put a module in doubt, and what to do about them."""
+    found = [
+        f"attempt {each.attempt} of job #{each.number} on {render.runner(each)}, {output.moment(each.ended_at)}: {each.reason}"
+        for each in doubts
+    ]
+    if found:
+        found.append(
+            "every plan waits for approval: `terracrew job show` shows what is known; then approve or decline the plan"
+        )
+    return found
+
+
+def _quarantined(path: str, states: list[Quarantined]) -> list[str]:
+    """Describe the quarantined states of a module, and what to do about them."""
+    found: list[str] = []
+    for each in states:
+        what = f"not adoptable ({each.problem})" if each.problem else f"serial {each.serial}"
+        came = output.moment(each.created_at)
+        found.append(f"{each.id}, {what}, of attempt {each.attempt} of job #{each.number}, {came}")
+    if found:
+        decide = f"`terracrew state list {path} --quarantined`, then `terracrew state adopt` or `discard`"
+        found.append(f"no job runs before these are decided: {decide}")
+    return found
+
+
+@click.command("state")
+@click.argument("path", shell_complete=name_completion.modules)
+@click.option("--versions", is_flag=True, help="List all versions instead.")
+@click.option("--version", "version_id", metavar="N", help="Print this version (or id) instead of the current one.")
+@output.json_option
+@pass_target
+def state(target: Target, path: str, versions: bool, version_id: str | None) -> output.CommandResult | None:
+    """Print the current state of the module PATH as its engine wrote it."""
+    api = target.api()
+    if not versions:
+        found = references.state(api, version_id, path) if version_id else ""
+        place = f"/states/{segment(found)}" if found else f"/modules/{segment(path)}/state"
+        with streams.document_output() as stream:
+            api.download(place, stream)
+        return None
+    items = list(api.list(f"/modules/{segment(path)}/states", State))
+    rows = [(i.version or i.id, i.status, i.serial, i.size, output.age(i.created_at)) for i in items]
+    return output.listing(
+        items, ("STATE", "STATUS", "SERIAL", "BYTES", "ARRIVED"), rows, empty=f"{path} has no state yet"
     )
 
 
-def _triggers(found: dict[str, Any]) -> str:
-    return "when an output that it uses changes" if found.get("triggers") == "auto" else ""
+@click.command("outputs")
+@click.argument("path", shell_complete=name_completion.modules)
+@click.argument("name", required=False)
+@click.option("--sensitive", is_flag=True, help="Also show sensitive values. This is recorded in the audit log.")
+@output.json_option
+@pass_target
+def outputs(target: Target, path: str, name: str | None, sensitive: bool) -> output.CommandResult:
+    """Print the outputs of the module PATH, or the one called NAME."""
+    found = target.api().get(f"/modules/{segment(path)}/outputs", ModuleOutputs, sensitive=sensitive or None)
+    if found.outdated_since:
+        origin = f"are from {found.job_id}" if found.job_id else "are of unknown origin"
+        since = output.moment(found.outdated_since)
+        output.note(f"these outputs {origin}; job {found.outdated_by} has changed the module since ({since})")
+    return show_outputs(found, path, name, sensitive=sensitive)
 
 
-def _standing(found: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Describe the doubts and the quarantined states of a module, and what to do about them."""
-    known: list[dict[str, Any]] = found.get("doubts") or []
-    states: list[dict[str, Any]] = found.get("quarantined") or []
-    doubts = [_doubt(each) for each in known]
-    if doubts:
-        doubts.append(
-            "every plan waits for approval: `terracrew job show` shows what is known; then approve or decline the plan"
-        )
-    quarantined = [_quarantined(each) for each in states]
-    if quarantined:
-        decide = f"`terracrew state list {found['path']} --quarantined`, then `terracrew state adopt` or `discard`"
-        quarantined.append(f"no job runs before these are decided: {decide}")
-    return doubts, quarantined
+@click.command("resources")
+@click.argument("path", shell_complete=name_completion.modules)
+@output.json_option
+@pass_target
+def resources(target: Target, path: str) -> output.CommandResult:
+    """List the resources in the current state of the module PATH."""
+    found = target.api().get(f"/modules/{segment(path)}/resources", Resources)
+    rows = [(each,) for each in found.addresses]
+    more = (found.count or 0) - len(rows)
+    notes = [f"and {more} more"] if more > 0 else []
+    return output.listing(found, ("RESOURCE",), rows, empty=f"{path} has no known resources", notes=notes)
 
 
-def _doubt(doubt: dict[str, Any]) -> str:
-    where = " · ".join(filter(None, (doubt.get("runner_path"), doubt.get("instance_name"))))
-    since = output.moment(doubt.get("ended_at"))
-    return f"attempt {doubt['attempt']} of job #{doubt['number']} on {where}, {since}: {doubt.get('reason') or ''}"
+@click.command("dependencies")
+@click.argument("path", shell_complete=name_completion.modules)
+@output.json_option
+@pass_target
+def dependencies(target: Target, path: str) -> output.CommandResult:
+    """List the outputs of other modules that the module PATH uses, and the modules that use its outputs."""
+    api = target.api()
+    place = f"/modules/{segment(path)}/dependencies"
+    found = {direction: list(api.list(place, Dependency, direction=direction)) for direction in ("needs", "used_by")}
+
+    def show() -> None:
+        rows = [("needs", *_row(each), _status(each)) for each in found["needs"]]
+        rows += [("used by", *_row(each), _follows(each)) for each in found["used_by"]]
+        empty = f"no dependencies: `terracrew input set {path} NAME --output MODULE:OUTPUT` makes one"
+        output.table(("", "ID", "MODULE", "OUTPUT", "INPUT", "SET BY", ""), rows, empty=empty)
+
+    return output.CommandResult(found, show)
 
 
-def _quarantined(state: dict[str, Any]) -> str:
-    came = output.moment(state["created_at"])
-    what = f"not adoptable ({state['problem']})" if state.get("problem") else f"serial {state['serial']}"
-    return f"{state['id']}, {what}, of attempt {state['attempt']} of job #{state['number']}, {came}"
+@click.command("end-use")
+@click.argument("path", shell_complete=name_completion.modules)
+@click.argument("dependency")
+@output.json_option
+@pass_target
+def end_use(target: Target, path: str, dependency: str) -> output.CommandResult:
+    """End the use of an output of the module PATH by another one. DEPENDENCY is its id in `module dependencies`.
+
+    Jobs of the other module wait from then on, until somebody who may read the state of PATH sets the input again.
+    """
+    target.api().delete(f"/modules/{segment(path)}/dependencies/{segment(dependency)}")
+    return output.message(
+        {"ended": dependency}, f"ended {dependency}: the other module does not get this output of {path} any more"
+    )
 
 
-def _source(found: dict[str, Any]) -> str:
-    return module_words.described_source(msgspec.convert(found["source"], Source))
+def _row(each: Dependency) -> tuple[str, ...]:
+    module = each.path or ("a deleted module" if each.is_deleted else module_words.HIDDEN)
+    return each.id, module, each.output, inputs.name_of(each), each.set_by_name
+
+
+def _follows(each: Dependency) -> str:
+    return _ended(each) or ("applied by itself" if each.triggers == "auto" else "")
+
+
+def _status(each: Dependency) -> str:
+    if each.is_outdated:
+        return _ended(each) or "its outputs are those of an older job: jobs wait until it is applied again"
+    return _ended(each) or ("has no outputs yet: jobs wait" if each.is_waited_for else "")
+
+
+def _ended(each: Dependency) -> str:
+    if each.ended_by_name:
+        return f"ended by {each.ended_by_name}: jobs wait"
+    return f"{each.set_by_name} may not read the state any more: jobs wait" if each.is_ended else ""
+
+
+def show_outputs(found: JobOutputs, owner: str, name: str | None, *, sensitive: bool) -> output.CommandResult:
+    """Return what the API has answered as the result of a command. The checksum is a note, so that the rest can be piped."""
+    if name:
+        return _show_one(found.outputs, owner, name, sensitive=sensitive)
+    rows = [
+        (key, "(sensitive)" if each.sensitive and not sensitive else _cell(each.value))
+        for key, each in found.outputs.items()
+    ]
+
+    def show() -> None:
+        output.table(("NAME", "VALUE"), rows, empty=f"{owner} has no outputs")
+        if found.checksum:
+            output.note(f"checksum {found.checksum}, read by {found.job_id}")
+
+    return output.CommandResult(found, show)
+
+
+def _show_one(values: Mapping[str, ModuleOutput], owner: str, name: str, *, sensitive: bool) -> output.CommandResult:
+    if name not in values:
+        raise NotFound(f"{owner} has no output {name!r}", hint=f"it has: {', '.join(values) or 'none'}")
+    if values[name].sensitive and not sensitive:
+        raise Invalid(f"the output {name!r} is sensitive", hint="--sensitive prints it")
+    value = values[name].value
+    return output.message(value, value if isinstance(value, str) else output.text(value))
+
+
+def _cell(value: object) -> str:
+    """Return a value as a cell of the table. A text of several lines is one in JSON, as engines print it, so that its lines can be told."""
+    is_broken = isinstance(value, str) and "\n" in value
+    return output.text(msgspec.json.encode(value).decode() if is_broken else value)
 
 
 @click.group(cls=LazyGroup)
@@ -133,5 +265,5 @@ def module() -> None:
 
 for _command in (list_modules, show_module, edit.create, edit.update, edit.move, edit.delete, edit.unlock):
     module.add_command(_command)
-for _command in (contents.state, contents.outputs, contents.resources, contents.dependencies, contents.end_use):
+for _command in (state, outputs, resources, dependencies, end_use):
     module.add_command(_command)

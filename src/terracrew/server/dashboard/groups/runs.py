@@ -43,13 +43,11 @@ class RunRow(msgspec.Struct, frozen=True):
     @property
     def plan_counts(self) -> str:
         """Return what the plan of its job would do, in words."""
-        plan = self.module.plan
-        return "" if plan is None else plan_words.counts(msgspec.structs.asdict(plan))
+        return plan_words.counts(self.module.plan)
 
     @property
     def is_destructive(self) -> bool:
-        plan = self.module.plan
-        return plan is not None and bool(plan.destroy or plan.replace)
+        return plan_words.destroy_count(self.module.plan) > 0
 
     @property
     def standing(self) -> str:

@@ -12,7 +12,6 @@ from terracrew.plan_diff.model import ResourceDiff
 from terracrew.protocol.events import PlanSummary, ResourceChange
 from terracrew.server.dashboard.context import DashboardContext
 from terracrew.server.dashboard.words import Tone
-from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import plan_diff
 from terracrew.wording import plan_words
@@ -71,11 +70,11 @@ class PlanPanel(msgspec.Struct, frozen=True):
     @property
     def changes(self) -> list[ResourceChange]:
         """Return the changes without attributes, for a plan that has no diff."""
-        return sort_changes(self.plan)
+        return plan_words.in_order(self.plan)
 
     @property
     def has_changes(self) -> bool:
-        return decide_plan.has_changes(self.plan)
+        return plan_words.has_changes(self.plan)
 
     @property
     def count(self) -> int:
@@ -88,12 +87,6 @@ class PlanPanel(msgspec.Struct, frozen=True):
     def is_open(self, resource: ResourceDiff, position: int) -> bool:
         """Return whether a resource is unfolded at first: what is replaced or updated, and what a search has found."""
         return position <= _MAX_OPEN and (resource.action in _OPEN_ACTIONS or bool(self.search))
-
-
-def sort_changes(plan: PlanSummary | None) -> list[ResourceChange]:
-    """Return the changes of a plan, destructive ones first."""
-    rank = {action: at for at, action in enumerate(plan_words.ORDER)}
-    return sorted(plan.resources if plan else [], key=lambda each: rank[each.action])
 
 
 def query(action: str, search: str, start: int) -> DiffQuery:

@@ -1,9 +1,8 @@
 """What the page of one job shows."""
 
-from typing import Any
-
 import msgspec
 
+from terracrew.api.groups import ApprovalRule
 from terracrew.api.job_views import AttemptReport, JobView
 from terracrew.api.jobs import Job, JobStatus, StepRow
 from terracrew.api.lost_resources import LostResources
@@ -11,7 +10,7 @@ from terracrew.errors import Undecryptable
 from terracrew.protocol.events import Output, ResourceChange
 from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType, Step
 from terracrew.server.dashboard import words
-from terracrew.server.dashboard.jobs import diff, timeline
+from terracrew.server.dashboard.jobs import timeline
 from terracrew.server.dashboard.jobs.timeline import TimelinePart
 from terracrew.server.dashboard.modules import states
 from terracrew.server.dashboard.modules.states import QuarantineRow
@@ -26,7 +25,6 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report
 from terracrew.server.runs.log import LogEnd
 from terracrew.server.runs.reasons import Watch
-from terracrew.server.runs.view import doubt_refs
 from terracrew.server.runs.view import read as read_view
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import reads as state_reads
@@ -56,8 +54,8 @@ class JobPage(msgspec.Struct, frozen=True):
     lost: AttemptReport | None
     """The current attempt, if it is lost in the middle of a change."""
     quarantine: list[QuarantineRow]
-    rules: list[dict[str, Any]] = []
-    """The approval rules that apply to its module, as the API shows them; none if the job has ended or changes nothing."""
+    rules: tuple[ApprovalRule, ...] = ()
+    """The approval rules that apply to its module; none if the job has ended or changes nothing."""
     approval_refusal: str | None = None
     """Why the reader may not approve, although their role would let them."""
     log_end: LogEnd | None = None
@@ -71,23 +69,19 @@ class JobPage(msgspec.Struct, frozen=True):
     """What the job may have lost; None if none of its attempts was cut short."""
 
     @property
-    def plan(self) -> dict[str, Any]:
-        return {} if self.view.plan is None else msgspec.structs.asdict(self.view.plan)
-
-    @property
     def is_in_doubt(self) -> bool:
         """Return whether the module is in doubt, because of an attempt or since the database was set back."""
-        return bool(self.view.doubts) or any(each.is_in_doubt for each in self.view.holds)
+        return self.view.is_in_doubt
 
     @property
     def approvals(self) -> tuple[int, int]:
         """Return how many approvals of the plan that waits count, and how many it needs."""
-        return self.view.approvals_counted or 0, self.view.approvals_needed or 1
+        return self.view.approval_count
 
     @property
     def approve_word(self) -> str:
         """Return the text of the button that approves the plan."""
-        carry_out = plan_words.carry_out(self.plan, self.view.type)
+        carry_out = plan_words.carry_out(self.view.plan, self.view.type)
         return approval_words.button(carry_out, *self.approvals, is_in_doubt=self.is_in_doubt)
 
     @property
@@ -106,21 +100,21 @@ class JobPage(msgspec.Struct, frozen=True):
     @property
     def apply_word(self) -> str:
         """Return the text of the button that applies the plan of a PLAN job."""
-        return plan_words.apply(self.plan, is_destroy_plan=self.view.is_destroy_plan)
+        return plan_words.apply(self.view.plan, is_destroy_plan=self.view.is_destroy_plan)
 
     @property
     def is_destructive(self) -> bool:
-        return plan_words.is_destructive(self.plan, self.view.type)
+        return self.view.type is JobType.DESTROY or self.destroy_count > 0
 
     @property
     def destroy_count(self) -> int:
         """Return how many resources the plan destroys or replaces."""
-        return 0 if self.view.plan is None else self.view.plan.destroy + self.view.plan.replace
+        return plan_words.destroy_count(self.view.plan)
 
     @property
     def destroyed(self) -> list[ResourceChange]:
         """Return the resources that the plan destroys or replaces, replacements first."""
-        return [each for each in diff.sort_changes(self.view.plan) if each.action in ("replace", "delete")]
+        return [each for each in plan_words.in_order(self.view.plan) if each.action in ("replace", "delete")]
 
     @property
     def step(self) -> Step | None:
@@ -184,8 +178,7 @@ async def read(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
     refusal: str | None = None
     if may_approve and job.status is JobStatus.AWAITING_APPROVAL:
         known = await approvers.read(tx, job, view.kept_plan, rules, place, who.id)
-        doubts = doubt_refs(view.doubts, view.holds)
-        refusal = approver_rules.refusal(job, who, rules, known.facts, view.kept_plan, doubts)
+        refusal = approver_rules.refusal(job, who, rules, known.facts, view.kept_plan, view.seen_doubts)
     is_lost = any(each.number == job.attempt and each.ended_at is None and each.lost_at for each in view.attempts)
     runners = await _runners(tx, job.id)
     outputs = await _kept_outputs(tx, who, place, job)
@@ -193,7 +186,7 @@ async def read(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
         view=view,
         started_by="you" if job.created_by == who.id else started_by,
         runners=runners,
-        rules=msgspec.to_builtins(rules.rules),
+        rules=rules.rules,
         timeline=await timeline.read(
             tx, view, "you" if job.created_by == who.id else started_by, runners, asks=rules.min_approvals > 0
         ),
@@ -213,7 +206,7 @@ async def read(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
 
 async def _before_apply(tx: Tx, job: Job) -> str:
     rules = await policy.of_module(tx, job.module_id)
-    return approval_words.before_kept_plan(msgspec.to_builtins(rules.rules))
+    return approval_words.before_kept_plan(rules.rules)
 
 
 async def _run_address(tx: Tx, who: Principal, job: Job) -> str | None:

@@ -11,7 +11,7 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect
 
 from terracrew import plugins
-from terracrew.api.groups import Group
+from terracrew.api.groups import ApprovalRule, Group
 from terracrew.api.job_views import AttemptReport, HeldLock, ModuleHold, Placement
 from terracrew.api.jobs import Job, JobStatus, Lock, NewJob
 from terracrew.api.modules import Module
@@ -75,8 +75,8 @@ class ModuleRow(msgspec.Struct, frozen=True):
     job_status: JobStatus | None = None
     job_at: datetime | None = None
     job_step: Step | None = None
-    rules: list[dict[str, Any]] = []
-    """The approval rules that apply to it, as the API shows them."""
+    rules: tuple[ApprovalRule, ...] = ()
+    """The approval rules that apply to it."""
     quarantined: int = 0
     is_in_doubt: bool = False
     is_state_replaced: bool = False
@@ -149,8 +149,8 @@ class ModulePage(msgspec.Struct, frozen=True):
     may_read_access: bool
     may_read_state: bool
     turn: BlockedTrigger
-    rules: list[dict[str, Any]]
-    """The approval rules that apply to it, as the API shows them."""
+    rules: tuple[ApprovalRule, ...]
+    """The approval rules that apply to it."""
     is_state_replaced: bool
     """Whether a person replaced the state, and no job has written one since."""
 
@@ -217,7 +217,7 @@ async def read_rows(tx: Tx, who: Principal, ids: Sequence[str]) -> list[ModuleRo
         msgspec.structs.replace(
             row,
             may_run=runnable.covers(authorize.module(row.organization_id, row.path)),
-            rules=msgspec.to_builtins(rules[row.id].rules),
+            rules=rules[row.id].rules,
         )
         for row in (rows[each] for each in ids if each in rows)
     ]
@@ -243,7 +243,7 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyrin
         may_read_access=await authorize.may(tx, who, Verb.ACCESS_READ, place),
         may_read_state=await authorize.may(tx, who, Verb.STATE_READ, place),
         turn=await _read_turn(tx, who, module),
-        rules=msgspec.to_builtins((await policy.of_module(tx, module.id)).rules),
+        rules=(await policy.of_module(tx, module.id)).rules,
         is_state_replaced=await state_service.is_replaced(tx, module.id),
     )
 
@@ -348,7 +348,7 @@ async def destroy_page(
         earlier = None if again is None else await jobs.find(tx, who, again, Verb.JOB_READ)
         if earlier is not None and (earlier.module_id, earlier.type) != (found.id, JobType.DESTROY):
             raise Invalid(f"job {earlier.number} is not a DESTROY of {found.path}")
-        rules = msgspec.to_builtins((await policy.of_module(tx, found.id)).rules)
+        rules = (await policy.of_module(tx, found.id)).rules
         is_asked = earlier is not None and earlier.needs_approval
         is_asked = is_asked or await module_view.is_in_doubt(tx, found.id)
         is_asked = is_asked or await state_service.is_replaced(tx, found.id)

@@ -7,7 +7,7 @@ import msgspec
 from litestar import Response, get, post
 from litestar.params import FromPath
 
-from terracrew.api.groups import Group, RuleName
+from terracrew.api.groups import ApprovalRule, Group, RuleName
 from terracrew.api.job_views import Placement
 from terracrew.api.modules import Module, ModuleChange, ModuleRequest
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TerracrewError
@@ -94,8 +94,8 @@ class ModuleSettingsPage(msgspec.Struct, frozen=True):
     groups: list[Group]
     """The groups that it is in, the organization first."""
     placement: Placement
-    rules: list[dict[str, Any]]
-    """The approval rules that apply to it, as the API shows them."""
+    rules: tuple[ApprovalRule, ...]
+    """The approval rules that apply to it."""
     above: dict[str, EffectiveRule]
     """The approval rules that would apply if it had none itself."""
     engines: list[str]
@@ -162,7 +162,7 @@ async def read(tx: Tx, who: Principal, reference: str) -> ModuleSettingsPage:
         module=module,
         groups=lineage[::-1],
         placement=await module_view.placement(tx, module.id),
-        rules=msgspec.to_builtins((await policy.of_module(tx, module.id)).rules),
+        rules=(await policy.of_module(tx, module.id)).rules,
         above={name: effective_rule(lineage, name) for name in _RULES},
         engines=sorted({*await service.known_engines(tx, module.organization_id), module.engine}),
         runners=await forms.offer_runners(tx, who),

@@ -58,12 +58,12 @@ def input_value(found: InputView) -> str:
 
 def limit_phrases(limits: JobLimits) -> list[str]:
     """Return the limits of a place or a job in words."""
-    return module_words.described_limits(msgspec.to_builtins(limits))
+    return module_words.described_limits(limits)
 
 
 def dispatcher_phrases(choice: DispatcherChoice) -> list[str]:
     """Return what a place or a job asks of a dispatcher in words."""
-    return module_words.described_choice(msgspec.to_builtins(choice))
+    return module_words.described_choice(choice)
 
 
 def places(lineage: Iterable[Module | Group]) -> list[Module | Group]:

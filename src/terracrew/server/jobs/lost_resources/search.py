@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from terracrew.api.job_views import LogEvent
 from terracrew.api.jobs import plain as plain_text
 from terracrew.api.states import State
 from terracrew.engine_rules import import_blocks
@@ -21,7 +22,6 @@ from terracrew.server.jobs.lost_resources import log_lines, store
 from terracrew.server.jobs.lost_resources.model import FoundChange
 from terracrew.server.jobs.lost_resources.store import CutShort
 from terracrew.server.logs import reads
-from terracrew.server.logs.chunks import LogEvent
 from terracrew.server.objects import Objects
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import content, document, instance_ids

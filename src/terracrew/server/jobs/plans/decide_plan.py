@@ -3,11 +3,11 @@
 from datetime import datetime, timedelta
 from typing import Literal
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from terracrew.api.jobs import CHOSEN, Attempt, GivenApproval, Job, JobStatus, Plan, plain
 from terracrew.errors import Conflict
-from terracrew.protocol.events import KeptPlan, PlanSummary
+from terracrew.protocol.events import KeptPlan
 from terracrew.protocol.spec import JobType, Source
 from terracrew.server.jobs.decision_types import ModuleFacts
 from terracrew.server.jobs.plans import approver_rules
@@ -79,7 +79,7 @@ def refusal_to_apply(job: Job, plan: Plan | None, *, state_version: int, source:
         return f"job {job.number} is {job.type}: only the plan of a PLAN can be applied by another job"
     if job.status is not JobStatus.SUCCEEDED:
         return f"job {job.number} is {job.status}, so it has no plan that can be applied"
-    if not has_changes(job.plan):
+    if not plan_words.has_changes(job.plan):
         return f"{name} changes nothing, so there is nothing to apply"
     if plan is None:
         return f"{name} was not saved, as its log says: {again}"
@@ -92,11 +92,6 @@ def refusal_to_apply(job: Job, plan: Plan | None, *, state_version: int, source:
     if now >= plan.decide_by or not plan.is_kept:
         return f"{name} is no longer kept: {again}"
     return None
-
-
-def has_changes(plan: PlanSummary | None) -> bool:
-    """Return whether applying a plan would do anything."""
-    return plan is not None and plan_words.has_changes(asdict(plan))
 
 
 def choose(job: Job, planned: Job, plan: Plan, why: str) -> tuple[Job, Plan]:
