@@ -68,23 +68,24 @@ async def run(server: Server, runners: list[LocalRunner], stop: Stop, reload: Se
     reload.on_hidden = hide
     async with asyncio.TaskGroup() as tasks:
         for each in runners:
-            loop = partial(_run, server, each, stop, updates[each.name], configs)
+            loop = partial(_run, server, each, stop, reload, updates[each.name], configs)
             tasks.create_task(supervise(f"runner {each.name}", loop, until=stop.exit, ready=server.db.ready))
 
 
 async def _run(
-    server: Server, local: LocalRunner, stop: Stop, updates: ConfigUpdates, configs: dict[str, RunnerConfig]
+    server: Server,
+    local: LocalRunner,
+    stop: Stop,
+    reload: SettingsReload,
+    updates: ConfigUpdates,
+    configs: dict[str, RunnerConfig],
 ) -> None:
     """Run a runner until its record is gone. It speaks the hub's protocol over loopback, like every other runner."""
     name = local.name
     found = await _record(server, local, stop)
     if found is None:
         return
-    config = _config(server.settings, local, server.db.kind, *found)
-    if name in configs:  # it runs again, and a reload may have hidden further files before
-        hidden = configs[name]
-        config = msgspec.structs.replace(config, isolation=hidden.isolation, secret_variables=hidden.secret_variables)
-    configs[name] = config
+    config = configs[name] = _config(reload.settings, local, server.db.kind, *found)
     try:
         await runner_process.run(config, stop, set_levels=diagnostics.configure_builtin_runner, updates=updates)
     except Removed:

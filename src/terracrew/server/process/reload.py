@@ -19,9 +19,11 @@ log = get_logger("terracrew.settings")
 
 class SettingsReload:
     def __init__(self, server: Server, reread: Callable[[], ServerSettings], started_with: ServerSettings) -> None:
-        self._server, self._reread, self._started_with = server, reread, started_with
+        self._reread, self._started_with = reread, started_with
         self._is_requested = asyncio.Event()
         self._current = started_with
+        self.settings = server.settings
+        """Those of the running server, with all files and variables that held a secret at its start or at any reading since."""
         self._retry_seconds: float | None = None
         self.on_hidden: Callable[[ServerSettings], None] = lambda _: None
         """Called with settings whose private paths and variables the built-in runners hide from their jobs."""
@@ -50,15 +52,14 @@ class SettingsReload:
             return
         self._retry_seconds = None
         restart = [name for name in ServerSettings.model_fields if self._needs_restart(name, found)]
-        is_changed = _hidden(found) != _hidden(self._current)
         self._current = found
-        if is_changed:
-            # What was hidden before may still hold a secret, so it stays hidden.
-            before = self._server.settings
-            files, variables = (
-                tuple(dict.fromkeys([*old, *new])) for old, new in zip(_hidden(before), _hidden(found), strict=True)
-            )
-            self.on_hidden(before.read_from(before.file, ExternalFacts(files, variables)))
+        before, after = self.settings.external_facts, found.external_facts
+        # What was hidden before may still hold a secret, so it stays hidden.
+        files = tuple(dict.fromkeys([*before.private_files, *after.private_files]))
+        variables = tuple(dict.fromkeys([*before.secret_variables, *after.secret_variables]))
+        if (files, variables) != (before.private_files, before.secret_variables):
+            self.settings = self.settings.read_from(self.settings.file, ExternalFacts(files, variables))
+            self.on_hidden(self.settings)
         if is_asked or restart:
             log.info("the settings were read again", changed=", ".join(restart) or "nothing")
         if restart:
@@ -66,8 +67,3 @@ class SettingsReload:
 
     def _needs_restart(self, name: str, found: ServerSettings) -> bool:
         return name not in _NOT_COMPARED and getattr(found, name) != getattr(self._started_with, name)
-
-
-def _hidden(settings: ServerSettings) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the files and variables with secrets, which jobs of built-in runners do not get."""
-    return settings.external_facts.private_files, settings.external_facts.secret_variables
