@@ -20,6 +20,8 @@ from terracrew.wording import durations
 
 C = TypeVar("C", bound=msgspec.Struct)
 Kind = Literal["check", "choice", "number", "text", "lines", "group"]
+STORED = "_stored"
+"""The hidden field with the texts that were stored when the form was shown, by the names of the fields, as JSON."""
 _UNITS = {"megabytes": " in MB", "percent": " in %"}
 _ANSWERS = {"yes": True, "no": False}
 _LINES = re.compile(r"[,\r\n]+")
@@ -214,22 +216,32 @@ def to_form(shown: Iterable[FormField], value: msgspec.Struct, **others: str) ->
     return found
 
 
+def show_form(
+    shown: Iterable[FormField], value: msgspec.Struct, typed: Mapping[str, str], **others: str
+) -> dict[str, str]:
+    """Return the texts of a form for its page: what somebody typed, otherwise what is stored, which the form sends along."""
+    stored = to_form(shown, value, **others)
+    return stored | _edits(typed) | {STORED: msgspec.json.encode(stored).decode()}
+
+
 def from_form(
     shown: Sequence[FormField], typed: Mapping[str, str], kind: type[C], value: msgspec.Struct, **others: str
 ) -> C:
     """Return the change that makes a value what was typed. Fields that are left out, or show what they showed, stay as they are.
 
-    Raises FormErrors with all fields that are not valid.
+    Raises FormErrors with all fields that are not valid, and those that somebody else has changed since the form was shown.
     """
     before, change, wrong = to_form(shown, value, **others), dict[str, Any](), dict[str, str]()
+    edits, seen = _edits(typed), before | _stored(typed)
     for each in shown:
-        names = [part.name for part in each.parts] or [each.name]
-        if all(_plain(typed.get(name, before[name])) == before[name] for name in names):
+        parts = each.parts or (each,)
+        if all(_plain(edits.get(part.name, before[part.name])) == _plain(before[part.name]) for part in parts):
+            continue
+        if moved := [part for part in parts if seen[part.name] != before[part.name]]:
+            wrong |= {part.name: _changed_meanwhile(part, before[part.name]) for part in moved}
             continue
         try:
-            asked = (
-                _group(each, before | dict(typed)) if each.parts else each.read(typed[each.name], _at(value, each.name))
-            )
+            asked = _group(each, before | edits) if each.parts else each.read(edits[each.name], _at(value, each.name))
             _convert(each, asked, kind)
         except FormErrors as error:
             wrong |= error.messages
@@ -238,6 +250,25 @@ def from_form(
     if wrong:
         raise FormErrors(wrong)
     return msgspec.convert(change, kind, strict=False)
+
+
+def _edits(typed: Mapping[str, str]) -> dict[str, str]:
+    """Return what was typed where it is not what the form showed. Of a form that does not say what it showed, this is everything."""
+    seen = _stored(typed)
+    return {name: text for name, text in typed.items() if name not in seen or _plain(text) != _plain(seen[name])}
+
+
+def _stored(typed: Mapping[str, str]) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(typed.get(STORED, "{}"), type=dict[str, str])
+    except ValueError:
+        raise Invalid("the form does not say what it showed: load the page again") from None
+
+
+def _changed_meanwhile(field: FormField, text: str) -> str:
+    words = {"": "No", "true": "Yes"} if field.kind == "check" else {"": "Not set", **dict(field.options)}
+    word = words.get(text, ", ".join(text.splitlines()))
+    return f"this was changed meanwhile to {word!r}: look at it and save again"
 
 
 def _group(field: FormField, texts: Mapping[str, str]) -> dict[str, Any] | None:
@@ -355,8 +386,10 @@ async def show_sections(
     """
     name, typed, wrong = changed or ("", {}, {})
     sections = page.sections
-    forms = {each: to_form(section.fields, page.settings, **page.shown) for each, section in sections.items()}
-    forms[name] = forms.get(name, {}) | dict(typed)
+    forms = {name: dict(typed)} | {
+        each: show_form(section.fields, page.settings, typed if each == name else {}, **page.shown)
+        for each, section in sections.items()
+    }
     shown: dict[str, Any] = {"sections": sections, "page": page, "forms": forms, "wrongs": {name: wrong}, "name": name}
     return await render.page(request, f"{page.folder}/settings", fragment, here=page.address, **shown)
 

@@ -219,7 +219,7 @@ async def _answer(
         "runners/edit_page.html",
         runner=found,
         shown=shown,
-        form=field_forms.to_form(shown, found) | dict(typed),
+        form=field_forms.show_form(shown, found, typed),
         wrong=field_forms.place_error(shown, error) if error else {},
     )
 
