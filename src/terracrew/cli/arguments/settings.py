@@ -205,6 +205,11 @@ class _Value(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - g
             words = f"neither {expected} nor `{self._null}`" if self._null else f"not {expected}"
             self.fail(f"{text!r} is {words}", param, ctx)
         if found is not None:
+            if found < (found if low is None else low) or found > (found if high is None else high):
+                limits = [
+                    words + _WRITERS[unit](each) for words, each in (("at least ", low), ("at most ", high)) if each
+                ]
+                self.fail(f"{text} is out of bounds: {', '.join(limits)}", param, ctx)
             return found
         bounds: Any = Number(low, high)
         if self._field.shape == "integer":
@@ -231,7 +236,7 @@ _READERS: dict[str, Callable[[str], int | None]] = {
 }
 _WRITERS: dict[str, Callable[[Any], str]] = {
     "seconds": durations.written,
-    "megabytes": lambda size: f"{size / _MEGABYTES['GB']:g}GB",
+    "megabytes": lambda size: f"{size}MB" if size % _MEGABYTES["GB"] else f"{size // _MEGABYTES['GB']}GB",
     "vcpus": lambda units: f"{units / VCPU_UNIT_COUNT:g}",
     "percent": str,
 }
