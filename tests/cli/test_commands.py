@@ -8,9 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from terracrew.api.access import CreatedToken
+from terracrew.api.runners import Instance, Registered, Registration, RunnerView
 from terracrew.cli.printing import output
 from tests.cli.answers import answer
 from tests.cli.conftest import Terracrew
@@ -176,17 +178,7 @@ def test_everything_that_a_module_was_made_with_can_be_changed_or_removed(
 
 def test_the_jobs_of_a_runner_are_shown_beside_what_it_can_have(terracrew: Terracrew, server: ScriptedServer) -> None:
     """A registered runner showed 0/100 while its only instance takes 4."""
-    runner: dict[str, Any] = {
-        "path": "edge",
-        "type": "self-hosted",
-        "status": "ONLINE",
-        "version": "1",
-        "jobs": 0,
-        "max_jobs": 100,
-        "capacity": 4,
-        "created_at": THEN,
-        "instances": [],
-    }
+    runner = answer(RunnerView, path="edge", status="ONLINE", jobs=0, max_jobs=100, capacity=4)
     server.on("GET /api/v1/runners", page(runner, runner | {"path": "gone", "capacity": 0, "status": "OFFLINE"}))
     lines = [line.split() for line in terracrew("runner", "list").splitlines()]
     assert (lines[1][4], lines[2][4]) == ("0/4", "0")
@@ -196,8 +188,7 @@ def test_the_limit_of_a_runner_that_has_never_connected_is_not_shown_as_what_it_
     terracrew: Terracrew, server: ScriptedServer
 ) -> None:
     """It said "100 jobs on each instance", whatever the settings of the machine would allow."""
-    runner = {"path": "edge", "type": "self-hosted", "status": "OFFLINE", "jobs": 0, "max_jobs": 100, "capacity": 0}
-    runner |= {"id": "rnr_1", "is_disabled": False, "tags": [], "created_at": THEN, "instances": []}
+    runner = answer(RunnerView, id="rnr_1", path="edge", status="OFFLINE", max_jobs=100)
     server.on("GET /api/v1/runners/edge", runner)
     server.on("GET /api/v1/runners/edge/assignments", page())
     shown = terracrew("runner", "show", "edge")
@@ -343,15 +334,16 @@ def test_a_token_is_printed_alone(terracrew: Terracrew, server: ScriptedServer) 
 
 @pytest.mark.feature("R3.users", "R5.paste")
 def test_registering_a_runner_prints_what_can_be_pasted(terracrew: Terracrew, server: ScriptedServer) -> None:
-    made = {
-        "path": "a/fast",
-        "environment": {"TERRACREW_API_URL": "http://x", "TOKEN": "a b"},
-        "command": "terracrew runner start",
-    }
+    made = answer(
+        Registered,
+        path="a/fast",
+        environment={"TERRACREW_API_URL": "http://x", "TOKEN": "a b"},
+        command="terracrew runner start",
+    )
     server.on("POST /api/v1/runners/register", made, 201)
     out = terracrew("runner", "register", "fast", "--group", "a", "--tag", "gpu")
     assert out == "export TERRACREW_API_URL=http://x\nexport TOKEN='a b'\nterracrew runner start\n"
-    assert server.asked[-1].json() == {"name": "fast", "group": "a", "tags": ["gpu"]}
+    assert server.asked[-1].json() == msgspec.to_builtins(Registration(name="fast", group="a", tags=["gpu"]))
 
 
 def test_assignments_are_made_and_taken_away(terracrew: Terracrew, server: ScriptedServer) -> None:
@@ -365,7 +357,7 @@ def test_assignments_are_made_and_taken_away(terracrew: Terracrew, server: Scrip
 
 
 def test_draining_and_back(terracrew: Terracrew, server: ScriptedServer) -> None:
-    server.on("POST /api/v1/runners/fast/drain", {})
+    server.on("POST /api/v1/runners/fast/drain", answer(RunnerView))
     terracrew("runner", "drain", "fast")
     terracrew("runner", "undrain", "fast")
     assert [asked.json() for asked in server.asked] == [{"on": True}, {"on": False}]
@@ -397,18 +389,8 @@ def test_a_duration_is_never_negative() -> None:
 
 def test_a_runner_whose_disk_is_full_is_listed_with_that_reason(terracrew: Terracrew, server: ScriptedServer) -> None:
     """It was listed as "DRAINING", as if somebody had asked for that."""
-    instance = {"name": "one", "status": "DRAINING", "is_connected": True, "is_disk_full": True}
-    runner: dict[str, Any] = {
-        "path": "crew",
-        "type": "self-hosted",
-        "status": "DRAINING",
-        "is_draining": False,
-        "version": "1",
-        "jobs": 0,
-        "max_jobs": 4,
-        "created_at": THEN,
-        "instances": [instance],
-    }
+    instance = answer(Instance, name="one", status="DRAINING", is_connected=True, is_disk_full=True)
+    runner = answer(RunnerView, path="crew", status="DRAINING", instances=[instance])
     server.on("GET /api/v1/runners", page(runner, runner | {"path": "other", "is_draining": True}))
     lines = terracrew("runner", "list").splitlines()
     assert "DRAINING (disk full)" in lines[1]

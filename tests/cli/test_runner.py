@@ -8,8 +8,8 @@ import pytest
 
 from terracrew.api.access import ServiceAccount
 from terracrew.api.deployments import DeployedRunner, DeploymentSettings, NewCloudRunner
-from terracrew.api.runners import Instance, RunnerView
-from terracrew.cli.commands.runner import consequences
+from terracrew.api.runners import Dependents, Instance, Registered, Remaining, RemainingJob, RunnerView
+from terracrew.cli.commands.runner import drain
 from tests.cli.answers import THEN, answer
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import Asked, ScriptedServer
@@ -39,35 +39,25 @@ RUNNER = answer(
         answer(Instance, name="two", capacity=9),
     ],
 )
-NOTHING: dict[str, Any] = {
-    "id": "rnr_1",
-    "path": "a/r",
-    "is_draining": True,
-    "removing_since": None,
-    "is_drained": True,
-    "job_count": 0,
-    "jobs": [],
-    "delivering": 0,
+NOTHING = answer(Remaining, id="rnr_1", path="a/r", is_draining=True, is_drained=True)
+BUSY = NOTHING | {
+    "is_drained": False,
+    "job_count": 2,
+    "jobs": [answer(RemainingJob, number=17), answer(RemainingJob, number=18)],
 }
-BUSY: dict[str, Any] = NOTHING | {"is_drained": False, "job_count": 2, "jobs": [{"number": 17}, {"number": 18}]}
-ALONE: dict[str, Any] = {
-    "module_count": 2,
-    "modules": ["a/m", "a/n"],
-    "pinned_count": 0,
-    "pinned": [],
-    "waiting_plans": 1,
-}
-NOBODY: dict[str, Any] = ALONE | {"module_count": 0, "modules": [], "waiting_plans": 0}
-REGISTERED: dict[str, Any] = {
-    "path": "a/r",
-    "environment": {"TERRACREW_API_URL": "http://x", "TOKEN": "s3cret"},
-    "command": "terracrew runner start",
-}
+ALONE = answer(Dependents, module_count=2, modules=["a/m", "a/n"], waiting_plans=1)
+NOBODY = answer(Dependents)
+REGISTERED = answer(
+    Registered,
+    path="a/r",
+    environment={"TERRACREW_API_URL": "http://x", "TOKEN": "s3cret"},
+    command="terracrew runner start",
+)
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consequences, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(drain, "POLL_SECONDS", 0.01)
 
 
 def answers(server: ScriptedServer, request: str, *bodies: Any) -> None:
@@ -239,10 +229,10 @@ def test_the_limit_of_jobs_is_shown_for_each_instance(terracrew: Terracrew, serv
 @pytest.mark.feature("J4.version")
 def test_the_engines_of_each_connected_instance_are_shown(terracrew: Terracrew, server: ScriptedServer) -> None:
     """The API told which engines and versions an instance has, and the command line did not."""
+    engines = {"tofu": ["1.12.6", "1.13.0"], "pulumi": ["3.255.0"]}
     instances = [
-        {"name": "one", "status": "ONLINE", "is_connected": True, "capacity": 4, "jobs": 0, "heard_at": THEN}
-        | {"engine_versions": {"tofu": ["1.12.6", "1.13.0"], "pulumi": ["3.255.0"]}},
-        {"name": "gone", "status": "OFFLINE", "is_connected": False, "engine_versions": {"tofu": ["1.12.1"]}},
+        answer(Instance, name="one", is_connected=True, capacity=4, engine_versions=engines),
+        answer(Instance, name="gone", engine_versions={"tofu": ["1.12.1"]}),
     ]
     server.on(f"GET {R}", RUNNER | {"instances": instances})
     server.on(f"GET {R}/assignments", {"items": [], "next": None})

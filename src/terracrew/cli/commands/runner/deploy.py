@@ -9,6 +9,7 @@ from terracrew.api.deployments import DeployAgain, DeployedRunner, DeploymentVie
 from terracrew.cli.arguments import name_completion, settings
 from terracrew.cli.arguments.references import api_path
 from terracrew.cli.commands import fleet_job
+from terracrew.cli.commands.runner.register import place_options
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.protocol.field import VCPU_UNIT_COUNT
@@ -32,19 +33,8 @@ _wait_option = click.option("--wait/--no-wait", default=True, help="Whether to f
     shell_complete=name_completion.cloud_identities,
     help="The cloud identity with which it is deployed.",
 )
-@click.option(
-    "--group",
-    default="",
-    metavar="PATH",
-    shell_complete=name_completion.groups,
-    help="The group that it belongs to; by default the organization.",
-)
-@click.option(
-    "--assign/--no-assign",
-    default=True,
-    help="Whether all modules of its group may use it at once; otherwise it is assigned to nothing yet.",
-)
 @settings.request_options(NewCloudRunner, "new", own=("name", "identity", "group", "assign"), defaults=NewCloudRunner)
+@place_options
 @_wait_option
 @output.json_option
 @pass_target

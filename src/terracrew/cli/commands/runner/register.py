@@ -1,19 +1,28 @@
-"""`terracrew runner register`, `reregister` and `create`."""
+"""`terracrew runner register`, `reregister`, `create` and `once-token`: runners and the tokens with which their processes start."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from shlex import quote
 from typing import Any
 
 import click
+import msgspec
 
-from terracrew.api import fields
-from terracrew.api.runners import NewRunner, RunnerChange
+from terracrew.api.runners import (
+    MadeOnceToken,
+    NewOnceToken,
+    NewRunner,
+    OnceTokenView,
+    Registered,
+    Registration,
+    RunnerView,
+)
 from terracrew.cli.arguments import name_completion, references, settings
 from terracrew.cli.arguments.references import api_path
-from terracrew.cli.commands.runner import consequences
+from terracrew.cli.arguments.values import Duration
 from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
-from terracrew.client.address import is_loopback
+from terracrew.client.address import is_loopback, segment
 
 _AFTER_REPLACEMENT = (
     "{path} has a new token. The old one has ended: connections that were opened with it end within seconds, and running "
@@ -21,9 +30,14 @@ _AFTER_REPLACEMENT = (
 )
 
 
-def _options_of_a_new_runner(command: Callable[..., Any]) -> Callable[..., Any]:
+def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say where a new runner belongs."""
     for add in (
-        click.option("--no-assign", is_flag=True, help="Assign it to nothing yet, instead of to its whole group."),
+        click.option(
+            "--assign/--no-assign",
+            default=True,
+            help="Whether all modules of its group may use it at once; otherwise it is assigned to nothing yet.",
+        ),
         click.option(
             "--group",
             default="",
@@ -33,7 +47,7 @@ def _options_of_a_new_runner(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
     ):
         command = add(command)
-    return settings.request_options(RunnerChange, defaults=NewRunner, without=("service_account",))(command)
+    return command
 
 
 @click.command(
@@ -44,19 +58,19 @@ def _options_of_a_new_runner(command: Callable[..., Any]) -> Callable[..., Any]:
     ),
 )
 @click.argument("name")
-@_options_of_a_new_runner
+@settings.request_options(
+    Registration, "new", own=("name", "group", "assign", "replace"), defaults=Registration, without=("service_account",)
+)
+@place_options
 @click.option(
     "--replace", is_flag=True, help="Give an existing runner a new token; the old one becomes invalid at once."
 )
 @output.json_option
 @pass_target
-def register(
-    target: Target, name: str, group: str, no_assign: bool, replace: bool, change: RunnerChange
-) -> output.CommandResult:
+def register(target: Target, new: Registration) -> output.CommandResult:
     """Register a runner called NAME and print the commands that start it. Its token is shown only once."""
-    body = _body(name, group, no_assign, change) | ({"replace": True} if replace else {})
-    made = target.api().post("/runners/register", body)
-    words = _AFTER_REPLACEMENT if replace else "registered {path}. Run this on the runner's machine"
+    made = target.api().post("/runners/register", new, Registered)
+    words = _AFTER_REPLACEMENT if new.replace else "registered {path}. Run this on the runner's machine"
     return _print_registered(made, words)
 
 
@@ -72,8 +86,8 @@ def reregister(target: Target, path: str, yes: bool) -> output.CommandResult:
     """
     api = target.api()
     if not yes:
-        output.ask(consequences.of_new_token(api.get(api_path(path))), "The token stays as it is.")
-    return _print_registered(api.post(f"{api_path(path)}/reregister", {}), _AFTER_REPLACEMENT)
+        output.ask(_of_new_token(api.get(api_path(path), RunnerView)), "The token stays as it is.")
+    return _print_registered(api.post(f"{api_path(path)}/reregister", {}, Registered), _AFTER_REPLACEMENT)
 
 
 @click.command("create")
@@ -85,34 +99,107 @@ def reregister(target: Target, path: str, yes: bool) -> output.CommandResult:
     shell_complete=name_completion.service_accounts,
     help="The account (name, path or id) with which its processes authenticate.",
 )
-@_options_of_a_new_runner
+@settings.request_options(
+    NewRunner, "new", own=("name", "group", "assign"), defaults=NewRunner, without=("service_account",)
+)
+@place_options
 @output.json_option
 @pass_target
-def create(
-    target: Target, name: str, service_account: str, group: str, no_assign: bool, change: RunnerChange
-) -> output.CommandResult:
+def create(target: Target, service_account: str, new: NewRunner) -> output.CommandResult:
     """Create a runner called NAME that authenticates with a service account and has no token."""
     api = target.api()
-    account = {"service_account": references.service_account(api, service_account)}
-    made = api.post("/runners", _body(name, group, no_assign, change) | account)
-    return output.message(made, f"created runner {made['path']}")
+    new = msgspec.structs.replace(new, service_account=references.service_account(api, service_account))
+    made = api.post("/runners", new, RunnerView)
+    return output.message(made, f"created runner {made.path}")
 
 
-def _body(name: str, group: str, no_assign: bool, change: RunnerChange) -> dict[str, Any]:
-    place = {"group": group} if group else {}
-    return fields.given(change) | {"name": name} | place | ({"assign": False} if no_assign else {})
+def _of_new_token(found: RunnerView) -> str:
+    """Return the question that a person answers before a runner gets a new token."""
+    connected = sum(each.is_connected for each in found.instances)
+    text = f"Give {found.path} a new token? The old one ends."
+    if connected:
+        which = (
+            "Its connected instance loses its connection"
+            if connected == 1
+            else f"Its {connected} connected instances lose their connections"
+        )
+        text += f" {which} within seconds, until it is started with the new token."
+    return text + (" Running jobs continue." if found.jobs else "")
 
 
-def _print_registered(made: dict[str, Any], words: str) -> output.CommandResult:
+def _print_registered(made: Registered, words: str) -> output.CommandResult:
 
     def show() -> None:
-        output.note(f"{words.format(path=made['path'])}; the token is shown only once:")
-        if is_loopback(made["environment"].get("TERRACREW_API_URL", "")):
+        output.note(f"{words.format(path=made.path)}; the token is shown only once:")
+        if is_loopback(made.environment.get("TERRACREW_API_URL", "")):
             output.note(
                 "this address works only on the server's machine; for other machines, set TERRACREW_SERVER_PUBLIC_URL on the server"
             )
-        for key, value in made["environment"].items():
-            click.echo(f"export {key}={quote(value)}")
-        click.echo(made["command"])
+        _print_start(made.environment, made.command)
 
     return output.CommandResult(made, show)
+
+
+def _print_start(environment: Mapping[str, str], command: str) -> None:
+    """Print what starts the processes of a runner, to be pasted into a shell."""
+    for key, value in environment.items():
+        click.echo(f"export {key}={quote(value)}")
+    click.echo(command)
+
+
+@click.group("once-token", cls=LazyGroup)
+def once_token() -> None:
+    """Manage tokens that are valid for one job, for machines that are thrown away after it."""
+
+
+@once_token.command("create")
+@click.argument("path", shell_complete=name_completion.runners)
+@click.option(
+    "--valid-for",
+    type=Duration(),
+    metavar="DURATION",
+    help="How long it may wait for its job, from 60s to 24h; by default 1h.",
+)
+@output.json_option
+@pass_target
+def create_once_token(target: Target, path: str, valid_for: int | None) -> output.CommandResult:
+    """Make a token for one job of the runner PATH and print the commands that use it. It is shown only once.
+
+    The machine claims one job, delivers everything of it, and exits. The token can claim no second job.
+    """
+    wanted = NewOnceToken() if valid_for is None else NewOnceToken(valid_for)
+    made = target.api().post(f"{api_path(path)}/once-tokens", wanted, MadeOnceToken)
+
+    def show() -> None:
+        output.note(
+            f"made {made.id} for one job of {made.runner_path}, which expires {output.age(made.expires_at)} unless it has "
+            "claimed a job; it is shown only once:"
+        )
+        _print_start(made.environment, made.command)
+
+    return output.CommandResult(made, show)
+
+
+@once_token.command("list")
+@click.argument("path", shell_complete=name_completion.runners)
+@output.json_option
+@pass_target
+def list_once_tokens(target: Target, path: str) -> output.CommandResult:
+    """List the tokens for one job of the runner PATH, without their values. Old ones that have ended are removed."""
+    items = list(target.api().list(f"{api_path(path)}/once-tokens", OnceTokenView))
+    rows = [
+        (i.id, i.status, i.job_number, i.created_by, output.age(i.created_at), output.age(i.expires_at)) for i in items
+    ]
+    empty = f"no tokens for one job: `terracrew runner once-token create {path}`"
+    return output.listing(items, ("ID", "STATUS", "JOB", "CREATED BY", "CREATED", "EXPIRES"), rows, empty=empty)
+
+
+@once_token.command("revoke")
+@click.argument("path", shell_complete=name_completion.runners)
+@click.argument("token", metavar="ID")
+@output.json_option
+@pass_target
+def revoke_once_token(target: Target, path: str, token: str) -> output.CommandResult:
+    """Revoke a token of the runner PATH. A job that it has claimed continues: `terracrew job cancel` stops that."""
+    target.api().delete(f"{api_path(path)}/once-tokens/{segment(token)}")
+    return output.message({"revoked": token}, f"revoked {token}")

@@ -1,26 +1,32 @@
 """`terracrew runner`: lists and shows runners with their instances, assignments and alerts; the other files have its other commands."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 import click
+import msgspec
 
+from terracrew.api.pages import Page
+from terracrew.api.runners import (
+    Acknowledgement,
+    Assignment,
+    Instance,
+    RunnerAlert,
+    RunnerStatus,
+    RunnerView,
+)
 from terracrew.cli.arguments import name_completion, references
 from terracrew.cli.arguments.references import api_path
-from terracrew.cli.commands.runner import assign, deploy, drain, once_token, register, update
+from terracrew.cli.commands.runner import deploy, drain, register, update
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.wording import alert_words
 
-TOKEN_WARNING_SECONDS = 5 * 24 * 3600.0
-"""How long before the end of a worker token the command warns; the page of a runner does so as early."""
-
 
 @click.command("list")
 @click.option(
     "--status",
-    type=click.Choice(["ONLINE", "OFFLINE", "DRAINING", "ASLEEP", "WAKING"], case_sensitive=False),
+    type=click.Choice([each.value for each in RunnerStatus], case_sensitive=False),
     help="Only runners with this status.",
 )
 @click.option("--group", metavar="PATH", shell_complete=name_completion.groups, help="Only runners of this group.")
@@ -28,16 +34,16 @@ TOKEN_WARNING_SECONDS = 5 * 24 * 3600.0
 @pass_target
 def list_runners(target: Target, status: str | None, group: str | None) -> output.CommandResult:
     """List the runners. JOBS is how many jobs each has, and how many its connected instances can run at once."""
-    items = list(target.api().list("/runners", status=status, group=group))
-    rows = [(i["path"], _type(i), _status(i), _version(i), _jobs(i), output.age(i["created_at"])) for i in items]
-    declared = sorted({each["declared_in"] for each in items if each.get("declared_in")})
+    items = list(target.api().list("/runners", RunnerView, status=status, group=group))
+    rows = [(i.path, _type(i), _status(i), _version(i), _jobs(i), output.age(i.created_at)) for i in items]
+    declared = sorted({each.declared_in for each in items if each.declared_in})
     notes = [f"The server's settings file {file} declares shared runners." for file in declared]
-    if outdated := [each for each in items if each.get("is_outdated")]:
+    if outdated := [each for each in items if each.is_outdated]:
         count = "1 runner is" if len(outdated) == 1 else f"{len(outdated)} runners are"
         rest = "`terracrew runner update --all` updates those that you may change"
         if all(_type(each) == "shared" for each in outdated):
             rest = "`terracrew runner update --all --dry-run` says how it is updated by hand"
-        notes.append(f"{count} older than {outdated[0]['latest_version']}: {rest}")
+        notes.append(f"{count} older than {outdated[0].latest_version}: {rest}")
     columns = ("PATH", "TYPE", "STATUS", "VERSION", "JOBS", "CREATED")
     return output.listing(items, columns, rows, empty="no runners: `terracrew runner register NAME`", notes=notes)
 
@@ -49,136 +55,138 @@ def list_runners(target: Target, status: str | None, group: str | None) -> outpu
 def show_runner(target: Target, path: str) -> output.CommandResult:
     """Show the runner PATH, its instances and its assignments."""
     api = target.api()
-    found = api.get(api_path(path))
-    assignments = api.get(f"{api_path(path)}/assignments")["items"]
+    found = api.get(api_path(path), RunnerView)
+    assignments = api.get(f"{api_path(path)}/assignments", Page[Assignment]).items
 
     def show() -> None:
         output.facts(
             [
-                ("path", found["path"]),
-                ("id", found["id"]),
+                ("path", found.path),
+                ("id", found.id),
                 ("type", _type(found)),
                 ("declared in", _declaration(found)),
                 ("status", _status(found)),
-                ("removing", output.lasting(found["removing_since"]) if found.get("removing_since") else None),
+                ("removing", output.lasting(found.removing_since) if found.removing_since else None),
                 ("version", _version(found)),
                 ("update", _update(found)),
                 ("jobs", _jobs(found).replace("/", " of ")),
                 ("limit", _limit(found)),
-                ("instances", "several" if found.get("allow_multiple_instances") else "one"),
-                ("tags", found["tags"]),
+                ("instances", "several" if found.allow_multiple_instances else "one"),
+                ("tags", found.tags),
                 ("token", _token(found)),
-                ("service account", references.account_name(api, found.get("service_account_id"))),
-                ("configured", {name: value for name, value in found.get("configuration", {}).items() if value}),
-                ("assigned to", [each["path"] or "(everything)" for each in assignments]),
-                ("created", output.age(found["created_at"])),
+                ("service account", references.account_name(api, found.service_account_id)),
+                ("configured", update.configured(found)),
+                ("assigned to", [each.path or "(everything)" for each in assignments]),
+                ("created", output.age(found.created_at)),
             ]
         )
-        if instances := found.get("instances"):
+        if found.instances:
             click.echo()
             rows = [
-                (i["name"], _instance_status(i), i.get("version"), _slots(i, found), output.age(i.get("heard_at")))
-                for i in instances
+                (i.name, _instance_status(i), i.version, _slots(i, found), output.age(i.heard_at))
+                for i in found.instances
             ]
             output.table(("INSTANCE", "STATUS", "VERSION", "JOBS", "LAST CONTACT"), rows, empty="")
-            if engines := _engines(instances):
+            if engines := _engines(found.instances):
                 click.echo()
                 output.table(("INSTANCE", "ENGINE", "VERSIONS"), engines, empty="")
-        if found.get("alerts"):
-            output.note(f"Somebody else may use its credentials: `terracrew runner alerts {found['path']}`")
+        if found.alerts:
+            output.note(f"Somebody else may use its credentials: `terracrew runner alerts {found.path}`")
 
-    return output.CommandResult({**found, "assignments": assignments}, show)
+    return output.CommandResult(msgspec.to_builtins(found) | {"assignments": assignments}, show)
 
 
-def _engines(instances: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+def _engines(instances: list[Instance]) -> list[tuple[str, str, str]]:
     """Return the engines that each connected instance has announced; of the versions, the one that a job uses by default is first."""
     return [
-        (each["name"], name, ", ".join(versions))
+        (each.name, name, ", ".join(versions))
         for each in instances
-        if each.get("is_connected")
-        for name, versions in each.get("engine_versions", {}).items()
+        if each.is_connected
+        for name, versions in each.engine_versions.items()
     ]
 
 
-def _type(runner: dict[str, Any]) -> str:
+def _type(runner: RunnerView) -> str:
     """Return `shared` for a runner that belongs to no group, otherwise where its processes come from."""
-    return "shared" if runner.get("group", "") is None else runner["type"]
+    return "shared" if runner.group is None else runner.type
 
 
-def _version(runner: dict[str, Any]) -> str | None:
+def _version(runner: RunnerView) -> str | None:
     """Return the version with the note that a newer one was released."""
-    return f"{runner['version']} (outdated)" if runner.get("is_outdated") else runner.get("version")
+    return f"{runner.version} (outdated)" if runner.is_outdated else runner.version
 
 
-def _update(runner: dict[str, Any]) -> str | None:
+def _update(runner: RunnerView) -> str | None:
     """Say how an outdated runner is updated."""
-    if not runner.get("is_outdated"):
+    if not runner.is_outdated:
         return None
-    return f"{runner['latest_version']} is the latest release: `terracrew runner update {runner['path']}`"
+    return f"{runner.latest_version} is the latest release: `terracrew runner update {runner.path}`"
 
 
-def _token(runner: dict[str, Any]) -> str | None:
+def _token(runner: RunnerView) -> str | None:
     """Say when the worker token ends."""
-    if not (ends_at := runner.get("worker_token_expires_at")):
-        return "none" if not runner.get("has_worker_token") else None
-    seconds = (datetime.fromisoformat(ends_at) - datetime.now(UTC)).total_seconds()
-    if seconds <= 0:
-        return f"expired {output.age(ends_at)}: `terracrew runner reregister {runner['path']}` makes a new one"
+    if not (ends_at := runner.worker_token_expires_at):
+        return "none" if not runner.has_worker_token else None
+    now = datetime.now(UTC)
+    if ends_at <= now:
+        return f"expired {output.age(ends_at)}: `terracrew runner reregister {runner.path}` makes a new one"
     text = f"expires {output.age(ends_at)} unless the runner uses it"
-    return f"{text}; start the runner before that" if seconds < TOKEN_WARNING_SECONDS else text
+    return f"{text}; start the runner before that" if runner.is_token_ending(now) else text
 
 
-def _limit(runner: dict[str, Any]) -> str:
+def _limit(runner: RunnerView) -> str:
     """Say how many jobs each instance may run. What its own settings allow is known only while an instance is connected."""
-    text = f"each instance runs at most {runner['max_jobs']} job{'' if runner['max_jobs'] == 1 else 's'}"
-    instances: list[dict[str, Any]] = runner.get("instances") or []
-    is_known = any(each.get("capacity") for each in instances)
+    text = f"each instance runs at most {runner.max_jobs} job{'' if runner.max_jobs == 1 else 's'}"
+    is_known = any(each.capacity for each in runner.instances)
     return text if is_known else f"{text}, or fewer by its own settings"
 
 
-def _jobs(runner: dict[str, Any]) -> str:
+def _jobs(runner: RunnerView) -> str:
     """Return the number of its jobs and, while instances are connected, its capacity."""
-    return f"{runner['jobs']}/{runner['capacity']}" if runner.get("capacity") else str(runner["jobs"])
+    return f"{runner.jobs}/{runner.capacity}" if runner.capacity else str(runner.jobs)
 
 
-def _instance_status(instance: dict[str, Any]) -> str:
+def _instance_status(instance: Instance) -> str:
     """Return the status with notes on what an operator should look at."""
-    is_full = instance.get("is_disk_full") and instance.get("status") == "DRAINING"
-    notes = ["disk full"] if is_full else []
-    if instance.get("is_connected") and instance.get("drain_reason"):
-        ends_at = instance.get("ends_at")
-        notes.append(f"{instance['drain_reason']}{f', ends {output.age(ends_at)}' if ends_at else ''}")
-    if instance.get("is_connected") and instance.get("isolation") in ("none", "unavailable"):
+    notes = ["disk full"] if instance.is_disk_full and instance.status == RunnerStatus.DRAINING else []
+    if instance.is_connected and instance.drain_reason:
+        ends_at = instance.ends_at
+        notes.append(f"{instance.drain_reason}{f', ends {output.age(ends_at)}' if ends_at else ''}")
+    if instance.is_connected and instance.isolation in ("none", "unavailable"):
         notes.append("modules not isolated")
-    return f"{instance.get('status')} ({', '.join(notes)})" if notes else str(instance.get("status"))
+    return f"{instance.status} ({', '.join(notes)})" if notes else instance.status
 
 
-def _slots(instance: dict[str, Any], runner: dict[str, Any]) -> str:
+def _slots(instance: Instance, runner: RunnerView) -> str:
     """Return how many jobs an instance has and, while it is connected, how many it can run at once."""
-    jobs = instance.get("jobs", 0)
-    return f"{jobs}/{min(instance['capacity'], runner['max_jobs'])}" if instance.get("is_connected") else str(jobs)
+    capacity = f"/{min(instance.capacity, runner.max_jobs)}" if instance.is_connected else ""
+    return f"{instance.jobs}{capacity}"
 
 
-def _declaration(runner: dict[str, Any]) -> str | None:
+def _declaration(runner: RunnerView) -> str | None:
     """Return where a shared runner is declared."""
-    if runner.get("organization_id") is not None:
+    if not runner.is_shared:
         return None
-    if not runner.get("is_declared"):
-        return "nothing any more: it is retired" if runner.get("removing_since") else None
-    return runner.get("declared_in") or "the server's defaults"
+    if not runner.is_declared:
+        return "nothing any more: it is retired" if runner.removing_since else None
+    return runner.declared_in or "the server's defaults"
 
 
-def _status(runner: dict[str, Any]) -> str:
+def _status(runner: RunnerView) -> str:
     """Return the status with what an operator has decided about the runner."""
-    here = [each for each in runner.get("instances", []) if each.get("is_connected")]
-    is_full = bool(here) and not runner.get("is_draining") and all(each.get("is_disk_full") for each in here)
-    notes = ["removing"] if runner.get("removing_since") else []
-    notes += ["disabled"] if runner.get("is_disabled") else []
-    is_hidden = runner.get("is_draining") and runner["status"] == "OFFLINE" and not runner.get("removing_since")
-    notes += ["draining"] if is_hidden else []
-    notes += ["disk full"] if is_full else []
-    notes += [f"{count} alert{'' if count == 1 else 's'}"] if (count := runner.get("alerts", 0)) else []
-    return f"{runner['status']} ({', '.join(notes)})" if notes else str(runner["status"])
+    is_hidden = runner.is_draining and runner.status == RunnerStatus.OFFLINE and not runner.removing_since
+    notes = [
+        words
+        for words, applies in (
+            ("removing", runner.removing_since),
+            ("disabled", runner.is_disabled),
+            ("draining", is_hidden),
+            ("disk full", runner.is_disk_full),
+            (f"{runner.alerts} alert{'' if runner.alerts == 1 else 's'}", runner.alerts),
+        )
+        if applies
+    ]
+    return f"{runner.status} ({', '.join(notes)})" if notes else runner.status
 
 
 @click.command("alerts")
@@ -189,32 +197,30 @@ def _status(runner: dict[str, Any]) -> str:
 def alerts(target: Target, path: str, acknowledge: bool) -> output.CommandResult:
     """Show the alerts about the runner PATH that nobody has acknowledged: takeovers, moves, and uses of earlier tokens."""
     api = target.api()
-    found: list[dict[str, Any]] = api.get(f"{api_path(path)}/alerts")["items"]
+    found = api.get(f"{api_path(path)}/alerts", Page[RunnerAlert]).items
     if acknowledge and found:
         # What happened after this list was read was not shown, so it is not acknowledged.
-        api.post(f"{api_path(path)}/alerts/acknowledge", {"until": found[0]["last_at"]})
+        api.post(f"{api_path(path)}/alerts/acknowledge", Acknowledgement(until=found[0].last_at), Page[RunnerAlert])
 
     def show() -> None:
         if not found:
             click.echo(f"There are no alerts about {path}.")
         for each in found:
-            click.echo(
-                f"{sentence(each)}, {output.age(each['last_at'])}. {alert_words.WHAT_TO_DO.get(each['kind'], '')}".strip()
-            )
+            click.echo(f"{_sentence(each)}, {output.age(each.last_at)}. {alert_words.WHAT_TO_DO[each.kind]}")
         if acknowledge and found:
             output.note("Acknowledged.")
 
     return output.CommandResult(found, show)
 
 
-def sentence(alert: dict[str, Any]) -> str:
+def _sentence(alert: RunnerAlert) -> str:
     return alert_words.sentence(
-        alert["kind"],
-        alert["instance"],
-        alert["address"],
-        alert["former_address"],
-        alert["count"],
-        is_other_machine=alert["is_other_machine"],
+        alert.kind,
+        alert.instance,
+        alert.address,
+        alert.former_address,
+        alert.count,
+        is_other_machine=alert.is_other_machine,
     )
 
 
@@ -247,14 +253,14 @@ for _command in (
     deploy.deployment,
     deploy.destroy,
     update.update,
-    update.disable,
-    update.enable,
+    drain.disable,
+    drain.enable,
     drain.drain,
     drain.undrain,
-    assign.assign,
-    assign.unassign,
+    update.assign,
+    update.unassign,
     drain.remove,
-    once_token.once_token,
+    register.once_token,
     update.configure,
 ):
     runner.add_command(_command)

@@ -1,6 +1,7 @@
-"""`terracrew runner update`, `configure`, `disable` and `enable`: updates runners to a release, or changes their fields."""
+"""`terracrew runner update`, `configure`, `assign` and `unassign`: updates runners to a release, or changes what they are."""
 
 import sys
+from collections.abc import Callable, Collection
 from typing import Any
 
 import click
@@ -8,13 +9,13 @@ import msgspec
 
 from terracrew.api import fields
 from terracrew.api.fleet_jobs import FleetJob
+from terracrew.api.pages import Page
 from terracrew.api.rollouts import NewRollout, RolloutPreview, RolloutView, RunnerUpdate
-from terracrew.api.runners import RunnerChange, RunnerView
+from terracrew.api.runners import Assignment, AssignTo, ConfigurationChange, RunnerChange, RunnerView
 from terracrew.cli.arguments import name_completion, settings, values
 from terracrew.cli.arguments.references import api_path
 from terracrew.cli.commands import fleet_job
 from terracrew.cli.commands.release import rollout as rollout_view
-from terracrew.cli.commands.runner import consequences
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Conflict, Invalid
@@ -80,7 +81,7 @@ def update(
     return output.message(made, f"updated runner {made.path}: {', '.join(changes)}")
 
 
-def _check(path: str | None, changes: dict[str, Any], *, is_all: bool, is_for_all: bool, is_for_release: bool) -> None:
+def _check(path: str | None, changes: Collection[str], *, is_all: bool, is_for_all: bool, is_for_release: bool) -> None:
     """Refuse options that do not go together."""
     if is_all and (path or changes or is_for_release):
         raise Invalid(
@@ -92,30 +93,6 @@ def _check(path: str | None, changes: dict[str, Any], *, is_all: bool, is_for_al
         raise Invalid("--group, --dry-run and --yes need --all")
     if changes and is_for_release:
         raise Invalid("--version updates the program of a runner: change its fields with another command")
-
-
-@click.command("disable")
-@click.argument("path", shell_complete=name_completion.runners)
-@output.json_option
-@pass_target
-def disable(target: Target, path: str) -> output.CommandResult:
-    """Disable the runner PATH: it stays connected and reports, and gets no new jobs."""
-    api = target.api()
-    made = api.patch(api_path(path), RunnerChange(is_disabled=True), RunnerView)
-    jobs = f"; it finishes its {made.jobs} job{'' if made.jobs == 1 else 's'}" if made.jobs else ""
-    words = f"disabled {made.path}: it gets no new jobs{jobs}"
-    return output.message(made, words, *consequences.waiting_modules(api, made.id))
-
-
-@click.command("enable")
-@click.argument("path", shell_complete=name_completion.runners)
-@output.json_option
-@pass_target
-def enable(target: Target, path: str) -> output.CommandResult:
-    """Enable the runner PATH again."""
-    made = target.api().patch(api_path(path), RunnerChange(is_disabled=False), RunnerView)
-    but = ", but it drains: `terracrew runner undrain` ends that" if made.is_draining else ""
-    return output.message(made, f"enabled {made.path}{but}")
 
 
 @click.command("configure")
@@ -150,19 +127,20 @@ def configure(target: Target, path: str, levels: tuple[str, ...], reset: bool, *
 
     The batch size and the period apply while nobody watches a log; a watched log is sent line by line.
     """
-    change = {name: value for name, value in given.items() if value is not None} | (
-        {"log_level": dict(_level(each) for each in levels)} if levels else {}
-    )
-    if reset == bool(change):
+    if levels:
+        given["log_level"] = dict(_level(each) for each in levels)
+    change = ConfigurationChange(**{name: value for name, value in given.items() if value is not None})
+    if reset == bool(fields.given(change)):
         raise Invalid("give the settings to change, or --reset alone")
-    found: Any = target.api().patch(api_path(path), {"configuration": None if reset else change})
-    configured = {name: value for name, value in found["configuration"].items() if value}
-    return output.details(
-        found,
-        [("path", found["path"]), *configured.items()]
-        if configured
-        else [("path", found["path"]), ("configuration", "its own settings")],
-    )
+    wanted = RunnerChange(configuration=None if reset else change)
+    found = target.api().patch(api_path(path), wanted, RunnerView)
+    words = list(configured(found).items()) or [("configuration", "its own settings")]
+    return output.details(found, [("path", found.path), *words])
+
+
+def configured(runner: RunnerView) -> dict[str, object]:
+    """Return the settings of a runner that operators have changed, by their names."""
+    return {name: value for name, value in fields.given(runner.configuration).items() if value}
 
 
 def _level(text: str) -> tuple[str, str | None]:
@@ -170,6 +148,71 @@ def _level(text: str) -> tuple[str, str | None]:
     if not category or not equals:
         raise Invalid(f"--log-level {text!r} is not CATEGORY=LEVEL")
     return category, level.capitalize() or None
+
+
+def _place_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for add in (
+        click.option("--all", "is_all", is_flag=True, help="All modules of the runner's own group."),
+        click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="This module."),
+        click.option(
+            "--group",
+            metavar="PATH",
+            shell_complete=name_completion.groups,
+            help="Everything below this group; '' is the whole organization.",
+        ),
+    ):
+        command = add(command)
+    return command
+
+
+@click.command(
+    "assign",
+    epilog=output.examples(
+        "terracrew runner assign platform/edge --group platform/prod",
+        "terracrew runner assign platform/edge --module shop/web",
+    ),
+)
+@click.argument("path", shell_complete=name_completion.runners)
+@_place_options
+@output.json_option
+@pass_target
+def assign(target: Target, path: str, group: str | None, module: str | None, is_all: bool) -> output.CommandResult:
+    """Let a group, a module or all modules of its own group use the runner PATH."""
+    api, place = target.api(), _place(group, module, is_all)
+    if place is None:
+        made = api.patch(api_path(path), RunnerChange(is_assigned_to_all_modules=True), RunnerView)
+    else:
+        made = api.post(f"{api_path(path)}/assignments", place, Page[Assignment])
+    return output.message(made, f"{path} serves {_words(place)}")
+
+
+@click.command("unassign")
+@click.argument("path", shell_complete=name_completion.runners)
+@_place_options
+@output.json_option
+@pass_target
+def unassign(target: Target, path: str, group: str | None, module: str | None, is_all: bool) -> output.CommandResult:
+    """Take the runner PATH away from a group, a module, or its own group as a whole. Jobs that it has continue."""
+    api, place = target.api(), _place(group, module, is_all)
+    if place is None:
+        made = api.patch(api_path(path), RunnerChange(is_assigned_to_all_modules=False), RunnerView)
+    else:
+        api.delete(f"{api_path(path)}/assignments", place)
+        made = place
+    return output.message(made, f"{path} no longer serves {_words(place)}")
+
+
+def _place(group: str | None, module: str | None, is_all: bool) -> AssignTo | None:
+    """Return the place that is meant; None for the runner's own group as a whole."""
+    if (group is not None) + (module is not None) + is_all != 1:
+        raise Invalid("give one of --group, --module and --all")
+    if module is not None:
+        return AssignTo(module, "module")
+    return None if group is None else AssignTo(group, "group")
+
+
+def _words(place: AssignTo | None) -> str:
+    return "all modules of its group" if place is None else f"{place.kind} {place.place or '(everything)'}"
 
 
 def update_one(
