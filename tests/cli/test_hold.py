@@ -3,31 +3,35 @@
 import json
 from typing import Any
 
+from terracrew.api.job_views import HeldModuleListed, Hold, HoldView
+from tests.cli.answers import answer
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import ScriptedServer
 
-HELD: dict[str, Any] = {
-    "is_held": True,
-    "hold": {
-        "id": "hld_1",
-        "reason": "it was started on the backup of 2026-11-18 00:33:03 UTC",
-        "set_back_to": "2026-11-18T00:33:02Z",
-        "started_at": "2026-11-18T00:40:00Z",
-    },
-    "held_modules": 2,
-    "changed_modules": 1,
-    "modules": [
-        {"path": "g/d", "is_held": True, "is_in_doubt": True, "evidence": "attempt 1 of job 2 was claimed after that"},
-        {"path": "g/a", "is_held": True, "is_in_doubt": True, "evidence": ""},
+HELD = answer(
+    HoldView,
+    is_held=True,
+    hold=answer(
+        Hold,
+        reason="it was started on the backup of 2026-11-18 00:33:03 UTC",
+        set_back_to="2026-11-18T00:33:02Z",
+        started_at="2026-11-18T00:40:00Z",
+    ),
+    held_modules=2,
+    changed_modules=1,
+    modules=[
+        answer(HeldModuleListed, path="g/d", is_held=True, evidence="attempt 1 of job 2 was claimed after that"),
+        answer(HeldModuleListed, path="g/a", is_held=True),
     ],
-}
-FREE: dict[str, Any] = {"is_held": False, "hold": None, "held_modules": 0, "changed_modules": 0, "modules": []}
+)
+FREE = answer(HoldView)
 
 
 def test_a_held_server_says_why_and_what_is_known_of_its_modules(terracrew: Terracrew, server: ScriptedServer) -> None:
     server.then(lambda asked: asked.answer(200, HELD))
     shown = terracrew("server", "hold")
     assert "it was started on the backup of" in shown
+    assert "the database was set back to 2026-11-18 00:33:02 UTC and knows nothing" in shown
     assert [line.split()[:2] for line in shown.splitlines() if line.startswith("g/")] == [
         ["g/d", "held"],
         ["g/a", "held"],
@@ -41,11 +45,11 @@ def test_modules_are_released_one_by_one_and_everything_only_on_request(
 ) -> None:
     bodies: list[Any] = []
 
-    def answer(asked: Any) -> Any:
+    def release(asked: Any) -> Any:
         bodies.append(json.loads(asked.body))
         return asked.answer(200, FREE)
 
-    server.then(answer, answer, answer)
+    server.then(release, release, release)
     terracrew("server", "release", "g/a", "g/d")
     assert "is not held" in terracrew("server", "release", "--all", "--untouched")
     assert bodies == [

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.runners import Remaining, RunnerRemoval, RunnerView
 from terracrew.cli.commands import group_runs
-from terracrew.cli.commands.runner import consequences
-from terracrew.cli.commands.server import rekey, storage
+from terracrew.cli.commands.runner import drain
+from terracrew.cli.commands.server import operations
 from terracrew.cli.connection import deadline
 from terracrew.client import http
+from tests.cli.answers import THEN, answer
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import Asked, ScriptedServer
 
@@ -17,17 +19,19 @@ pytestmark = pytest.mark.feature("E1.progress")
 RESTARTING = 8
 """More answers than a request is repeated that does not wait for anything."""
 RUN: dict[str, Any] = {"id": "grn_1", "path": "team", "type": "APPLY", "status": "RUNNING", "modules": []}
-LEFT: dict[str, Any] = {
-    "id": "rnr_1",
-    "path": "a/r",
-    "is_draining": True,
-    "is_drained": False,
-    "removing_since": "2026-01-01T00:00:00Z",
-    "job_count": 0,
-    "jobs": [],
-    "delivering": 1,
-}
-REMOVING: dict[str, Any] = {"path": "a/r", "is_removed": False, "remaining": LEFT}
+LEFT = answer(
+    Remaining,
+    id="rnr_1",
+    path="a/r",
+    is_draining=True,
+    is_drained=False,
+    removing_since=THEN,
+    job_count=0,
+    jobs=[],
+    delivering=1,
+)
+REMOVING = answer(RunnerRemoval, path="a/r", is_removed=False, remaining=LEFT)
+RUNNER = answer(RunnerView, id="rnr_1", path="a/r")
 REKEY: dict[str, Any] = {"status": "running", "key_id": "k", "encrypted": 1, "doing": "states", "done": 1}
 PREVIEW: dict[str, Any] = {
     "policy": {
@@ -47,9 +51,8 @@ PREVIEW: dict[str, Any] = {
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
         (group_runs, "POLL_SECONDS"),
-        (consequences, "POLL_SECONDS"),
-        (rekey, "_POLL_SECONDS"),
-        (storage, "_POLL_SECONDS"),
+        (drain, "POLL_SECONDS"),
+        (operations, "POLL_SECONDS"),
         (http, "_FIRST_DELAY_SECONDS"),
         (http, "_MAX_DELAY_SECONDS"),
     ):
@@ -71,7 +74,7 @@ def answering(body: Any) -> Callable[[Asked], None]:
         ("group apply team", [RUN, RUN], RUN | {"status": "SUCCEEDED"}),
         ("group destroy team --yes", [RUN, RUN], RUN | {"status": "SUCCEEDED"}),
         ("group progress team --follow", [{"items": [RUN]}, RUN, RUN], RUN | {"status": "SUCCEEDED"}),
-        ("runner drain a/r --wait", [LEFT, LEFT], LEFT | {"is_drained": True}),
+        ("runner drain a/r --wait", [RUNNER, LEFT], LEFT | {"is_drained": True}),
         ("runner remove a/r --yes", [REMOVING, LEFT], None),
         ("server rekey", [REKEY, REKEY], REKEY | {"status": "finished"}),
         ("server retention --dry-run", [{"counting": "logs"}], PREVIEW),

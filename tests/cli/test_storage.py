@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from terracrew.cli.commands.server import storage
+from terracrew.cli.commands.server import operations
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import Asked, ScriptedServer
 
@@ -40,7 +40,7 @@ USAGE: dict[str, Any] = {
 def test_usage_is_shown_with_progress_while_the_server_counts(
     terracrew: Terracrew, server: ScriptedServer, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(storage, "POLL_SECONDS", 0)
+    monkeypatch.setattr(operations, "POLL_SECONDS", 0)
     busy = {"counting": "states", "elapsed_seconds": 3.0}
     server.then(lambda asked: asked.answer(202, busy), lambda asked: asked.answer(200, USAGE))
     shown = terracrew("server", "usage")

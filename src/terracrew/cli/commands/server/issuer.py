@@ -1,11 +1,12 @@
 """`terracrew server issuer`: shows the issuer of the tokens for clouds, and writes its documents for another address."""
 
+from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
 
+from terracrew.api.operations import IssuerView
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output
 from terracrew.errors import Conflict
@@ -29,21 +30,21 @@ def issuer() -> None:
 @pass_target
 def show(target: Target) -> output.CommandResult:
     """Show the issuer, its keys, and whether its files are current."""
-    found = target.api().get("/issuer")
+    found = target.api().get("/issuer", IssuerView)
 
     def show() -> None:
         output.facts(
             (
-                ("issuer", found["issuer"]),
-                ("published by", "somebody, as files" if found["is_separate"] else "this server"),
-                ("signs now", found["signing_key"]),
-                ("signs next", found.get("next_key")),
-                ("from", _day(found.get("next_signs_from"))),
-                ("looked", output.moment(found.get("looked_at"))),
+                ("issuer", found.issuer),
+                ("published by", "somebody, as files" if found.is_separate else "this server"),
+                ("signs now", found.signing_key),
+                ("signs next", found.next_key),
+                ("from", _day(found.next_signs_from)),
+                ("looked", output.moment(found.looked_at)),
             )
         )
-        if found["problem"]:
-            output.note(found["problem"])
+        if found.problem:
+            output.note(found.problem)
 
     return output.CommandResult(found, show)
 
@@ -64,33 +65,33 @@ def export(target: Target, directory: Path) -> output.CommandResult:
     Upload the content of DIRECTORY, so that both files are below the address that the setting `issuer_url` names.
     They hold public keys only. The server replaces its key every month, and says so when both files are needed again.
     """
-    found = target.api().get("/issuer")
-    if not found["is_separate"]:
+    found = target.api().get("/issuer", IssuerView)
+    if not found.is_separate:
         raise Conflict(
-            f"the issuer is this server itself, {found['issuer']}: files elsewhere would name this address, and not their own",
+            f"the issuer is this server itself, {found.issuer}: files elsewhere would name this address, and not their own",
             hint="set `issuer_url` (TERRACREW_SERVER_ISSUER_URL) to the address of the files, and restart the server",
         )
-    written = [_write(directory / DISCOVERY, found["configuration"]), _write(directory / KEYS, found["jwks"])]
+    written = [_write(directory / DISCOVERY, found.configuration), _write(directory / KEYS, found.jwks)]
 
     def show() -> None:
         for path in written:
             click.echo(f"wrote {path}")
-        output.note(f"Upload both as application/json, so that {found['issuer']}/{DISCOVERY} is the first one.")
-        if found.get("next_signs_from"):
+        output.note(f"Upload both as application/json, so that {found.issuer}/{DISCOVERY} is the first one.")
+        if found.next_signs_from:
             output.note(
-                f"They are enough until {_day(found['export_by'])}. From {_day(found['next_signs_from'])} on, another key "
+                f"They are enough until {_day(found.export_by)}. From {_day(found.next_signs_from)} on, another key "
                 "follows: export and upload again between these days. Until then the server signs with a key that the files have."
             )
 
-    return output.CommandResult({**found, "files": [str(path) for path in written]}, show)
+    return output.CommandResult(msgspec.to_builtins(found) | {"files": [str(path) for path in written]}, show)
 
 
-def _write(path: Path, document: dict[str, Any]) -> Path:
+def _write(path: Path, document: object) -> Path:
     durable.make_directory(path.parent, 0o755)
     durable.write(path, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
     path.chmod(0o644)
     return path
 
 
-def _day(moment: str | None) -> str:
-    return (moment or "").partition("T")[0]
+def _day(moment: datetime | None) -> str:
+    return f"{moment:%Y-%m-%d}" if moment else ""

@@ -1,8 +1,9 @@
 """Starts a server with the settings of its file, the environment and the command line."""
 
 import gc
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -18,14 +19,15 @@ class Given(NamedTuple):
     """What the command line says about a server's settings."""
 
     file: Path | None
-    options: dict[str, Any]
+    options: Mapping[str, object]
     runner_environment: tuple[str, ...] = ()
     """What engines of built-in runners get of this environment if no setting says it."""
 
     def merged(self) -> "Merged[ServerSettings]":
         from terracrew.settings import server_layers
 
-        return server_layers.merged(self.file, self._set())
+        options = {name: value for name, value in self.options.items() if value not in (None, ())}
+        return server_layers.merged(self.file, options)
 
     def settings(self) -> "ServerSettings":
         found = self.merged().settings
@@ -44,9 +46,6 @@ class Given(NamedTuple):
     def _is_environment_of_server(settings: "ServerSettings") -> bool:
         """Return whether the server itself may use variables of clouds, which no job gets then unless a setting names them."""
         return bool(settings.object_store or settings.external.settings)
-
-    def _set(self) -> dict[str, Any]:
-        return {name: value for name, value in self.options.items() if value not in (None, ())}
 
 
 pass_given = click.make_pass_decorator(Given)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli.commands.server import admin, configuration, hold, issuer, rekey, storage
+from terracrew.cli.commands.server import admin, configuration, issuer, operations
 from terracrew.cli.commands.server.options import config_option, hold_option, settings_options
 from terracrew.cli.commands.server.serve import Given, serve
 from terracrew.cli.lazy import LazyGroup
@@ -41,12 +41,12 @@ for _command in (
     configuration.environment,
     configuration.schema,
     configuration.worker_token,
-    hold.hold,
-    hold.release,
+    operations.hold,
+    operations.release,
     issuer.issuer,
     admin.adopt_object_store,
-    rekey.rekey,
-    storage.usage,
-    storage.retention,
+    operations.rekey,
+    operations.usage,
+    operations.retention,
 ):
     server.add_command(_command)
