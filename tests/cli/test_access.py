@@ -9,7 +9,9 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from terracrew.api.access import ApiToken, CreatedSecret, Explanation, Me, RoleListed, ServiceAccount, UserListed
+from terracrew.api.audit import Entry
 from terracrew.api.groups import Organization
+from terracrew.api.runners import Registered
 from terracrew.api.states import State
 from terracrew.cli.main import cli
 from tests.cli.answers import THEN, answer
@@ -185,17 +187,18 @@ def test_a_token_is_revoked_by_its_name_and_a_state_shown_by_its_version(
 
 @pytest.mark.feature("E1.commands", "E1.json")
 def test_the_audit_is_listed(terracrew: Terracrew, server: ScriptedServer) -> None:
-    entry = {
-        "created_at": THEN,
-        "actor_name": "ada",
-        "action": "module.create",
-        "target_kind": "module",
-        "target_id": "mod_1",
-        "details": {"path": "a/b"},
-        "organization_id": "org_2",
-        "address": "192.0.2.1",
-    }
-    me = {"is_system_admin": False, "organizations": [{"id": "org_1"}, {"id": "org_2"}]}
+    entry = answer(
+        Entry,
+        actor_name="ada",
+        action="module.create",
+        target_kind="module",
+        target_id="mod_1",
+        details={"path": "a/b"},
+        organization_id="org_2",
+        address="192.0.2.1",
+    )
+    organizations = [answer(Organization, id="org_1", name="one"), answer(Organization, id="org_2", name="two")]
+    me = answer(Me, organizations=organizations)
     server.on("GET /api/v1/me", me)
     server.on("GET /api/v1/audit", page(entry))
     heading, row = terracrew("audit", "list").splitlines()
@@ -206,8 +209,7 @@ def test_the_audit_is_listed(terracrew: Terracrew, server: ScriptedServer) -> No
     assert row.split()[-4:] == [THEN, "192.0.2.1", "module.create", "mod_1"]
     # An administrator who has chosen no organization sees the changes of all of them.
     server.on("GET /api/v1/me", me | {"is_system_admin": True})
-    names = [{"id": "org_1", "name": "one"}, {"id": "org_2", "name": "two"}]
-    server.on("GET /api/v1/organizations", page(*names))
+    server.on("GET /api/v1/organizations", page(*organizations))
     server.on("GET /api/v1/audit", page(entry, entry | {"organization_id": None}))
     lines = terracrew("audit", "list").splitlines()
     assert [line.split()[0] for line in lines] == ["ORGANIZATION", "two", "(server)"]
@@ -343,7 +345,7 @@ def completed(line: list[str], typed: str) -> list[str]:
 def test_a_loopback_address_for_a_runner_is_remarked(terracrew: Terracrew, server: ScriptedServer) -> None:
     """`runner register` printed 127.0.0.1 for a runner on another machine, without a word."""
     environment = {"TERRACREW_API_URL": "http://127.0.0.1:7400", "TERRACREW_RUNNER_ID": "rnr_1"}
-    made = {"path": "edge", "environment": environment, "command": "terracrew runner start"}
+    made = answer(Registered, path="edge", environment=environment, command="terracrew runner start")
     server.on("POST /api/v1/runners/register", made, 201)
     terracrew("runner", "register", "edge")
     assert "works only on the server's machine" in terracrew.err

@@ -6,24 +6,16 @@ from typing import Any
 
 import pytest
 
+from terracrew.api.releases import ArtifactView, ReleaseNotes, ReleaseView
+from tests.cli.answers import answer
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import ScriptedServer
 
 pytestmark = pytest.mark.feature("V4.notes", "E1.commands")
 
 
-def noted(version: str, **changed: Any) -> dict[str, Any]:
-    return {
-        "version": version,
-        "notes": f"Notes of {version}.",
-        "released_at": "2026-11-01T08:00:00Z",
-        "link": "",
-        "is_breaking": False,
-        "breaking_words": "",
-        "withdrawn_at": None,
-        "withdrawn_reason": "",
-        **changed,
-    }
+def noted(version: str, **given: Any) -> dict[str, Any]:
+    return answer(ReleaseNotes, version=version, released_at="2026-11-01T08:00:00Z", **given)
 
 
 def test_notes_mark_breaking_and_withdrawn_versions_and_control_no_terminal(
@@ -74,14 +66,14 @@ def test_a_withdrawal_asks_first(terracrew: Terracrew, server: ScriptedServer) -
     terracrew("release", "withdraw", "0.2.0", "--reason", "broken", stdin="n\n")
     assert terracrew.code == 1
     assert server.asked == []
-    server.then(lambda asked: asked.answer(200, {"version": "0.2.0"}))
+    server.then(lambda asked: asked.answer(200, answer(ReleaseView, version="0.2.0")))
     assert terracrew("release", "withdraw", "0.2.0", "--reason", "broken", stdin="y\n") == "withdrew 0.2.0\n"
     assert json.loads(server.asked[-1].body) == {"reason": "broken"}
 
 
 def test_a_download_with_another_hash_is_not_kept(terracrew: Terracrew, server: ScriptedServer, tmp_path: Path) -> None:
-    artifact = {"name": "SHA256SUMS", "sha256": "0" * 64, "signature": "s", "kind": "checksums"}
-    server.then(lambda asked: asked.answer(200, {"version": "0.2.0", "artifacts": [artifact]}))
+    artifact = answer(ArtifactView, name="SHA256SUMS", sha256="0" * 64, signature="s", kind="checksums")
+    server.then(lambda asked: asked.answer(200, answer(ReleaseView, version="0.2.0", artifacts=[artifact])))
     server.then(lambda asked: asked.answer(200, b"changed", "application/octet-stream"))
     terracrew("release", "download", "0.2.0", "SHA256SUMS", "--output", str(tmp_path / "sums"))
     assert "has another hash than the release says" in terracrew.err

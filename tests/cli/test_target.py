@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from terracrew.api.access import Me
 from terracrew.cli.connection import local, profiles
 from terracrew.cli.connection.target import Target
 from terracrew.errors import Invalid
+from tests.cli.answers import answer
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import ScriptedServer
 
@@ -87,7 +89,7 @@ def test_login_checks_the_token_and_stores_it(
     terracrew("login", "--token-stdin", stdin="tcu_wrong\n")
     assert terracrew.code == 4  # the scripted server knows no /me yet
     assert not profiles.path().exists()
-    server.on("GET /api/v1/me", {"name": "ada"})
+    server.on("GET /api/v1/me", answer(Me, name="ada"))
     terracrew("login", "--token-stdin", stdin="tcu_right\n")
     assert terracrew.code == 0
     assert "as ada" in terracrew.out

@@ -1,12 +1,12 @@
 """`terracrew config`, `login`, `logout`, `whoami` and `completion`: which server this command line uses, and as whom."""
 
 import sys
-from typing import Any
 
 import click
 import msgspec
 from click.shell_completion import get_completion_class
 
+from terracrew.api.access import Link, Me, RoleListed
 from terracrew.cli.connection import profiles
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
@@ -119,21 +119,21 @@ def login(target: Target, link: bool, token_stdin: bool) -> output.CommandResult
     from terracrew.client.http import Api
 
     if link:
-        made = target.api().post("/me/link")
+        made = target.api().post("/me/link", None, Link)
         earlier = "earlier login links, such as the one of the first start, no longer work: use this one"
-        return output.message(made, made["link"], before=earlier if made.get("replaces_earlier_link") else "")
+        return output.message(made, made.link, before=earlier if made.replaces_earlier_link else "")
     url = target.resolve().url
     if not token_stdin:
         output.note(f"paste a token for {url}")
     token = sys.stdin.readline().strip() if token_stdin else read_token()
     if not token:
         raise Invalid("no token was entered")
-    me = Api(url, token).get("/me")
+    me = Api(url, token).get("/me", Me)
     stored = profiles.load()
     name = target.profile or stored.current
     profile = stored.profiles.get(name, profiles.Profile(name))
     profiles.save(stored.with_profile(msgspec.structs.replace(profile, url=url, token=token)))
-    return output.message({"url": url, "profile": name, "name": me["name"]}, f"logged in to {url} as {me['name']}")
+    return output.message({"url": url, "profile": name, "name": me.name}, f"logged in to {url} as {me.name}")
 
 
 @click.command()
@@ -158,18 +158,17 @@ def logout(target: Target) -> output.CommandResult:
 @pass_target
 def whoami(target: Target) -> output.CommandResult:
     """Show the user and the server of this command line."""
-    me = target.api().get("/me")
+    me = target.api().get("/me", Me)
     found = target.resolve()
-    organizations = me.get("organizations", [])
-    names = {each["id"]: each["name"] for each in organizations}
-    roles = [_role(each, names if len(names) > 1 else {}) for each in me["roles"]]
+    names = {each.id: each.name for each in me.organizations}
+    roles = [_role(each, names if len(names) > 1 else {}) for each in me.roles]
     return output.details(
-        {**me, "url": found.url},
+        msgspec.to_builtins(me) | {"url": found.url},
         [
-            ("name", me["name"]),
-            ("kind", me["kind"].replace("_", " ")),
-            ("roles", ["administrator", *roles] if me["is_system_admin"] else roles or "none"),
-            ("organization", names.get(me.get("organization_id"))),
+            ("name", me.name),
+            ("kind", me.kind.replace("_", " ")),
+            ("roles", ["administrator", *roles] if me.is_system_admin else roles or "none"),
+            ("organization", names.get(me.organization_id or "")),
             ("organizations", list(names.values()) if len(names) > 1 else ""),
             ("server", f"{found.url}  ({found.url_from})"),
             ("token", f"from {found.token_from}"),
@@ -177,11 +176,11 @@ def whoami(target: Target) -> output.CommandResult:
     )
 
 
-def _role(binding: dict[str, Any], names: dict[str, str]) -> str:
+def _role(binding: RoleListed, names: dict[str, str]) -> str:
     """Return a role with its place, and with the name of its organization if there are several."""
-    name = names.get(binding.get("organization_id", ""))
-    return f"{binding['role']} of {binding['path'] or name or 'the organization'}" + (
-        f" in {name}" if name and binding["path"] else ""
+    name = names.get(binding.organization_id)
+    return f"{binding.role} of {binding.path or name or 'the organization'}" + (
+        f" in {name}" if name and binding.path else ""
     )
 
 

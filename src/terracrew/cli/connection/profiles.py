@@ -4,7 +4,6 @@ import json
 import os
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -48,6 +47,13 @@ class Profiles(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, current=name)
 
 
+class _File(msgspec.Struct, frozen=True):
+    """The content of the file as it is written there."""
+
+    profile: str = DEFAULT
+    profiles: dict[str, dict[str, str]] = {}
+
+
 def path() -> Path:
     """Return the path of the file: TERRACREW_CONFIG, or a file in the user's configuration directory."""
     if chosen := os.environ.get("TERRACREW_CONFIG"):
@@ -57,17 +63,13 @@ def path() -> Path:
 
 def load() -> Profiles:
     try:
-        content: dict[str, Any] = tomllib.loads(path().read_text())
+        found = msgspec.convert(tomllib.loads(path().read_text()), _File)
+        profiles = {name: msgspec.convert({"name": name, **each}, Profile) for name, each in found.profiles.items()}
+        return Profiles(found.profile, profiles)
     except FileNotFoundError:
         return Profiles()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"{path()} is not TOML: {error}") from None
-    try:
-        found = msgspec.convert(content.get("profiles", {}), dict[str, dict[str, str]])
-        current = msgspec.convert(content.get("profile", DEFAULT), str)
-        return Profiles(
-            current, {name: msgspec.convert({"name": name, **each}, Profile) for name, each in found.items()}
-        )
     except msgspec.ValidationError as error:
         # The error quotes types and places, never a value: a token stays out of it.
         raise Invalid(f"{path()}: {error}") from None

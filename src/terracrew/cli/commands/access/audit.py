@@ -6,7 +6,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
+import msgspec
 
+from terracrew.api.access import Me
+from terracrew.api.audit import Entry
+from terracrew.api.groups import Organization
 from terracrew.cli.arguments import name_completion, values
 from terracrew.cli.arguments.values import Moment
 from terracrew.cli.connection.target import Target, pass_target
@@ -31,17 +35,17 @@ _FILTERS = (
     click.option("--until", type=Moment(), metavar="WHEN", help="Only before that time."),
     click.option("--search", "text", metavar="TEXT", help="Only changes with TEXT in their names or details."),
 )
-_Cell = Callable[[dict[str, Any]], Any]
+_Cell = Callable[[Entry], object]
 _COLUMNS: dict[str, _Cell] = {
-    "WHEN": lambda entry: output.age(entry["created_at"]),
-    "WHO": lambda entry: entry["actor_name"],
-    "WHAT": audit_words.sentence,
+    "WHEN": lambda entry: output.age(entry.created_at),
+    "WHO": lambda entry: entry.actor_name,
+    "WHAT": lambda entry: audit_words.sentence(msgspec.to_builtins(entry)),
 }
 _WIDE_COLUMNS: dict[str, _Cell] = {
-    "TIME": lambda entry: entry["created_at"],
-    "ADDRESS": lambda entry: entry.get("address"),
-    "ACTION": lambda entry: entry["action"],
-    "ID": lambda entry: entry["target_id"],
+    "TIME": lambda entry: msgspec.to_builtins(entry.created_at),
+    "ADDRESS": lambda entry: entry.address,
+    "ACTION": lambda entry: entry.action,
+    "ID": lambda entry: entry.target_id,
 }
 PROGRESS_BYTES = 1 << 20
 
@@ -79,15 +83,13 @@ def list_entries(target_server: Target, limit: int, wide: bool, **filters: str |
     the id of what was changed (for --target).
     """
     api = target_server.api()
-    items = list(islice(api.list("/audit", **filters), limit))
+    items = list(islice(api.list("/audit", Entry, **filters), limit))
 
     def show() -> None:
         empty = "nothing that matches has been changed" if any(filters.values()) else "nothing has been changed yet"
         columns = _COLUMNS | (_WIDE_COLUMNS if wide else {})
         if items and (names := _organizations(target_server, api, filters)):
-            first: dict[str, _Cell] = {
-                "ORGANIZATION": lambda entry: names.get(entry.get("organization_id"), "(removed)")
-            }
+            first: dict[str, _Cell] = {"ORGANIZATION": lambda entry: names.get(entry.organization_id, "(removed)")}
             columns = first | columns
         rows = [[cell(entry) for cell in columns.values()] for entry in items]
         output.table(tuple(columns), rows, empty=empty, wide=wide)
@@ -99,10 +101,10 @@ def _organizations(target: Target, api: "Api", filters: Mapping[str, str | None]
     """Return the names of the organizations by their ids, if the list has the changes of all of them; otherwise nothing."""
     if target.resolve().organization or filters.get("path"):
         return {}
-    me = api.get("/me")
-    if not me["is_system_admin"] or len(me["organizations"]) < 2:
+    me = api.get("/me", Me)
+    if not me.is_system_admin or len(me.organizations) < 2:
         return {}
-    return {None: "(server)"} | {each["id"]: each["name"] for each in api.list("/organizations")}
+    return {None: "(server)"} | {each.id: each.name for each in api.list("/organizations", Organization)}
 
 
 @audit.command("export")

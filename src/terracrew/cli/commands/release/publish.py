@@ -1,10 +1,13 @@
 """`terracrew release publish`: sends the signed files of a release, and publishes it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
+from terracrew.api.releases import AddedFile, NewArtifact, NewRelease, ReleaseView
+from terracrew.cli.arguments import settings
 from terracrew.cli.arguments.values import Moment
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.printing import output, progress
@@ -37,6 +40,11 @@ _file = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="PATH",
     help="A file with its signature beside it (PATH.minisig), or a folder of such files. Can be repeated.",
 )
+@settings.request_options(
+    NewRelease,
+    "new",
+    own=("version", "commit_id", "link", "released_at", "breaking_words", "min_server_version"),
+)
 @click.option("--commit", "commit_id", default="", metavar="ID", help="The commit that it was built from.")
 @click.option("--link", default="", metavar="URL", help="Where more is written about it.")
 @click.option("--released-at", type=Moment(), metavar="TIME", help="When it was released [now].")
@@ -52,16 +60,7 @@ _file = click.Path(exists=True, dir_okay=False, path_type=Path)
 @output.json_option
 @pass_target
 def publish(
-    target: Target,
-    version: str,
-    notes: Path | None,
-    whole_notes: bool,
-    artifacts: tuple[Path, ...],
-    commit_id: str,
-    link: str,
-    released_at: str | None,
-    breaking_words: str,
-    min_server_version: str,
+    target: Target, new: NewRelease, notes: Path | None, whole_notes: bool, artifacts: tuple[Path, ...]
 ) -> output.CommandResult:
     """Publish VERSION of Terracrew on this server, as an administrator or with a release token.
 
@@ -69,31 +68,19 @@ def publish(
     everything has arrived, and a version is published once. A file NAME.image has the reference of an image with its digest.
     """
     files = _files(artifacts)
-    body: dict[str, Any] = {
-        "version": version,
-        "notes": _notes(notes, version, is_whole=whole_notes),
-        "released_at": released_at,
-        "commit_id": commit_id,
-        "link": link,
-        "is_breaking": bool(breaking_words),
-        "breaking_words": breaking_words,
-        "min_server_version": min_server_version,
-    }
+    text = _notes(notes, new.version, is_whole=whole_notes)
     api = target.api()
-    body["artifacts"] = [_sent(api, version, each, signature) for each, signature in files]
-    made = api.post("/releases", body)
-
-    def show() -> None:
-        count = len(made["artifacts"])
-        output.facts(
-            [
-                ("published", made["version"]),
-                ("artifacts", [each["name"] for each in made["artifacts"]] if count else "none"),
-                ("latest", "yes" if made["is_latest"] else "no"),
-            ]
-        )
-
-    return output.CommandResult(made, show)
+    sent = [_sent(api, new.version, each, signature) for each, signature in files]
+    wanted = msgspec.structs.replace(new, notes=text, is_breaking=bool(new.breaking_words), artifacts=sent)
+    made = api.post("/releases", wanted, ReleaseView)
+    return output.details(
+        made,
+        [
+            ("published", made.version),
+            ("artifacts", [each.name for each in made.artifacts] or "none"),
+            ("latest", "yes" if made.is_latest else "no"),
+        ],
+    )
 
 
 def _notes(file: Path | None, version: str, *, is_whole: bool) -> str:
@@ -143,7 +130,7 @@ def _files(given: tuple[Path, ...]) -> list[tuple[Path, str]]:
     return found
 
 
-def _sent(api: "Api", version: str, file: Path, signature: str) -> dict[str, Any]:
+def _sent(api: "Api", version: str, file: Path, signature: str) -> NewArtifact:
     """Send a file, and return the artifact as the API takes it."""
     import hashlib
 
@@ -157,25 +144,20 @@ def _sent(api: "Api", version: str, file: Path, signature: str) -> dict[str, Any
     if kind == "image":
         name = file.name.removesuffix(release_files.IMAGE_SUFFIX)
         reference = content.decode("utf-8", errors="replace").removesuffix("\n")
-        return {"name": name, "kind": kind, "signature": signature, "reference": reference}
+        return NewArtifact(name=name, kind=kind, signature=signature, reference=reference)
     with progress.of_bytes() as report:
 
         def show(arrived: int) -> None:
             report(f"uploading {file.name}", arrived, len(content))
 
         show(0)
-        answer = api.upload_in_parts(
+        added = api.upload_in_parts(
             f"/releases/{segment(version)}/files",
             content,
             "application/octet-stream",
+            AddedFile,
             target=f"release {version}",
             progress=show,
         )
     sha256 = hashlib.sha256(content).hexdigest()
-    return {
-        "name": file.name,
-        "kind": kind,
-        "sha256": sha256,
-        "signature": signature,
-        "upload": answer["upload"],
-    }
+    return NewArtifact(name=file.name, kind=kind, sha256=sha256, signature=signature, upload=added.upload)

@@ -1,11 +1,12 @@
 """`terracrew release`: lists, shows and withdraws releases, prints their notes, and downloads their files."""
 
+import io
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
+from terracrew.api.releases import ReleaseKey, ReleaseNotes, ReleaseView, Withdrawal
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.commands.access.token import release_token
 from terracrew.cli.commands.release.publish import publish
@@ -44,7 +45,7 @@ def show_notes(target: Target, since: str | None, until: str | None) -> output.C
 
     A breaking version is marked, with what to do before an update to it. A withdrawn one is struck through, with the reason.
     """
-    items = list(target.api().list("/releases/notes", since=since, until=until))
+    items = list(target.api().list("/releases/notes", ReleaseNotes, since=since, until=until))
 
     def show() -> None:
         if not items:
@@ -57,21 +58,21 @@ def show_notes(target: Target, since: str | None, until: str | None) -> output.C
     return output.CommandResult(items, show)
 
 
-def _print(found: dict[str, Any]) -> None:
-    is_withdrawn = bool(found["withdrawn_at"])
-    version = click.style(output.text(found["version"]), bold=True, strikethrough=is_withdrawn)
+def _print(found: ReleaseNotes) -> None:
+    is_withdrawn = bool(found.withdrawn_at)
+    version = click.style(output.text(found.version), bold=True, strikethrough=is_withdrawn)
     marks = ["withdrawn"] if is_withdrawn else []
-    marks += ["BREAKING"] if found["is_breaking"] else []
-    suffix = click.style("".join(f"  {mark}" for mark in marks), fg="red" if found["is_breaking"] else "yellow")
-    click.echo(f"{version}  {click.style(found['released_at'][:10], dim=True)}{suffix}")
+    marks += ["BREAKING"] if found.is_breaking else []
+    suffix = click.style("".join(f"  {mark}" for mark in marks), fg="red" if found.is_breaking else "yellow")
+    click.echo(f"{version}  {click.style(f'{found.released_at:%Y-%m-%d}', dim=True)}{suffix}")
     if is_withdrawn:
-        click.echo(f"withdrawn: {_printable(found['withdrawn_reason'])}")
-    if found["is_breaking"]:
-        click.echo(f"before an update: {_printable(found['breaking_words'])}")
-    if found["link"]:
-        click.echo(output.text(found["link"]))
+        click.echo(f"withdrawn: {_printable(found.withdrawn_reason)}")
+    if found.is_breaking:
+        click.echo(f"before an update: {_printable(found.breaking_words)}")
+    if found.link:
+        click.echo(output.text(found.link))
     click.echo()
-    _print_markdown(_printable(found["notes"]))
+    _print_markdown(_printable(found.notes))
 
 
 def _printable(text: str) -> str:
@@ -109,15 +110,15 @@ release.add_command(rollout)
 @pass_target
 def list_releases(target: Target) -> output.CommandResult:
     """List all releases, the highest version first."""
-    items = list(target.api().list("/releases"))
+    items = list(target.api().list("/releases", ReleaseView))
     rows = [
         (
-            each["version"],
+            each.version,
             _status(each),
-            each["released_at"][:10],
-            "yes" if each["is_breaking"] else "",
-            len(each["artifacts"]),
-            each["published_by_name"],
+            f"{each.released_at:%Y-%m-%d}",
+            "yes" if each.is_breaking else "",
+            len(each.artifacts),
+            each.published_by_name,
         )
         for each in items
     ]
@@ -133,31 +134,31 @@ def list_releases(target: Target) -> output.CommandResult:
 @pass_target
 def show(target: Target, version: str) -> output.CommandResult:
     """Show a release and its artifacts. `terracrew release notes` prints what is written about it."""
-    found = target.api().get(f"/releases/{segment(version)}")
+    found = target.api().get(f"/releases/{segment(version)}", ReleaseView)
 
     def show() -> None:
         output.facts(
             [
-                ("version", found["version"]),
+                ("version", found.version),
                 ("status", _status(found)),
                 ("withdrawn", _withdrawn(found)),
-                ("released", found["released_at"][:10]),
-                ("published", f"{output.age(found['published_at'])} by {output.text(found['published_by_name'])}"),
-                ("commit", found["commit_id"]),
-                ("link", found["link"]),
-                ("breaking", "yes" if found["is_breaking"] else ""),
-                ("before an update", found["breaking_words"]),
-                ("least server version", found["min_server_version"]),
+                ("released", f"{found.released_at:%Y-%m-%d}"),
+                ("published", f"{output.age(found.published_at)} by {output.text(found.published_by_name)}"),
+                ("commit", found.commit_id),
+                ("link", found.link),
+                ("breaking", "yes" if found.is_breaking else ""),
+                ("before an update", found.breaking_words),
+                ("least server version", found.min_server_version),
             ]
         )
         rows = [
             (
-                each["name"],
-                each["kind"],
-                f"{each['size_bytes']:,}" if each["size_bytes"] else "",
-                each["reference"] or each["sha256"],
+                each.name,
+                each.kind,
+                f"{each.size_bytes:,}" if each.size_bytes else "",
+                each.reference or each.sha256,
             )
-            for each in found["artifacts"]
+            for each in found.artifacts
         ]
         click.echo()
         output.table(("ARTIFACT", "KIND", "BYTES", "SHA-256 OR REFERENCE"), rows, empty="no artifacts", wide=True)
@@ -170,14 +171,14 @@ def show(target: Target, version: str) -> output.CommandResult:
 @pass_target
 def show_key(target: Target) -> output.CommandResult:
     """Print the public key with which the server checks releases, as `minisign -P` takes it."""
-    found = target.api().get("/releases/key")
+    found = target.api().get("/releases/key", ReleaseKey)
 
     def show() -> None:
-        if not found["key"]:
+        if not found.key:
             raise NotFound(
                 "this server has no key of releases", hint="its setting is `release_key`: see docs/releases.md"
             )
-        click.echo(found["key"])
+        click.echo(found.key)
 
     return output.CommandResult(found, show)
 
@@ -204,23 +205,23 @@ def download(target: Target, version: str, artifact: str, file: Path | None) -> 
     from terracrew.releases import release_files
 
     api = target.api()
-    found = api.get(f"/releases/{segment(version)}")
-    wanted = next((each for each in found["artifacts"] if each["name"] == artifact), None)
+    found = api.get(f"/releases/{segment(version)}", ReleaseView)
+    wanted = next((each for each in found.artifacts if each.name == artifact), None)
     if wanted is None:
-        names = ", ".join(each["name"] for each in found["artifacts"]) or "none"
-        raise Invalid(f"the release {found['version']} has no artifact {artifact!r}", hint=f"it has: {names}")
+        names = ", ".join(each.name for each in found.artifacts) or "none"
+        raise Invalid(f"the release {found.version} has no artifact {artifact!r}", hint=f"it has: {names}")
     place = file or Path(release_files.checked_name(artifact))
     signature = place.with_name(f"{place.name}{release_files.SIGNATURE_SUFFIX}")
     for each in (place, signature):
         if each.exists():
             raise Invalid(f"{each} exists already: remove it, or choose another name with --output")
-    content = bytearray()
-    api.download(f"/releases/{segment(found['version'])}/artifacts/{segment(artifact)}", _Sink(content))
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != wanted["sha256"]:
-        raise Invalid(f"{artifact} has another hash than the release says: it has {digest}, not {wanted['sha256']}")
-    place.write_bytes(content)
-    signature.write_text(wanted["signature"])
+    content = io.BytesIO()
+    api.download(f"/releases/{segment(found.version)}/artifacts/{segment(artifact)}", content)
+    digest = hashlib.sha256(content.getbuffer()).hexdigest()
+    if digest != wanted.sha256:
+        raise Invalid(f"{artifact} has another hash than the release says: it has {digest}, not {wanted.sha256}")
+    place.write_bytes(content.getbuffer())
+    signature.write_text(wanted.signature)
     return output.message(
         {"file": str(place), "signature": str(signature), "sha256": digest},
         f"{place} has the hash that the release says; its signature is {signature}",
@@ -242,25 +243,15 @@ def withdraw(target: Target, version: str, reason: str, is_confirmed: bool) -> o
     """
     if not is_confirmed:
         output.ask(f"Withdraw the release {version} for good?", "nothing was withdrawn")
-    done = target.api().post(f"/releases/{segment(version)}/withdraw", {"reason": reason})
-    return output.message(done, f"withdrew {done['version']}")
+    done = target.api().post(f"/releases/{segment(version)}/withdraw", Withdrawal(reason), ReleaseView)
+    return output.message(done, f"withdrew {done.version}")
 
 
-class _Sink:
-    """Collects the pieces of a download."""
-
-    def __init__(self, content: bytearray) -> None:
-        self._content = content
-
-    def write(self, piece: bytes, /) -> None:
-        self._content += piece
+def _status(found: ReleaseView) -> str:
+    return "withdrawn" if found.withdrawn_at else "latest" if found.is_latest else ""
 
 
-def _status(found: dict[str, Any]) -> str:
-    return "withdrawn" if found["withdrawn_at"] else "latest" if found["is_latest"] else ""
-
-
-def _withdrawn(found: dict[str, Any]) -> str:
-    if not found["withdrawn_at"]:
+def _withdrawn(found: ReleaseView) -> str:
+    if not found.withdrawn_at:
         return ""
-    return f"{output.age(found['withdrawn_at'])} by {found['withdrawn_by_name']}: {found['withdrawn_reason']}"
+    return f"{output.age(found.withdrawn_at)} by {found.withdrawn_by_name}: {found.withdrawn_reason}"
