@@ -239,7 +239,7 @@ def give_up(api: "Api", job: JobView, attempt: int | None, yes: bool) -> output.
 @run.waiting_options
 @output.json_option
 @pass_target
-def apply(target: Target, job_id: str, yes: bool, waiting: run.Waiting) -> output.CommandResult:
+def apply(target: Target, job_id: str, yes: bool, waiting: run.WaitOptions) -> output.CommandResult:
     """Show the plan of the PLAN job JOB, and apply exactly this plan, by a new job.
 
     It is refused if the state, the source or an input of the module has changed since the plan was made. If something changes

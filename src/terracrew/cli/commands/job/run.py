@@ -37,7 +37,7 @@ color_option = click.option(
 )
 
 
-class Waiting(NamedTuple):
+class WaitOptions(NamedTuple):
     """Whether and how a command waits for the job that it has queued."""
 
     is_following: bool
@@ -53,7 +53,7 @@ def waiting_options(command: F) -> F:
     @wraps(command)
     def run(*args: Any, is_following: bool, is_waiting: bool, **values: Any) -> Any:
         others = (values.pop(each) for each in ("stop_at_approval", "timeout", "color"))
-        return command(*args, waiting=Waiting(is_following, is_waiting, *others), **values)
+        return command(*args, waiting=WaitOptions(is_following, is_waiting, *others), **values)
 
     decorated: Any = stop_option(timeout_option(color_option(run)))
     decorated = click.option("--wait", "is_waiting", is_flag=True, help="Wait until it ends, without the log.")(
@@ -115,7 +115,7 @@ def run(
     source: sources.SourceOptions,
     variables: tuple[str, ...],
     environment: tuple[str, ...],
-    waiting: Waiting,
+    waiting: WaitOptions,
     limits: LimitsChange,
 ) -> output.CommandResult:
     """Queue a job for MODULE. With --from or --git, the job uses that source; the module keeps its own one.
@@ -145,7 +145,7 @@ def run(
     return report_made(target, follow.queue(api, module, new, idempotency_key), waiting)
 
 
-def report_made(target: Target, made: Job, waiting: Waiting) -> output.CommandResult:
+def report_made(target: Target, made: Job, waiting: WaitOptions) -> output.CommandResult:
     """Return a job that was just created, or wait for its end and return it with its exit code."""
     page = f"{target.api().base_url}/dashboard/jobs/{made.number}"
     if not waiting.is_following and not waiting.is_waiting:
@@ -168,7 +168,7 @@ def report_made(target: Target, made: Job, waiting: Waiting) -> output.CommandRe
 @pass_target
 def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | None) -> output.CommandResult:
     """Wait until the job JOB ends, print why it waits, and exit with its exit code."""
-    return _until_end(target, job_id, Waiting(False, True, stop_at_approval, timeout, None))
+    return _until_end(target, job_id, WaitOptions(False, True, stop_at_approval, timeout, None))
 
 
 @click.command("rerun")
@@ -177,7 +177,7 @@ def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | N
 @waiting_options
 @output.json_option
 @pass_target
-def rerun(target: Target, job_id: str, yes: bool, waiting: Waiting) -> output.CommandResult:
+def rerun(target: Target, job_id: str, yes: bool, waiting: WaitOptions) -> output.CommandResult:
     """Queue a new job with the same request as the job JOB."""
     api = target.api()
     like = api.get(f"/jobs/{segment(job_id)}", JobView)
@@ -186,7 +186,7 @@ def rerun(target: Target, job_id: str, yes: bool, waiting: Waiting) -> output.Co
     return report_made(target, api.post(f"/jobs/{segment(job_id)}/rerun", None, Job), waiting)
 
 
-def _until_end(target: Target, job_id: str, waiting: Waiting, number: int | None = None) -> output.CommandResult:
+def _until_end(target: Target, job_id: str, waiting: WaitOptions, number: int | None = None) -> output.CommandResult:
     """Wait for the end of a job; with --json, without its log. `number` is what people are told instead of its id."""
     name = job_id if number is None else str(number)
     api = target.api()
