@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 
 from terracrew.server.db import Database, open_database
-from terracrew.testing.clock import ShiftedClock
+from tests.builders.clock import ShiftedClock
 from tests.machine import cgroup, platforms
 from tests.machine.needs import need
 from tests.machine.postgres_server import PostgresServer, missing

@@ -38,6 +38,7 @@ MAY_CHANGE_BY_SQL = {
     "bench/caps.py": "it changes a thousand groups by one expression",
     "bench/large.py": "it changes what is connected only",
     "bench/scale.py": "the server is another process",
+    "builders/job_rows.py": "it has the verbs",
     "server/dashboard/company/rows.py": "it adds to what an attempt has",
     "server/db/test_table_owners.py": "it reads statements of sources",
     "server/fleet_jobs/test_fleet_job_machine.py": "the database must refuse the statement",
@@ -138,7 +139,7 @@ def test_a_statement_that_moves_a_row_in_time_is_recognized(source: str, is_refu
 def test_rows_of_core_tables_are_changed_by_verbs() -> None:
     """269 statements named tables and columns in texts that nothing checks, and wrote JSON by hand.
 
-    `terracrew.testing.job_rows` has the verbs: `change_modules(db, "net/vpc", tags=["gpu"])`.
+    `tests.builders.job_rows` has the verbs: `change_modules(db, "net/vpc", tags=["gpu"])`.
     """
     folder = Path(__file__).parent
     found = {

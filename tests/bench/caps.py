@@ -14,11 +14,11 @@ from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.server.scheduling import explain
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.groups import service as groups
-from terracrew.testing.job_rows import change_groups
 from tests.bench import large
 from tests.bench.figures import median, percentile
 from tests.bench.filled_server import Env
 from tests.bench.large import MODULES, NUMBERS, row_id, run_in_batches
+from tests.builders.job_rows import change_groups
 
 RUNNING, QUEUED, CLAIMS, PAGES, PAGE_JOBS = 4_800, 2_000, 200, 50, 100
 

@@ -21,11 +21,11 @@ from terracrew.server.identity.people import store as people
 from terracrew.server.identity.people.sessions import person
 from terracrew.server.maintenance.local_token import first_start
 from terracrew.server.secrets import credentials
-from terracrew.testing.job_rows import change_organizations
 from tests.bench import postgres
 from tests.bench.fleet import Muster, Order, Report
 from tests.bench.load import Figures, Task
 from tests.bench.simulated_runners import Access
+from tests.builders.job_rows import change_organizations
 from tests.e2e.system import Process, System, running
 from tests.machine.postgres_server import PostgresServer
 

@@ -8,7 +8,7 @@ from typing import LiteralString
 
 from terracrew import ids
 from terracrew.server.db.seam import Database, Param, Tx
-from terracrew.testing.job_rows import change_organizations
+from tests.builders.job_rows import change_organizations
 
 GROUPS, TEAMS, MODULES, JOBS, QUEUED = 2_000, 40, 20_000, 200_000, 10_000
 RUNNERS, OLD_INSTANCES, STATES, AUDIT = 5_000, 20_000, 100_000, 1_000_000

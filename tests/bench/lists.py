@@ -22,7 +22,6 @@ from terracrew.server.identity.people import service
 from terracrew.server.identity.people import store as people
 from terracrew.server.identity.people.sessions import person
 from terracrew.server.maintenance.local_token import first_start
-from terracrew.testing.job_rows import change_modules
 from tests.bench import disk, large, large_access, large_requests
 from tests.bench.figures import median, percentile
 from tests.bench.filled_server import Env, insert_runners, put_load
@@ -30,6 +29,7 @@ from tests.bench.large_requests import ReaderPlaces
 from tests.bench.load import Task
 from tests.bench.simulated_runners import Access
 from tests.bench.wire import HttpClient
+from tests.builders.job_rows import change_modules
 from tests.e2e.system import running
 
 SAMPLES = 100

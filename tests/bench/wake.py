@@ -6,10 +6,10 @@ import random
 import time
 
 from terracrew.server.db import open_database
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.job_rows import JobRows
 from tests.bench.figures import percentile
 from tests.bench.filled_server import Env
+from tests.builders.clock import ShiftedClock
+from tests.builders.job_rows import JobRows
 from tests.server.cloud_hosted.scaling_server import ScalingServer
 from tests.server.cloud_hosted.simulated_cloud import SimulatedCloud
 from tests.server.cloud_hosted.simulated_day import SimulatedDay, bursts, oracle_seconds

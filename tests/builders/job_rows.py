@@ -22,7 +22,7 @@ from terracrew.server.jobs.attempts import begin as permission
 from terracrew.server.jobs.attempts import claim_store, claims
 from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.testing.deliveries import DONE, RUNNING, delivery
+from tests.builders.deliveries import DONE, RUNNING, delivery
 
 
 async def insert(tx: Tx, table: str, **values: Param) -> None:

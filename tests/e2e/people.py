@@ -20,7 +20,7 @@ from terracrew.server.identity.people.sessions import person
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.rollouts import store as rollouts
 from terracrew.server.tree.groups import service as groups
-from terracrew.testing.clock import ShiftedClock
+from tests.builders.clock import ShiftedClock
 
 DAY_SECONDS = 86_400.0
 VOLATILE = {"last_used_at", "heard_at", "seen_at", "executor_heard_at"}

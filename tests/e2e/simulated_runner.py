@@ -13,7 +13,7 @@ from websockets.sync.client import ClientConnection, connect
 from terracrew.protocol import events, frames, messages, version
 from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import Step
-from terracrew.testing import deliveries
+from tests.builders import deliveries
 from tests.e2e.system import System
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import asyncpg
 import pytest
 
-from terracrew.testing.secret_scanner import SecretScanner
+from tests.builders.secret_scanner import SecretScanner
 from tests.e2e import planted_secrets
 from tests.e2e.pair import administrators_token
 from tests.e2e.planted_secrets import OF_THE_RUNNER, PLANTED

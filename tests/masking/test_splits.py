@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from terracrew.executor.output.lines import Cutter
 from terracrew.masking.redactor import MASK, Redactor
-from terracrew.testing.secret_scanner import SecretScanner
+from tests.builders.secret_scanner import SecretScanner
 from tests.thoroughness import examples
 
 pytestmark = pytest.mark.feature("L5.executor", "L5.forms")

@@ -2,7 +2,7 @@
 
 from terracrew.protocol.events import Output, OutputsRead, PlanDescribed
 from terracrew.server.state.model import MAX_INLINE_BYTES
-from terracrew.testing.deliveries import APPLIED, DONE, RUNNING, fact, log
+from tests.builders.deliveries import APPLIED, DONE, RUNNING, fact, log
 from tests.server.application import Application
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import content

@@ -17,8 +17,8 @@ from terracrew.protocol.spec import Credentials, JobSpec, JobType, LocalSource, 
 from terracrew.runner import environment, handover
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.one_job import OneJobSettings
-from terracrew.testing import fake_runner_hub
-from terracrew.testing.fake_runner_hub import FakeRunnerHub, Peer
+from tests.builders import fake_runner_hub
+from tests.builders.fake_runner_hub import FakeRunnerHub, Peer
 from tests.runner import scripted_executors
 from tests.runner.scripted_executors import ScriptedExecutor, ScriptedExecutors
 

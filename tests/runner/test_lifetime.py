@@ -17,7 +17,7 @@ from terracrew.runner.attempts.slots import Slots
 from terracrew.runner.config import RunnerConfig
 from terracrew.runner.departure import Stop
 from terracrew.runner.lifetime import Lifetime
-from terracrew.testing.clock import ManualClock
+from tests.builders.clock import ManualClock
 from tests.runner.conftest import TERM, Runners
 
 pytestmark = pytest.mark.feature("W3.scale")

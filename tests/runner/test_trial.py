@@ -20,8 +20,8 @@ from terracrew.runner.dispatch.dispatchers import Dispatchers
 from terracrew.runner.dispatch.local.dispatcher import Local
 from terracrew.runner.dispatch.protocol import AttemptEnd
 from terracrew.runner.instance import LocalInstance
-from terracrew.testing.fake_runner_hub import Peer
 from terracrew.toolchains import discovery
+from tests.builders.fake_runner_hub import Peer
 from tests.runner.conftest import Runners, granted, until_gone
 
 pytestmark = pytest.mark.feature("V3.trial")

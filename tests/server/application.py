@@ -22,7 +22,7 @@ from terracrew.server.metrics import process as metrics
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups.service import ensure_organization
 from terracrew.settings.server import ServerSettings
-from terracrew.testing.clock import ShiftedClock
+from tests.builders.clock import ShiftedClock
 
 _idle_apps: list[App] = []
 

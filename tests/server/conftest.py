@@ -8,8 +8,8 @@ from argon2 import PasswordHasher
 
 from terracrew.server.db import Database
 from terracrew.server.identity.people import passwords
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.job_rows import JobRows
+from tests.builders.clock import ShiftedClock
+from tests.builders.job_rows import JobRows
 from tests.server.application import Application, open_application
 from tests.server.hub.hub_clients import Hub, listening
 from tests.server.identity.identity_server import IdentityServer, build

@@ -21,8 +21,8 @@ from terracrew.server.context import Server
 from terracrew.server.hub.executors import event_contents
 from terracrew.server.jobs import decide
 from terracrew.server.state.model import Received
-from terracrew.testing.deliveries import RUNNING, delivery
-from terracrew.testing.job_rows import Instance, JobRows, begin
+from tests.builders.deliveries import RUNNING, delivery
+from tests.builders.job_rows import Instance, JobRows, begin
 from tests.server.application import Application as App
 from tests.server.application import Person
 

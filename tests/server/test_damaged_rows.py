@@ -11,7 +11,7 @@ from terracrew.server.jobs import approvals
 from terracrew.server.jobs.lost_resources.search import MAX_ATTEMPTS, LostResourceSearch
 from terracrew.server.jobs.triggers import Triggers
 from terracrew.server.supervise import FailedRows
-from terracrew.testing.job_rows import change_groups, change_instances, change_jobs, change_modules, change_plans
+from tests.builders.job_rows import change_groups, change_instances, change_jobs, change_modules, change_plans
 from tests.server.hub.hub_clients import Hub
 from tests.server.jobs.lost_resources.cut_short_attempts import LINES, cut_short, printed
 from tests.server.jobs.waiting_jobs import Waiting

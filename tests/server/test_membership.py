@@ -13,7 +13,7 @@ from terracrew.server.db.migrate import Migration, known, newest_known
 from terracrew.server.membership import Closing, Membership
 from terracrew.server.objects import open_objects
 from terracrew.server.readiness import Readiness
-from terracrew.testing.clock import ShiftedClock
+from tests.builders.clock import ShiftedClock
 
 pytestmark = pytest.mark.postgres
 FUTURE = known()[-1].number + 1

@@ -15,7 +15,7 @@ from terracrew.server.logs import mover
 from terracrew.server.logs.mover import Mover
 from terracrew.server.objects import open_objects
 from terracrew.source_rules import archive
-from terracrew.testing.deliveries import DONE, RUNNING, log
+from tests.builders.deliveries import DONE, RUNNING, log
 from tests.machine.s3 import CutStore, s3_emulator
 from tests.machine.silent_server import silent_server
 from tests.server.application import Application, metrics_headers, open_application

@@ -45,7 +45,7 @@ from terracrew.server.tree.groups.quotas import Quotas
 from terracrew.server.tree.groups.service import ensure_organization
 from terracrew.server.tree.modules import service as modules
 from terracrew.settings.server import ServerSettings
-from terracrew.testing.clock import ManualClock
+from tests.builders.clock import ManualClock
 from tests.stateful.faulty_database import TIMEOUT_SECONDS, Cut, Faulty, LostConnections, RefusedCommit, patient
 from tests.stateful.stale_choice import StaleChoice
 

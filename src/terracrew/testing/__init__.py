@@ -1,1 +1,1 @@
-"""What tests of several packages share, and what authors of plug-ins test with: fake hubs, builders and a clock."""
+"""What authors of plug-ins test with: contract suites, and the fake hub and state backend that these need."""

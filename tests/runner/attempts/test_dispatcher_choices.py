@@ -7,7 +7,7 @@ from terracrew.attempt import files
 from terracrew.protocol.dispatcher_choice import AllowedChoices, DispatcherChoice, OfferedDispatcher
 from terracrew.protocol.messages import Gone, Granted, HandBack, Heartbeat
 from terracrew.runner.config import NamedDispatcher
-from terracrew.testing.fake_runner_hub import Peer
+from tests.builders.fake_runner_hub import Peer
 from tests.runner.conftest import Runners, granted, refs, until_gone
 from tests.runner.scripted_executors import ScriptedExecutor
 

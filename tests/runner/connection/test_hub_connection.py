@@ -26,7 +26,7 @@ from terracrew.runner.departure import Stop
 from terracrew.runner.dispatch.dispatchers import Dispatchers
 from terracrew.runner.dispatch.local.dispatcher import Local
 from terracrew.runner.instance import LocalInstance
-from terracrew.testing import fake_runner_hub
+from tests.builders import fake_runner_hub
 from tests.runner.conftest import TIMEOUT_SECONDS, Runners, granted, refs, until_gone
 
 

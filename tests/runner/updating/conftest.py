@@ -17,8 +17,8 @@ from terracrew.releases import minisign
 from terracrew.runner.updating import versions
 from terracrew.runner.updating.versions import Current
 from terracrew.system import procfs
-from terracrew.testing import fake_runner_hub
-from terracrew.testing.fake_runner_hub import FakeRunnerHub, Peer
+from tests.builders import fake_runner_hub
+from tests.builders.fake_runner_hub import FakeRunnerHub, Peer
 from tests.machine import environments, wheels
 
 INSTALLED, NEW, NEXT = "0.1.0-rc.1", "0.1.0-rc.2", "0.1.0-rc.3"

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from terracrew.api.access import Role
-from terracrew.testing.job_rows import change_runners
+from tests.builders.job_rows import change_runners
 from tests.server.identity.identity_server import URL, IdentityServer
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from terracrew.api.access import Role
 from terracrew.server.identity.access import store
-from terracrew.testing.job_rows import change_runners
-from terracrew.testing.transactions import held_open, until_blocked
+from tests.builders.job_rows import change_runners
+from tests.builders.transactions import held_open, until_blocked
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.identity.identity_server import IdentityServer
 

@@ -4,7 +4,7 @@ from terracrew.api.deployments import CloudInstance
 from terracrew.server.connections import store as connections
 from terracrew.server.deployments import reads, store
 from terracrew.server.deployments.model import CloudDeployment
-from terracrew.testing.job_rows import Instance, JobRows
+from tests.builders.job_rows import Instance, JobRows
 
 
 async def instances(rows: JobRows, runner_id: str) -> list[CloudInstance]:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from terracrew.testing.job_rows import JobRows
+from tests.builders.job_rows import JobRows
 from tests.server.application import Application
 from tests.server.cloud_hosted import played_fleet
 from tests.server.cloud_hosted.played_fleet import Fleet

@@ -20,7 +20,7 @@ from terracrew.server.deployments.model import CloudDeployment
 from terracrew.server.fleet_jobs import reads as fleet_reads
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.fleet_jobs.loop import FleetJobs
-from terracrew.testing.job_rows import Instance, JobRows, insert_instance
+from tests.builders.job_rows import Instance, JobRows, insert_instance
 from tests.server.application import Application
 from tests.server.cloud_hosted.simulated_cloud import SimulatedCloud
 from tests.server.fleet_jobs.simulated_fleet import PlayedRunner

@@ -20,9 +20,9 @@ from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.server.principals.model import SYSTEM
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.deliveries import DONE, RUNNING, delivery
-from terracrew.testing.job_rows import Instance, JobRows
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import DONE, RUNNING, delivery
+from tests.builders.job_rows import Instance, JobRows
 from tests.server.cloud_hosted.scaling_server import ScalingServer
 from tests.server.scheduling.recorded_claims import MANY_CREDITS, Socket
 

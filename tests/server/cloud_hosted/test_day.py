@@ -7,8 +7,8 @@ import pytest
 
 from terracrew.server.cloud_hosted.scaling import ASLEEP_SECONDS
 from terracrew.server.deployments import reads
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.job_rows import JobRows
+from tests.builders.clock import ShiftedClock
+from tests.builders.job_rows import JobRows
 from tests.server.cloud_hosted.scaling_server import ScalingServer
 from tests.server.cloud_hosted.simulated_day import SimulatedDay, bursts, oracle_seconds
 from tests.server.deployments.cloud_rows import cloud_runner, cloud_runners

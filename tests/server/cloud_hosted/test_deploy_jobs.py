@@ -19,7 +19,7 @@ from terracrew.server.deployments import store
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.releases import service as release_service
 from terracrew.server.releases import store as releases
-from terracrew.testing.job_rows import change_instances
+from tests.builders.job_rows import change_instances
 from tests.server.cloud_hosted.played_fleet import FACTS, RUNNER, Fleet, deploy, deployed
 from tests.server.releases.release_rows import new_release, runner_image
 

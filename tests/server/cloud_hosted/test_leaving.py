@@ -14,9 +14,9 @@ from terracrew.server.db.seam import Row, Tx
 from terracrew.server.deployments import reads, store
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.deliveries import DONE, delivery
-from terracrew.testing.job_rows import Instance, JobRows
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import DONE, delivery
+from tests.builders.job_rows import Instance, JobRows
 from tests.server.deployments.cloud_rows import cloud_runner
 
 pytestmark = pytest.mark.feature("W3.scale")

@@ -10,8 +10,8 @@ from terracrew.server.connections import store as connections
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads, store
 from terracrew.server.deployments.model import CloudDeployment
-from terracrew.testing.deliveries import DONE, delivery
-from terracrew.testing.job_rows import Instance, JobRows
+from tests.builders.deliveries import DONE, delivery
+from tests.builders.job_rows import Instance, JobRows
 from tests.server.deployments.cloud_rows import cloud_runner
 
 pytestmark = pytest.mark.feature("V3.update")

@@ -11,8 +11,8 @@ from terracrew.server.cloud_hosted.sweeping import HELLO_SECONDS
 from terracrew.server.db import open_database
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.job_rows import JobRows, change_deployments, change_groups, change_modules, change_runners
+from tests.builders.clock import ShiftedClock
+from tests.builders.job_rows import JobRows, change_deployments, change_groups, change_modules, change_runners
 from tests.server.cloud_hosted.cloud_state import deployment, disconnect, instances, jobs
 from tests.server.cloud_hosted.scaling_server import ScalingServer
 from tests.server.cloud_hosted.simulated_cloud import SimulatedCloud, refused

@@ -9,8 +9,8 @@ from terracrew.server.cloud_hosted.sweeping import HELLO_SECONDS
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
 from terracrew.server.history import store as history
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.job_rows import JobRows
+from tests.builders.clock import ShiftedClock
+from tests.builders.job_rows import JobRows
 from tests.server.cloud_hosted.cloud_state import deployment, disconnect, instances, jobs
 from tests.server.cloud_hosted.scaling_server import ScalingServer
 from tests.server.cloud_hosted.simulated_cloud import SimulatedCloud

@@ -3,8 +3,8 @@
 import pytest
 
 from terracrew.server.deployments import reads
-from terracrew.testing.deliveries import delivery
-from terracrew.testing.job_rows import JobRows, begin_code, change_jobs
+from tests.builders.deliveries import delivery
+from tests.builders.job_rows import JobRows, begin_code, change_jobs
 from tests.server.application import Application
 from tests.server.deployments.cloud_rows import cloud_runner
 from tests.server.jobs.waiting_jobs import waiting

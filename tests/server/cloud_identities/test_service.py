@@ -14,8 +14,8 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store as deployments
 from terracrew.server.deployments.model import CloudDeployment
 from terracrew.server.principals.model import Principal
-from terracrew.testing.transactions import held_open, until_blocked
 from terracrew.wording.audit_words import sentence
+from tests.builders.transactions import held_open, until_blocked
 from tests.server.application import Application, Person
 from tests.server.hub.hub_clients import on_postgres
 

@@ -6,8 +6,8 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.connections.registry import ExecutorSession, Registry, RunnerSession
 from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.principals.model import SYSTEM
-from terracrew.testing.clock import ManualClock
-from terracrew.testing.job_rows import Instance
+from tests.builders.clock import ManualClock
+from tests.builders.job_rows import Instance
 
 LONG = 1_000.0
 """What the database knows is so old that it says nothing."""

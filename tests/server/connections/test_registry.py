@@ -13,8 +13,8 @@ from terracrew.server.hub.runners.grants import KEPT_BYTES, Archives
 from terracrew.server.jobs.attempts.claims import ClaimWon
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.objects import Objects
-from terracrew.testing.clock import ManualClock, ShiftedClock
-from terracrew.testing.job_rows import Instance, JobRows, begin_code, change_jobs
+from tests.builders.clock import ManualClock, ShiftedClock
+from tests.builders.job_rows import Instance, JobRows, begin_code, change_jobs
 from tests.server.connections.registered_sessions import LONG, REF, Watched, executor, runner
 from tests.server.hub.hub_clients import Hub
 

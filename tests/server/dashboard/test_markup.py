@@ -4,7 +4,7 @@ import re
 
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Tx
-from terracrew.testing.job_rows import change_groups, change_jobs
+from tests.builders.job_rows import change_groups, change_jobs
 from tests.server.application import Application
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.visitor import logged_in, visitor

@@ -7,7 +7,7 @@ import pytest
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Tx
 from terracrew.server.runs import attention
-from terracrew.testing.job_rows import change_jobs, change_modules
+from tests.builders.job_rows import change_jobs, change_modules
 from tests.server.application import Application, on_one
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.visitor import Visitor, logged_in

@@ -11,7 +11,7 @@ import pytest
 from terracrew.server.db.clock import SLEW_RATE, SteadyClock
 from terracrew.server.db.postgres.clock import FRESH_SECONDS, Clock
 from terracrew.server.db.sqlite.database import open_sqlite
-from terracrew.testing.job_rows import JobRows
+from tests.builders.job_rows import JobRows
 
 HOUR = 3600.0
 

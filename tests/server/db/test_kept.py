@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from terracrew.server.db import Database, Tx
 from terracrew.server.db.kept import ASKED_WITHIN_SECONDS, KEPT_SECONDS, KeptAnswers
-from terracrew.testing.clock import ShiftedClock
+from tests.builders.clock import ShiftedClock
 
 
 async def test_an_answer_is_renewed_only_while_requests_for_it_go_on(database: Database, clock: ShiftedClock) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 
 from terracrew.server.db import Database, lease
-from terracrew.testing.clock import ShiftedClock
+from tests.builders.clock import ShiftedClock
 
 
 async def test_one_of_many_gets_it_and_only_that_one_renews_it(database: Database) -> None:

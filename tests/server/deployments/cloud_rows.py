@@ -10,7 +10,7 @@ from terracrew.server.cloud_identities.model import IdentityRecord
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
 from terracrew.server.deployments.model import CloudDeployment
-from terracrew.testing.job_rows import JobRows, insert
+from tests.builders.job_rows import JobRows, insert
 
 
 async def identity(rows: JobRows) -> str:

@@ -11,7 +11,7 @@ from terracrew.errors import Conflict
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads, store
 from terracrew.server.deployments.model import FIRST_START_SECONDS, CloudDeployment, instance_name
-from terracrew.testing.job_rows import JobRows
+from tests.builders.job_rows import JobRows
 from tests.server.deployments.cloud_rows import cloud_runner
 
 STATUSES: tuple[CloudInstanceStatus, ...] = (*LIVE, "ended")

@@ -2,7 +2,7 @@ from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
-from terracrew.testing.job_rows import JobRows
+from tests.builders.job_rows import JobRows
 from tests.server.fleet_jobs.fleet_rows import FleetRows
 from tests.server.fleet_jobs.fleet_servers import FleetServer
 

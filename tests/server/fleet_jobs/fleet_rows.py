@@ -5,7 +5,7 @@ from terracrew.api.fleet_jobs import FleetJob, FleetJobStatus, FleetJobType, New
 from terracrew.server.db.seam import Database
 from terracrew.server.fleet_jobs import service, store
 from terracrew.server.principals.model import SYSTEM
-from terracrew.testing.job_rows import JobRows
+from tests.builders.job_rows import JobRows
 
 
 class FleetRows:

@@ -12,7 +12,7 @@ from terracrew.fleet.messages import DestroyWork, LinePrinted
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import running
 from terracrew.server.fleet_jobs.handlers import ServerReporter
-from terracrew.testing.clock import ShiftedClock
+from tests.builders.clock import ShiftedClock
 from tests.server.fleet_jobs.fleet_rows import FleetRows
 from tests.server.fleet_jobs.fleet_servers import FleetServer, begun, eventually, log_of, steps_of
 

@@ -20,7 +20,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import decide, running, store
 from terracrew.server.fleet_jobs.handlers import ServerReporter
 from terracrew.server.history import store as history
-from terracrew.testing.clock import ShiftedClock
+from tests.builders.clock import ShiftedClock
 from tests.server.fleet_jobs.fleet_rows import FleetRows
 from tests.server.fleet_jobs.fleet_servers import FleetServer, begun, eventually, log_of, steps_of
 

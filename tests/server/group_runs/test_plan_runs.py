@@ -6,8 +6,8 @@ import pytest
 
 from terracrew.protocol.events import KeptPlan, PlanSummary, ResourceChange, Result
 from terracrew.server.group_runs.loop import GroupRuns
-from terracrew.testing.deliveries import RUNNING, fact
-from terracrew.testing.job_rows import change_modules
+from tests.builders.deliveries import RUNNING, fact
+from tests.builders.job_rows import change_modules
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
 from tests.server.simulated_runner import SimulatedRunner

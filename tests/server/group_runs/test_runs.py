@@ -9,8 +9,8 @@ from terracrew.protocol.events import Output, Result
 from terracrew.server.group_runs import store
 from terracrew.server.group_runs.loop import GroupRuns
 from terracrew.server.jobs.triggers import Triggers
-from terracrew.testing.deliveries import RUNNING, fact
-from terracrew.testing.job_rows import change_modules
+from tests.builders.deliveries import RUNNING, fact
+from tests.builders.job_rows import change_modules
 from tests.server.application import Application
 from tests.server.jobs.waiting_jobs import waiting
 from tests.server.simulated_runner import SimulatedRunner

@@ -20,7 +20,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity.oidc.tokens import KIND
 from terracrew.server.identity.people import sessions, store
 from terracrew.server.principals.model import AUDIENCE
-from terracrew.testing.job_rows import JobRows as Jobs
+from tests.builders.job_rows import JobRows as Jobs
 from tests.e2e.simulated_runner import batch
 from tests.server.application import Person
 from tests.server.hub.asked_updates import asked

@@ -17,9 +17,9 @@ from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.context import Server
 from terracrew.server.process import serve
 from terracrew.server.scheduling.queue import Waiting
-from terracrew.testing import deliveries
-from terracrew.testing.job_rows import change_runners
-from terracrew.testing.transactions import held_open
+from tests.builders import deliveries
+from tests.builders.job_rows import change_runners
+from tests.builders.transactions import held_open
 from tests.server.declarations import declared_runner
 from tests.server.simulated_runner import SimulatedRunner
 

@@ -8,7 +8,7 @@ import pytest
 from terracrew.api.runners import Configuration
 from terracrew.protocol import messages
 from terracrew.server.hub.notify import HubNotifier
-from terracrew.testing.job_rows import change_runners
+from tests.builders.job_rows import change_runners
 from tests.server.hub.hub_clients import Hub, executor_hello, ref_of, refusal
 
 

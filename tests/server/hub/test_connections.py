@@ -18,8 +18,8 @@ from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.jobs import service
 from terracrew.server.retention.deletion import remove_deleted
 from terracrew.server.tree.modules import service as removal
-from terracrew.testing.job_rows import change_instances, change_jobs, change_runners
-from terracrew.testing.transactions import until_blocked
+from tests.builders.job_rows import change_instances, change_jobs, change_runners
+from tests.builders.transactions import until_blocked
 from tests.server.application import on_one
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Hub, on_postgres, ref_of, refusal
 

@@ -23,8 +23,8 @@ from terracrew.protocol import events, frames, messages
 from terracrew.protocol.events import HEADER, KeptPlan, Kind, Output, OutputsRead, Result, StateFact, StepStatus
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
-from terracrew.testing.job_rows import Instance
 from tests import thoroughness
+from tests.builders.job_rows import Instance
 from tests.e2e.simulated_runner import batch
 from tests.server.application import on_one
 from tests.server.hub.hostile_clients import PING, AttackedHub, connected, no_errors, rest, say, staged

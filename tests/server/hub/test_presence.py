@@ -16,8 +16,8 @@ from terracrew.server.db.topics import InstanceKey
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
 from terracrew.server.process import serve
-from terracrew.testing.clock import ManualClock, ShiftedClock
-from terracrew.testing.job_rows import JobRows, change_instances, change_runners
+from tests.builders.clock import ManualClock, ShiftedClock
+from tests.builders.job_rows import JobRows, change_instances, change_runners
 from tests.server.connections.registered_sessions import LONG, REF, Watched, executor, runner
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Hub, listening, refusal
 

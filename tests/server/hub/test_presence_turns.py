@@ -15,8 +15,8 @@ from terracrew.server.hub.context import ConnectionContext
 from terracrew.server.hub.presence import MAX_SCAN_SECONDS, SCAN_SECONDS, Presence
 from terracrew.server.rekey.key_holders import LEASE_PREFIX
 from terracrew.server.supervise import Tasks
-from terracrew.testing.clock import ManualClock
-from terracrew.testing.job_rows import KEYS
+from tests.builders.clock import ManualClock
+from tests.builders.job_rows import KEYS
 from tests.server.hub.statement_counts import RecordingTx, on_each_unit
 
 FOREVER_SECONDS = 1e6

@@ -17,8 +17,8 @@ from terracrew.server.hub.presence import Presence
 from terracrew.server.hub.runners import takeover
 from terracrew.server.jobs import service
 from terracrew.server.jobs.create import JobRequest
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.transactions import held_open, until_blocked
+from tests.builders.clock import ShiftedClock
+from tests.builders.transactions import held_open, until_blocked
 from tests.server.application import Application, attached_app, open_application, settings_for
 from tests.server.hub.hub_clients import Hub, listening, ref_of
 from tests.server.simulated_runner import SimulatedRunner

@@ -27,8 +27,8 @@ from terracrew.server.secrets import credentials
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.groups import service as groups
 from terracrew.settings.server import ServerSettings
-from terracrew.testing.deliveries import RUNNING, delivery
-from terracrew.testing.job_rows import JobRows, insert
+from tests.builders.deliveries import RUNNING, delivery
+from tests.builders.job_rows import JobRows, insert
 
 URL = "http://crew.test"
 

@@ -9,9 +9,9 @@ from terracrew.server.db import Tx
 from terracrew.server.identity.access import users
 from terracrew.server.identity.bearer import principal_from_bearer
 from terracrew.server.identity.people import service, store
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.deliveries import DONE, delivery
-from terracrew.testing.job_rows import change_jobs
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import DONE, delivery
+from tests.builders.job_rows import change_jobs
 from tests.server.identity.identity_server import IdentityServer
 
 

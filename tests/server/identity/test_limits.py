@@ -5,7 +5,7 @@ import pytest
 from terracrew.errors import RateLimited
 from terracrew.server.identity import limits
 from terracrew.server.identity.limits import Key, Limit, Limits
-from terracrew.testing.clock import ManualClock
+from tests.builders.clock import ManualClock
 
 FEW = Limit("few", 10, 30.0)
 MANY = Limit("many", 100, 1.0)

@@ -10,8 +10,8 @@ from terracrew.server.jobs import decide
 from terracrew.server.jobs.attempts import claims, received_states
 from terracrew.server.principals.model import Principal
 from terracrew.server.state.model import Received
-from terracrew.testing.deliveries import delivery, fact, state
-from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin_code, change_jobs
+from tests.builders.deliveries import delivery, fact, state
+from tests.builders.job_rows import KEYS, Instance, JobRows, begin_code, change_jobs
 
 APPLYING = fact(StepStatus(Step.APPLY, "RUNNING"))
 

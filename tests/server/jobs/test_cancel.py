@@ -3,7 +3,7 @@
 import pytest
 
 from terracrew.protocol.events import Result
-from terracrew.testing.deliveries import RUNNING, fact
+from tests.builders.deliveries import RUNNING, fact
 from tests.server.simulated_runner import SimulatedRunner
 
 

@@ -16,8 +16,8 @@ from terracrew.server.jobs import attempt_store, decide
 from terracrew.server.jobs.attempts import received_states
 from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.state import service as states
-from terracrew.testing.deliveries import DONE, RUNNING, delivery, fact, state
-from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin
+from tests.builders.deliveries import DONE, RUNNING, delivery, fact, state
+from tests.builders.job_rows import KEYS, Instance, JobRows, begin
 
 
 async def _claimed(database: Database, kind: str = "PLAN") -> tuple[JobRows, Instance, AttemptRef]:

@@ -11,7 +11,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.db.sqlite.database import SqliteDatabase
 from terracrew.server.jobs import attempt_store
 from terracrew.server.jobs.attempts import reads
-from terracrew.testing.job_rows import JobRows
+from tests.builders.job_rows import JobRows
 
 JOBS = 3_000
 STEPS_PER_CALL = 100

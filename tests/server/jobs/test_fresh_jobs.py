@@ -5,7 +5,7 @@ import pytest
 from terracrew.protocol.events import StepStatus
 from terracrew.protocol.spec import Step
 from terracrew.server.jobs import metrics
-from terracrew.testing.deliveries import fact
+from tests.builders.deliveries import fact
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
 from tests.server.metrics.counted import counted

@@ -11,7 +11,7 @@ from terracrew.api.jobs import ACTIVE, TERMINAL, TRANSITIONS, Job, JobStatus
 from terracrew.errors import Conflict, Invalid, Superseded
 from terracrew.protocol.spec import JobLimits, JobType
 from terracrew.server.jobs import store
-from terracrew.testing.job_rows import JobRows
+from tests.builders.job_rows import JobRows
 
 pytestmark = pytest.mark.feature("J2.terminal", "J2.transitions")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

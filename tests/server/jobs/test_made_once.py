@@ -17,8 +17,8 @@ from terracrew.server.jobs.attempts import reads, received_states
 from terracrew.server.jobs.lost_resources import log_lines
 from terracrew.server.runs import attempt_report
 from terracrew.server.state.model import Received
-from terracrew.testing.deliveries import delivery, fact, log, state
-from terracrew.testing.job_rows import begin_code, change_attempts, change_modules
+from tests.builders.deliveries import delivery, fact, log, state
+from tests.builders.job_rows import begin_code, change_attempts, change_modules
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.jobs.changes import Change
 from tests.server.jobs.waiting_jobs import waiting

@@ -9,7 +9,7 @@ from terracrew.server.jobs import runner_reads
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import SYSTEM
-from terracrew.testing.job_rows import JobRows, change_jobs
+from tests.builders.job_rows import JobRows, change_jobs
 from tests.server.hub.statement_counts import RecordingTx
 
 pytestmark = pytest.mark.feature("S1.assigned")

@@ -8,7 +8,7 @@ import pytest
 from terracrew.protocol.events import Output, Result
 from terracrew.server.jobs import create
 from terracrew.server.jobs.triggers import Triggers
-from terracrew.testing.deliveries import RUNNING, fact
+from tests.builders.deliveries import RUNNING, fact
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.tree.inputs.places import SOURCE
 from tests.server.tree.inputs.references import apply, destroy, finish, refer

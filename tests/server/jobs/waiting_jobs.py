@@ -6,8 +6,8 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals, service
 from terracrew.server.principals.model import Principal
-from terracrew.testing.deliveries import delivery, fact
-from terracrew.testing.job_rows import Instance, JobRows, begin_code, change_jobs
+from tests.builders.deliveries import delivery, fact
+from tests.builders.job_rows import Instance, JobRows, begin_code, change_jobs
 
 
 def waiting(version: int = 0, why: str = "") -> Record:

@@ -5,7 +5,7 @@ import pytest
 from terracrew.protocol.events import Kind
 from terracrew.server.logs import chunks
 from terracrew.server.secrets import credentials
-from terracrew.testing.deliveries import RUNNING, log
+from tests.builders.deliveries import RUNNING, log
 
 
 def test_a_chunk_gives_back_its_log_records_with_their_numbers() -> None:

@@ -5,7 +5,7 @@ import re
 import msgspec
 import pytest
 
-from terracrew.testing.deliveries import DONE, RUNNING, log
+from tests.builders.deliveries import DONE, RUNNING, log
 from tests.server.dashboard.visitor import logged_in
 from tests.server.simulated_runner import SimulatedRunner
 

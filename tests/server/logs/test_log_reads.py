@@ -9,7 +9,7 @@ import pytest
 from terracrew.api.job_views import LogEvent
 from terracrew.server.db.seam import Database
 from terracrew.server.logs import reads
-from terracrew.testing.deliveries import DONE, RUNNING, log
+from tests.builders.deliveries import DONE, RUNNING, log
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 
 

@@ -10,8 +10,8 @@ from terracrew.api.job_views import LogEvent
 from terracrew.protocol.events import Result
 from terracrew.server.logs import blocks, mover, reads
 from terracrew.server.logs.mover import Mover
-from terracrew.testing.deliveries import DONE, RUNNING, fact, log
-from terracrew.testing.job_rows import change_attempts
+from tests.builders.deliveries import DONE, RUNNING, fact, log
+from tests.builders.job_rows import change_attempts
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner, watching
 
 

@@ -9,7 +9,7 @@ from terracrew.server.db.seam import Database, T, Work
 from terracrew.server.logs import tail
 from terracrew.server.logs.reads import LogProgress
 from terracrew.server.logs.tail import Position, TailBatch, Tails
-from terracrew.testing.deliveries import DONE, RUNNING, log
+from tests.builders.deliveries import DONE, RUNNING, log
 from tests.server.simulated_runner import SimulatedRunner
 
 

@@ -7,8 +7,8 @@ import pytest
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people.service import link_owner, make_link, renew_first_link
 from terracrew.server.maintenance import local_token
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.job_rows import change_users
+from tests.builders.clock import ShiftedClock
+from tests.builders.job_rows import change_users
 from tests.server.application import Application, on_one
 
 

@@ -13,9 +13,9 @@ from terracrew.protocol.events import Result
 from terracrew.server.api.metrics import gauges
 from terracrew.server.jobs import service
 from terracrew.server.jobs.decide import LastContact, give_up, lost
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.deliveries import DONE, RUNNING, fact, log
-from terracrew.testing.job_rows import change_modules
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import DONE, RUNNING, fact, log
+from tests.builders.job_rows import change_modules
 from tests.server.application import metrics_headers, on_one
 from tests.server.jobs.waiting_jobs import waiting
 from tests.server.simulated_runner import SimulatedRunner

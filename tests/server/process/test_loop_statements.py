@@ -21,7 +21,7 @@ from terracrew.server.runners import eligibility
 from terracrew.server.runners.removal.service import Removals
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.scheduler import Scheduler
-from terracrew.testing.job_rows import KEYS, JobRows, change_runners
+from tests.builders.job_rows import KEYS, JobRows, change_runners
 from tests.server.fleet_jobs.fleet_rows import FleetRows
 from tests.server.fleet_jobs.simulated_fleet import PlayedHandler, PlayedRunner
 from tests.server.hub.statement_counts import RecordingTx, on_each_unit

@@ -25,8 +25,8 @@ from terracrew.server.tree.inputs import sealing
 from terracrew.server.tree.inputs.effective import JobContent
 from terracrew.server.tree.modules import contents, module_key
 from terracrew.server.tree.modules.contents import Content
-from terracrew.testing.deliveries import DONE, fact
-from terracrew.testing.job_rows import change_inputs
+from tests.builders.deliveries import DONE, fact
+from tests.builders.job_rows import change_inputs
 from tests.server.application import Application, on_one, open_application
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import content, written

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.testing.clock import ShiftedClock
+from tests.builders.clock import ShiftedClock
 from tests.server.application import Application, open_application
 from tests.server.releases.signed_files import KEY
 

@@ -9,7 +9,7 @@ from terracrew.protocol.transfers import PART_BYTES
 from terracrew.server.releases import checks, store
 from terracrew.server.retention import orphans
 from terracrew.server.uploads import service as uploads
-from terracrew.testing.clock import ShiftedClock
+from tests.builders.clock import ShiftedClock
 from tests.server.application import Application, Person, on_one
 from tests.server.releases.signed_files import (
     API,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from terracrew.testing.clock import ShiftedClock
+from tests.builders.clock import ShiftedClock
 from tests.server.application import Application, Person, on_one
 from tests.server.releases.signed_files import API, VERSION, WHEEL, published, publisher
 

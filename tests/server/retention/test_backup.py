@@ -13,8 +13,8 @@ from terracrew.server.logs.mover import Mover
 from terracrew.server.maintenance import backup
 from terracrew.server.retention import deletion, passes
 from terracrew.settings.server import ServerSettings
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.deliveries import DONE, RUNNING, log
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import DONE, RUNNING, log
 from tests.server.application import KEY, Application, open_application, settings_for
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 

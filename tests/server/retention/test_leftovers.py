@@ -10,8 +10,8 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.maintenance.local_token import first_start
 from terracrew.server.retention import leftovers
 from terracrew.server.retention.leftovers import DAY_SECONDS, Leftovers
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.job_rows import Instance, JobRows, change_jobs
+from tests.builders.clock import ShiftedClock
+from tests.builders.job_rows import Instance, JobRows, change_jobs
 from tests.server.jobs.changes import Change
 from tests.server.jobs.waiting_jobs import Waiting
 

@@ -11,8 +11,8 @@ from terracrew.server.logs.mover import Mover
 from terracrew.server.retention import deletion
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.server.tree.modules import service
-from terracrew.testing.deliveries import DONE, RUNNING, log
-from terracrew.testing.job_rows import change_modules, change_organizations
+from tests.builders.deliveries import DONE, RUNNING, log
+from tests.builders.job_rows import change_modules, change_organizations
 from tests.server.simulated_runner import SimulatedRunner
 
 TABLES = ("jobs", "attempts", "steps", "notes", "log_chunks", "log_objects", "states", "outputs", "plans")

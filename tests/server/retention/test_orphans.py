@@ -8,8 +8,8 @@ from typing import Any
 from terracrew.api.operations import Tally
 from terracrew.server.retention import orphans, store
 from terracrew.server.state.model import MAX_INLINE_BYTES
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.deliveries import DONE, RUNNING, log
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import DONE, RUNNING, log
 from tests.server.simulated_runner import SimulatedRunner
 
 LATE_SECONDS = 7 * 86400.0

@@ -16,9 +16,9 @@ from terracrew.server.retention import passes, policy
 from terracrew.server.retention.loop import Retention
 from terracrew.server.retention.rules import RULES
 from terracrew.settings.server import ServerSettings
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.deliveries import DONE, RUNNING, log
-from terracrew.testing.job_rows import change_attempts, change_jobs, change_states
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import DONE, RUNNING, log
+from tests.builders.job_rows import change_attempts, change_jobs, change_states
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner, watching
 from tests.server.state.stored_states import applied, content
 from tests.server.tree.modules.packed_modules import packed

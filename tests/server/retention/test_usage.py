@@ -10,7 +10,7 @@ from terracrew.errors import NotFound, Unavailable
 from terracrew.server.retention import passes, surveys
 from terracrew.server.retention.surveys import Survey
 from terracrew.server.supervise import Tasks
-from terracrew.testing.deliveries import APPLIED, DONE, RUNNING, log
+from tests.builders.deliveries import APPLIED, DONE, RUNNING, log
 from tests.server.simulated_runner import SimulatedRunner
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from terracrew.testing.job_rows import JobRows
+from tests.builders.job_rows import JobRows
 from tests.server.rollouts.rollout_rows import RolloutRows
 
 

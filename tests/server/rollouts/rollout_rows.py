@@ -14,8 +14,8 @@ from terracrew.server.releases.model import Release
 from terracrew.server.rollouts import service, store
 from terracrew.server.rollouts.loop import Rollouts
 from terracrew.server.rollouts.planning import RolloutRules
-from terracrew.testing.job_rows import JobRows, change_deployments, change_runners
 from terracrew.wording.update_words import ByHand
+from tests.builders.job_rows import JobRows, change_deployments, change_runners
 from tests.server.deployments.cloud_rows import cloud_runner
 from tests.server.releases.release_rows import new_release
 

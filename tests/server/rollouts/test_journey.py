@@ -16,7 +16,7 @@ from terracrew.server.fleet_jobs.loop import FleetJobs
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.releases import service as releases
 from terracrew.server.rollouts.loop import Rollouts
-from terracrew.testing.job_rows import JobRows, change_runners, insert_instance
+from tests.builders.job_rows import JobRows, change_runners, insert_instance
 from tests.server.application import Application
 from tests.server.cloud_hosted.simulated_cloud import SimulatedCloud
 from tests.server.deployments.cloud_rows import cloud_runner

@@ -17,9 +17,9 @@ from terracrew.server.releases import service as releases
 from terracrew.server.rollouts import loop, service, store
 from terracrew.server.rollouts.loop import Rollouts
 from terracrew.server.rollouts.updating import RunnerUpdaters
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.job_rows import JobRows, change_instances, change_runners
 from terracrew.wording.update_words import ByHand
+from tests.builders.clock import ShiftedClock
+from tests.builders.job_rows import JobRows, change_instances, change_runners
 from tests.server.releases.release_rows import new_release, wheel
 from tests.server.rollouts.rollout_rows import NEW, NEWER, OLD, RolloutRows
 

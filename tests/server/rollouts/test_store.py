@@ -17,7 +17,7 @@ from terracrew.api.rollouts import (
 )
 from terracrew.errors import Conflict, Invalid, Superseded
 from terracrew.server.rollouts import store
-from terracrew.testing.job_rows import JobRows
+from tests.builders.job_rows import JobRows
 
 pytestmark = pytest.mark.feature("V2.rollouts")
 NOW = datetime(2026, 11, 16, 14, 40, tzinfo=UTC)

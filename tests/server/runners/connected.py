@@ -1,7 +1,7 @@
 """Connects instances of runners, and gives a runner a job."""
 
 from terracrew.server.db.seam import Param
-from terracrew.testing.job_rows import Instance, JobRows, change_jobs, insert_instance
+from tests.builders.job_rows import Instance, JobRows, change_jobs, insert_instance
 from tests.server.application import Application
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from terracrew.server.runners.removal import service as removal
-from terracrew.testing.transactions import held_open, until_blocked
+from tests.builders.transactions import held_open, until_blocked
 from tests.server.application import Application
 from tests.server.hub.hub_clients import on_postgres
 

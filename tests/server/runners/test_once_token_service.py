@@ -10,7 +10,7 @@ from terracrew.server.identity.people import service as people
 from terracrew.server.retention.leftovers import Leftovers
 from terracrew.server.runners.once_tokens import store
 from terracrew.server.secrets import credentials
-from terracrew.testing.clock import ShiftedClock
+from tests.builders.clock import ShiftedClock
 from tests.server.application import Application, on_one
 from tests.server.simulated_runner import SimulatedRunner
 

@@ -6,7 +6,7 @@ from terracrew.server.principals.model import SYSTEM
 from terracrew.server.releases.rules import is_outdated
 from terracrew.server.releases.service import publish, withdraw
 from terracrew.server.runners.view_reads import current_version
-from terracrew.testing.job_rows import JobRows, change_deployments
+from tests.builders.job_rows import JobRows, change_deployments
 from tests.server.application import Application
 from tests.server.deployments.cloud_rows import cloud_runner
 from tests.server.releases.release_rows import new_release

@@ -14,7 +14,7 @@ from terracrew.server.identity.people import store as people
 from terracrew.server.identity.people.sessions import person
 from terracrew.server.runners import view_reads
 from terracrew.server.runners.model import instance_status
-from terracrew.testing.job_rows import JobRows, insert_instance
+from tests.builders.job_rows import JobRows, insert_instance
 from tests.server.application import Application
 from tests.server.deployments.cloud_rows import cloud_runner
 from tests.server.runners.connected import connect

@@ -13,9 +13,9 @@ from terracrew.server.jobs import service as jobs
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.runs import view
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.deliveries import DONE, RUNNING, log
-from terracrew.testing.job_rows import change_attempts, change_jobs, change_modules
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import DONE, RUNNING, log
+from tests.builders.job_rows import change_attempts, change_jobs, change_modules
 from tests.server.hub.statement_counts import NotingTx, on_each_unit
 from tests.server.simulated_runner import SimulatedRunner
 

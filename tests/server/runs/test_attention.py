@@ -9,7 +9,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb, Visible
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.runs import reads
-from terracrew.testing.job_rows import JobRows
+from tests.builders.job_rows import JobRows
 from tests.server.hub.statement_counts import RecordingTx
 
 pytestmark = pytest.mark.feature("U2.overview")

@@ -4,7 +4,7 @@ import pytest
 
 from terracrew.protocol.events import Result, StepRetry, StepStatus
 from terracrew.protocol.spec import Step
-from terracrew.testing.deliveries import fact
+from tests.builders.deliveries import fact
 from tests.server.simulated_runner import SimulatedRunner
 
 

@@ -13,8 +13,8 @@ from terracrew.server.connections.registry import ExecutorSession
 from terracrew.server.db.seam import Param
 from terracrew.server.logs.tail import Position, TailBatch
 from terracrew.server.runs.follow import Watchers, follow
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.deliveries import DONE, RUNNING, log
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import DONE, RUNNING, log
 from tests.server.hub.statement_counts import RecordingTx, on_each_unit
 from tests.server.simulated_runner import TIMEOUT_SECONDS, SimulatedRunner, watching
 

@@ -6,7 +6,7 @@ import pytest
 
 from terracrew.protocol.events import Result, StepStatus
 from terracrew.protocol.spec import Step
-from terracrew.testing.deliveries import RUNNING, fact
+from tests.builders.deliveries import RUNNING, fact
 from tests.server.dashboard.visitor import logged_in
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 

@@ -8,7 +8,7 @@ from terracrew.api.lost_resources import LoggedChange
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs.lost_resources import log_lines
 from terracrew.server.runs import attempt_report
-from terracrew.testing.deliveries import log
+from tests.builders.deliveries import log
 from tests.server.jobs.changes import Change
 
 LOG_BYTES = 200_000

@@ -22,7 +22,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import lists, reasons
-from terracrew.testing.job_rows import JobRows
+from tests.builders.job_rows import JobRows
 
 LEASE = timedelta(minutes=10)
 EVERYTHING = lists.Query()

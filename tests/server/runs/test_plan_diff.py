@@ -10,7 +10,7 @@ from terracrew.plan_diff.document import PlanDescription
 from terracrew.protocol.events import PlanDescribed, PlanSummary, ResourceChange
 from terracrew.server.jobs.plans import diff_store
 from terracrew.server.state.model import LargeOutputs
-from terracrew.testing.deliveries import DONE, RUNNING, delivery, fact
+from tests.builders.deliveries import DONE, RUNNING, delivery, fact
 from tests.plan_diff.plans import planned, unmasked
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in

@@ -9,9 +9,9 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db import kept
 from terracrew.server.db.seam import Database
 from terracrew.server.scheduling import crews
-from terracrew.testing.clock import ManualClock
-from terracrew.testing.deliveries import RUNNING, delivery
-from terracrew.testing.job_rows import (
+from tests.builders.clock import ManualClock
+from tests.builders.deliveries import RUNNING, delivery
+from tests.builders.job_rows import (
     change_assignments,
     change_groups,
     change_instances,

@@ -9,8 +9,8 @@ from terracrew.server.connections import heartbeats
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import decide, service
 from terracrew.server.runs import attempt_report
-from terracrew.testing.clock import ManualClock
-from terracrew.testing.job_rows import change_attempts, change_jobs
+from tests.builders.clock import ManualClock
+from tests.builders.job_rows import change_attempts, change_jobs
 from tests.server.runs.waiting_queue import LEASE, START, Queue, waiting_queue
 
 

@@ -10,7 +10,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.jobs import approvals
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import log as run_log
-from terracrew.testing.deliveries import RUNNING, fact, log
+from tests.builders.deliveries import RUNNING, fact, log
 from tests.server.simulated_runner import SimulatedRunner, watching
 
 pytestmark = pytest.mark.feature("L4.late")

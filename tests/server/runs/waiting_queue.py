@@ -9,8 +9,8 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import decide, service
 from terracrew.server.runs import reasons
-from terracrew.testing.clock import ManualClock
-from terracrew.testing.job_rows import Instance, JobRows, begin, change_instances, change_jobs, change_runners
+from tests.builders.clock import ManualClock
+from tests.builders.job_rows import Instance, JobRows, begin, change_instances, change_jobs, change_runners
 
 LEASE = timedelta(minutes=10)
 START = 1_700_000_000

@@ -8,7 +8,7 @@ from terracrew.server.engines.model import AvailableEngines
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.scheduling.queue import Waiting
 from terracrew.server.scheduling.scheduler import Scheduler
-from terracrew.testing.job_rows import Instance, JobRows
+from tests.builders.job_rows import Instance, JobRows
 
 MANY_CREDITS = 1_000
 

@@ -7,7 +7,7 @@ from terracrew.server.db.seam import Param, Tx
 from terracrew.server.engines import store as engine_store
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.runners.eligibility import GRACE_SECONDS
-from terracrew.testing.job_rows import insert
+from tests.builders.job_rows import insert
 from tests.server.scheduling.recorded_claims import Socket
 from tests.server.scheduling.selection_worlds import (
     GROUPS,

@@ -11,7 +11,7 @@ from terracrew.server.runners import eligibility
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.assignment_view import AssignmentView, places_in_database
 from terracrew.server.scheduling.queue import Waiting
-from terracrew.testing.job_rows import Instance, JobRows, insert
+from tests.builders.job_rows import Instance, JobRows, insert
 from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 pytestmark = pytest.mark.feature("S2.order")

@@ -26,7 +26,7 @@ from terracrew.server.jobs.create import NotClaimedAhead
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.new_job_claims import NewJobClaims, as_waiting
 from terracrew.server.scheduling.scheduler import Scheduler
-from terracrew.testing.job_rows import KEYS, Instance, JobRows, change_instances, change_jobs, change_modules
+from tests.builders.job_rows import KEYS, Instance, JobRows, change_instances, change_jobs, change_modules
 from tests.server.scheduling.recorded_claims import ClaimRecorder, record
 from tests.server.scheduling.selection_rows import build, connected, delete_all, insert_job
 from tests.server.scheduling.selection_worlds import WORLDS, World

@@ -21,7 +21,7 @@ from terracrew.server.jobs import store
 from terracrew.server.jobs.attempts.claims import ClaimGroup, ClaimWon
 from terracrew.server.jobs.create import NotClaimedAhead
 from terracrew.server.scheduling.new_job_claims import NewJobClaims
-from terracrew.testing.job_rows import (
+from tests.builders.job_rows import (
     KEYS,
     SOURCE,
     Instance,

@@ -10,7 +10,7 @@ from terracrew.server.db import Database
 from terracrew.server.db.open import open_database
 from terracrew.server.scheduling import reads, scheduler
 from terracrew.server.scheduling.queue import Waiting
-from terracrew.testing.job_rows import JobRows, change_jobs, change_modules
+from tests.builders.job_rows import JobRows, change_jobs, change_modules
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.scheduling.recorded_claims import ClaimRecorder
 

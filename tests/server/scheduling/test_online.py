@@ -11,8 +11,8 @@ from terracrew.server.runners.eligibility import GRACE_SECONDS
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.assignment_view import AssignedRunners
 from terracrew.server.scheduling.online import WHOLE_READ_SECONDS, OnlineRunners
-from terracrew.testing.clock import ManualClock, ShiftedClock
-from terracrew.testing.job_rows import Instance, JobRows
+from tests.builders.clock import ManualClock, ShiftedClock
+from tests.builders.job_rows import Instance, JobRows
 from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 REPORTED = Heartbeat("1", is_draining=False, attempts=[])

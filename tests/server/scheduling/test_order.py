@@ -6,7 +6,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database
 from terracrew.server.db.topics import FreedKey
 from terracrew.server.jobs import decide, service
-from terracrew.testing.job_rows import JobRows, change_jobs
+from tests.builders.job_rows import JobRows, change_jobs
 from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 pytestmark = pytest.mark.feature("J10.order")

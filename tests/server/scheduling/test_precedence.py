@@ -6,8 +6,8 @@ from terracrew.server.db.seam import Database
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.runners.eligibility import GRACE_SECONDS
 from terracrew.server.scheduling.scheduler import Scheduler
-from terracrew.testing.clock import ManualClock
-from terracrew.testing.job_rows import (
+from tests.builders.clock import ManualClock
+from tests.builders.job_rows import (
     KEYS,
     Instance,
     JobRows,

@@ -10,7 +10,7 @@ from terracrew.protocol.messages import Credits
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.scheduling import reads
 from terracrew.server.scheduling.candidates import MAX_REFUSED_CLAIMS
-from terracrew.testing.job_rows import (
+from tests.builders.job_rows import (
     JobRows,
     change_assignments,
     change_instances,

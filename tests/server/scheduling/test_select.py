@@ -14,7 +14,7 @@ from terracrew.server.jobs.attempts import claim_store, claims
 from terracrew.server.jobs.attempts.claim_store import Claimant
 from terracrew.server.scheduling import explain
 from terracrew.server.scheduling.scheduler import Scheduler
-from terracrew.testing.job_rows import change_jobs
+from tests.builders.job_rows import change_jobs
 from tests.server.scheduling.selection_rows import build, connected, delete_all
 from tests.server.scheduling.selection_worlds import WORLDS, World
 

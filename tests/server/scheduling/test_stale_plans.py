@@ -5,7 +5,7 @@ import pytest
 from terracrew.server.db.seam import Database
 from terracrew.server.db.topics import FreedKey
 from terracrew.server.jobs import service
-from terracrew.testing.job_rows import change_jobs, change_modules, change_runners
+from tests.builders.job_rows import change_jobs, change_modules, change_runners
 from tests.server.jobs.waiting_jobs import Waiting
 from tests.server.scheduling.recorded_claims import ClaimRecorder, Socket
 

@@ -10,7 +10,7 @@ from terracrew.server.connections import withheld
 from terracrew.server.connections.withheld import StartPauses
 from terracrew.server.db.seam import Database
 from terracrew.server.engines.model import AvailableEngines
-from terracrew.testing.job_rows import JobRows, change_jobs
+from tests.builders.job_rows import JobRows, change_jobs
 from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 pytestmark = pytest.mark.feature("S3.offers")

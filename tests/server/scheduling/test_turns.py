@@ -13,7 +13,7 @@ from terracrew.server.scheduling.assignment_view import Route
 from terracrew.server.scheduling.lines import WaitingLines
 from terracrew.server.scheduling.queue import MAX_DISCARDED_ENTRIES, FairQueue, Waiting
 from terracrew.server.scheduling.turns import GroupTurns
-from terracrew.testing.job_rows import JobRows, change_modules
+from tests.builders.job_rows import JobRows, change_modules
 from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 pytestmark = pytest.mark.feature("S3.turns")

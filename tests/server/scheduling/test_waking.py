@@ -13,7 +13,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
 from terracrew.server.jobs import store as job_store
 from terracrew.server.scheduling import explain
-from terracrew.testing.job_rows import JobRows
+from tests.builders.job_rows import JobRows
 from tests.server.deployments.cloud_rows import cloud_runner
 
 pytestmark = pytest.mark.feature("W3.scale")

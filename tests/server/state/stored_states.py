@@ -2,7 +2,7 @@
 
 import json
 
-from terracrew.testing.deliveries import APPLIED, DONE
+from tests.builders.deliveries import APPLIED, DONE
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 
 

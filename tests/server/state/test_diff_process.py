@@ -11,7 +11,7 @@ from terracrew.plan_diff.document import DiffDocument, DiffQuery
 from terracrew.server.principals.model import Principal
 from terracrew.server.state import comparison, diff_process, differences
 from terracrew.server.state.diff_process import DiffProcess
-from terracrew.testing.deliveries import log
+from tests.builders.deliveries import log
 from tests.server.application import Application
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import applied

@@ -8,8 +8,8 @@ import pytest
 from terracrew.protocol.events import PlanSummary, ResourceChange, Result
 from terracrew.protocol.messages import BeginRefused, Begun
 from terracrew.server.state.model import MAX_INLINE_BYTES
-from terracrew.testing.deliveries import APPLIED, DONE, RUNNING, fact
-from terracrew.testing.job_rows import begin, begin_code
+from tests.builders.deliveries import APPLIED, DONE, RUNNING, fact
+from tests.builders.job_rows import begin, begin_code
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
 from tests.server.simulated_runner import SimulatedRunner

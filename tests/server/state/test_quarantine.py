@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from terracrew.protocol.messages import AttemptRef, BeginRefused
-from terracrew.testing.deliveries import DONE, RUNNING
-from terracrew.testing.job_rows import begin, begin_code, change_attempts
+from tests.builders.deliveries import DONE, RUNNING
+from tests.builders.job_rows import begin, begin_code, change_attempts
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 from tests.server.state.stored_states import content, written
 

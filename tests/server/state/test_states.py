@@ -7,8 +7,8 @@ import pytest
 
 from terracrew.protocol.events import Output, OutputsRead, Result
 from terracrew.server.state.model import MAX_INLINE_BYTES
-from terracrew.testing.deliveries import DONE, RUNNING, fact
-from terracrew.testing.job_rows import change_states
+from tests.builders.deliveries import DONE, RUNNING, fact
+from tests.builders.job_rows import change_states
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import applied, content
 

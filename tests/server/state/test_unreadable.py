@@ -11,8 +11,8 @@ from terracrew.protocol.messages import AttemptRef, Granted
 from terracrew.protocol.spec import Step
 from terracrew.server.jobs.attempts.received_states import MAX_UNREADABLE
 from terracrew.server.runs import module_view
-from terracrew.testing.deliveries import RUNNING
-from terracrew.testing.job_rows import begin
+from tests.builders.deliveries import RUNNING
+from tests.builders.job_rows import begin
 from tests.server.hub.hub_clients import Hub
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import content, written

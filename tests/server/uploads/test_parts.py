@@ -7,8 +7,8 @@ import pytest
 
 from terracrew.protocol.transfers import PART_BYTES
 from terracrew.server.uploads import service
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.deliveries import RUNNING
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import RUNNING
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 from tests.server.state.stored_states import content
 from tests.server.tree.modules.packed_modules import packed

@@ -9,7 +9,7 @@ import pytest
 
 from terracrew.protocol.transfers import PART_BYTES
 from terracrew.server.app import build, close
-from terracrew.testing.deliveries import RUNNING
+from tests.builders.deliveries import RUNNING
 from tests.server.application import Application, attached_app, open_application, settings_for
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 from tests.server.state.stored_states import content

@@ -11,7 +11,7 @@ import pytest
 
 from terracrew.protocol.messages import Heartbeat
 from terracrew.system import procfs
-from terracrew.testing.fake_runner_hub import Peer
+from tests.builders.fake_runner_hub import Peer
 from tests.runner.conftest import TIMEOUT_SECONDS, RunnerProcess, Runners
 
 TOKEN = "a-token-that-is-in-no-other-process"

@@ -13,7 +13,7 @@ from terracrew.server.identity.access import role_store
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store
 from terracrew.server.identity.people.sessions import COOKIE
-from terracrew.testing.job_rows import change_groups, change_jobs
+from tests.builders.job_rows import change_groups, change_jobs
 from tests.conftest import DATABASES
 from tests.server.dashboard.browser.looks import look
 from tests.server.dashboard.company import contents, seed

@@ -10,7 +10,7 @@ from playwright.async_api import Page, expect
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.dashboard import assets
 from terracrew.server.db.seam import Tx
-from terracrew.testing.job_rows import change_attempts, change_jobs
+from tests.builders.job_rows import change_attempts, change_jobs
 from tests.conftest import DATABASES
 from tests.server.dashboard.browser.looks import look
 from tests.server.dashboard.company.rows import Company

@@ -11,7 +11,7 @@ from terracrew.server.identity.access import role_store
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store
 from terracrew.server.tree.groups.service import ensure_organization
-from terracrew.testing.job_rows import change_instances, change_jobs
+from tests.builders.job_rows import change_instances, change_jobs
 from tests.conftest import DATABASES
 from tests.server.dashboard.browser.looks import look
 from tests.server.dashboard.company.rows import Company

@@ -11,7 +11,7 @@ from playwright.async_api import Browser, BrowserContext, Error, Page, Route, ex
 
 from terracrew.fleet.messages import StepBegun, StepDone
 from terracrew.server.db.seam import Tx
-from terracrew.testing.job_rows import change_instances, change_jobs
+from tests.builders.job_rows import change_instances, change_jobs
 from tests.server.dashboard.company.fleet import TASK, FleetCompany, report
 from tests.server.dashboard.company.stage import PASSWORD, Stage
 from tests.server.dashboard.conftest import SHOTS

@@ -9,7 +9,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import service as identity
 from terracrew.server.principals.model import Principal
 from terracrew.server.rollouts.loop import Rollouts
-from terracrew.testing.job_rows import change_instances
+from tests.builders.job_rows import change_instances
 from tests.server.application import Person
 from tests.server.dashboard.browser import looks
 from tests.server.dashboard.company.releases import BREAKING, LATEST

@@ -10,7 +10,7 @@ from terracrew.api.fleet_jobs import FleetJobStatus
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Tx
 from terracrew.server.runners.removal.service import Removals
-from terracrew.testing.job_rows import change_jobs, insert_instance
+from tests.builders.job_rows import change_jobs, insert_instance
 from tests.server.dashboard.browser import accessibility
 from tests.server.dashboard.company import deployed
 from tests.server.dashboard.company.rows import Company

@@ -9,7 +9,7 @@ from terracrew.protocol.events import PlanSummary, ResourceChange
 from terracrew.protocol.spec import JobType, Step
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.testing.job_rows import change_modules
+from tests.builders.job_rows import change_modules
 from tests.server.dashboard.company.rows import Company
 
 CHANGES_TWO = PlanSummary(

@@ -7,7 +7,7 @@ import pytest
 from terracrew.api.group_runs import ModuleStatus, RunModuleView
 from terracrew.server.dashboard.groups.runs import held_up
 from terracrew.server.group_runs.loop import GroupRuns
-from terracrew.testing.job_rows import change_jobs, change_modules
+from tests.builders.job_rows import change_jobs, change_modules
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
 from tests.server.tree.inputs.places import SOURCE, tree, tree_again

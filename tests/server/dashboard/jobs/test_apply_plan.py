@@ -9,7 +9,7 @@ import pytest
 from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.spec import LocalSource
 from terracrew.server.db.seam import Database, Tx
-from terracrew.testing.job_rows import change_groups, change_modules, change_plans
+from tests.builders.job_rows import change_groups, change_modules, change_plans
 from tests.server.application import Application
 from tests.server.dashboard.company import kept_plans
 from tests.server.dashboard.company.rows import Company

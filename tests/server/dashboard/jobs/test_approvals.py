@@ -5,7 +5,7 @@ import re
 import pytest
 
 from terracrew.server.db.seam import Tx
-from terracrew.testing.job_rows import change_attempts, change_groups, change_jobs, change_modules, change_users
+from tests.builders.job_rows import change_attempts, change_groups, change_jobs, change_modules, change_users
 from tests.server.application import Application
 from tests.server.dashboard.visitor import Visitor, logged_in
 

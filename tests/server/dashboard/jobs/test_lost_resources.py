@@ -5,9 +5,9 @@ import pytest
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind, PlanSummary, ResourceChange, Stream
 from terracrew.protocol.spec import Step
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.deliveries import RUNNING, fact
-from terracrew.testing.job_rows import change_jobs, change_organizations
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import RUNNING, fact
+from tests.builders.job_rows import change_jobs, change_organizations
 from tests.server.application import on_one
 from tests.server.dashboard.visitor import logged_in
 from tests.server.jobs.lost_resources.cut_short_attempts import lose_contact

@@ -6,7 +6,7 @@ import pytest
 
 from terracrew.protocol.events import FailedCheck, PlanSummary, ResourceChange
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.testing.deliveries import RUNNING, fact
+from tests.builders.deliveries import RUNNING, fact
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
 from tests.server.simulated_runner import SimulatedRunner

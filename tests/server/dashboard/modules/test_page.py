@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from terracrew.testing.job_rows import change_states
+from tests.builders.job_rows import change_states
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
 

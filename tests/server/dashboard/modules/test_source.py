@@ -2,7 +2,7 @@
 
 import pytest
 
-from terracrew.testing.job_rows import change_jobs
+from tests.builders.job_rows import change_jobs
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
 from tests.server.tree.modules.packed_modules import packed

@@ -12,7 +12,7 @@ from terracrew.protocol.events import Output, PlanDescribed, PlanSummary
 from terracrew.server.jobs import create
 from terracrew.server.jobs.triggers import Triggers
 from terracrew.server.tree.inputs import trigger_store
-from terracrew.testing.deliveries import DONE, RUNNING, fact
+from tests.builders.deliveries import DONE, RUNNING, fact
 from tests.plan_diff.plans import planned, unmasked
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in

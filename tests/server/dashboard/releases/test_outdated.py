@@ -12,7 +12,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runners import view_reads
 from terracrew.server.runners.reads import RunnerScope
-from terracrew.testing.job_rows import change_deployments, change_instances
+from tests.builders.job_rows import change_deployments, change_instances
 from tests.server.application import Application
 from tests.server.dashboard.company import releases
 from tests.server.dashboard.company.rows import Company

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from terracrew.testing.job_rows import change_instances
+from tests.builders.job_rows import change_instances
 from tests.server.application import Application
 from tests.server.dashboard.company import releases
 from tests.server.dashboard.visitor import Visitor, logged_in

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from terracrew.server.connections import store as connections
-from terracrew.testing.job_rows import change_modules
+from tests.builders.job_rows import change_modules
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
 from tests.server.declarations import FILE, declared_runner

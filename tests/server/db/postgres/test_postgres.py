@@ -12,7 +12,7 @@ import pytest
 from terracrew.errors import Unavailable
 from terracrew.server.connections import store
 from terracrew.server.db import Database, Tx, open_database
-from terracrew.testing.job_rows import insert, insert_instance
+from tests.builders.job_rows import insert, insert_instance
 from tests.machine.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.postgres

@@ -7,7 +7,7 @@ from terracrew.server.connections.withheld import WithheldJobs
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.modules import contents
 from terracrew.server.tree.modules.contents import Content
-from terracrew.testing.job_rows import change_instances
+from tests.builders.job_rows import change_instances
 from tests.e2e.simulated_runner import batch
 from tests.server.hub.hub_clients import Hub
 

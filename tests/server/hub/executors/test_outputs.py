@@ -11,7 +11,7 @@ from terracrew.server.hub.executors import event_contents
 from terracrew.server.jobs.attempts.ingest import Delivery
 from terracrew.server.logs import chunks
 from terracrew.server.retention.deletion import remove_deleted
-from terracrew.testing.deliveries import DONE, fact
+from tests.builders.deliveries import DONE, fact
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 
 pytestmark = pytest.mark.feature("J12.stored")

@@ -4,7 +4,7 @@ import pytest
 
 from terracrew.protocol import messages, version
 from terracrew.server.jobs.set_back import detection
-from terracrew.testing.job_rows import change_groups
+from tests.builders.job_rows import change_groups
 from tests.server.hub.hub_clients import Hub
 
 

@@ -11,7 +11,7 @@ from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.postgres.transaction import PostgresTx
 from terracrew.server.db.sqlite.transaction import SqliteTx
-from terracrew.testing.job_rows import change_instances
+from tests.builders.job_rows import change_instances
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Client, Hub
 from tests.server.metrics.counted import counted as counted_commits
 

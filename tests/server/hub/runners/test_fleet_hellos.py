@@ -11,8 +11,8 @@ from terracrew.server.db.topics import InstanceKey
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.runners.context import Arriving
 from terracrew.server.hub.runners.places import places
-from terracrew.testing.job_rows import change_runners, insert_instance
-from terracrew.testing.transactions import held_open
+from tests.builders.job_rows import change_runners, insert_instance
+from tests.builders.transactions import held_open
 from tests.server.hub.hub_clients import Client, Hub, on_postgres
 from tests.server.hub.statement_counts import on_each_unit
 

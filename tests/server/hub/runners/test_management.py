@@ -12,9 +12,9 @@ from terracrew.protocol import messages
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.runners.removal.service import Removals
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.deliveries import DONE, RUNNING, delivery
-from terracrew.testing.job_rows import JobRows, begin_code, change_runners
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import DONE, RUNNING, delivery
+from tests.builders.job_rows import JobRows, begin_code, change_runners
 from tests.server.application import Application
 from tests.server.hub.hub_clients import Client, Hub, ref_of, refusal
 

@@ -18,10 +18,10 @@ from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
 from terracrew.server.runners import once_token_service
 from terracrew.server.runners.once_tokens import store
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.deliveries import RUNNING, delivery, fact
-from terracrew.testing.job_rows import change_instances, change_runners
-from terracrew.testing.transactions import held_open, until_blocked
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import RUNNING, delivery, fact
+from tests.builders.job_rows import change_instances, change_runners
+from tests.builders.transactions import held_open, until_blocked
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Client, Hub, on_postgres, refusal
 
 pytestmark = pytest.mark.feature("A2.once")

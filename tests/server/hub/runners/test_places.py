@@ -12,8 +12,8 @@ from terracrew.server.db.seam import Row
 from terracrew.server.hub.runners import places
 from terracrew.server.hub.runners.context import Arriving, Placed
 from terracrew.server.principals.model import Principal
-from terracrew.testing import deliveries
-from terracrew.testing.job_rows import JobRows, change_instances
+from tests.builders import deliveries
+from tests.builders.job_rows import JobRows, change_instances
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.metrics.counted import counted
 

@@ -12,7 +12,7 @@ from terracrew.protocol import messages
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
 from terracrew.server.hub.runners import takeover
-from terracrew.testing.job_rows import change_instances, change_runners
+from tests.builders.job_rows import change_instances, change_runners
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Client, Hub
 
 STRANGER: dict[str, Any] = {"instance_key": "s" * 32}

@@ -8,7 +8,7 @@ from terracrew.api.runners import AlertKind, RunnerAlert
 from terracrew.server.hub.runners import takeover
 from terracrew.server.runners.alerts import raising, store
 from terracrew.server.runners.alerts.store import Occurrence
-from terracrew.testing.job_rows import change_instances
+from tests.builders.job_rows import change_instances
 from tests.server.hub.hub_clients import Hub
 
 pytestmark = pytest.mark.feature("R4.takeover", "X3.audit")

@@ -13,7 +13,7 @@ from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.releases import store as releases
 from terracrew.server.runner_updates import store
 from terracrew.server.runner_updates.model import InstanceUpdate
-from terracrew.testing.job_rows import change_runners
+from tests.builders.job_rows import change_runners
 from tests.server.application import on_one
 from tests.server.hub.asked_updates import asked
 from tests.server.hub.hostile_clients import PING

@@ -9,7 +9,7 @@ import pytest
 from terracrew.protocol import messages
 from terracrew.protocol.dispatcher_choice import NO_CHOICE
 from terracrew.protocol.messages import AttemptRef, WaitingStart
-from terracrew.testing.deliveries import RUNNING, delivery
+from tests.builders.deliveries import RUNNING, delivery
 from tests.server.hub.hub_clients import TIMEOUT_SECONDS, Hub, ref_of
 
 PULLING = "Pulling the image executor:1: 12 of 80 MiB in 3 layers"

@@ -16,10 +16,10 @@ from terracrew.runner.dispatch.ecs.given_starts import GivenStarts
 from terracrew.runner.dispatch.protocol import NotStarted
 from terracrew.server.retention.leftovers import Leftovers
 from terracrew.server.runners.starts.service import START_TTL_SECONDS
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.deliveries import RUNNING
 from terracrew.testing.executor_processes import ExecutorProcesses
 from terracrew.testing.fake_executor_hub import FakeExecutorHub
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import RUNNING
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 
 pytestmark = pytest.mark.feature("D6.token")

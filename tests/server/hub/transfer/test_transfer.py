@@ -10,9 +10,9 @@ from terracrew.protocol.events import MAX_OUTPUT_LEVELS, Output, OutputsRead, Re
 from terracrew.server.hub.transfer import uploads
 from terracrew.server.jobs.attempts.ingest import MAX_NOTES
 from terracrew.server.state.model import MAX_INLINE_BYTES
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.deliveries import DONE, RUNNING, fact, log
-from terracrew.testing.job_rows import change_jobs
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import DONE, RUNNING, fact, log
+from tests.builders.job_rows import change_jobs
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import applied, content
 

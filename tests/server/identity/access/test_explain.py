@@ -13,7 +13,7 @@ from terracrew.server.identity.access import explain, role_store
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import GRANTS, WORDS, Binding, Place, Verb, covers, decide_by_roles
 from terracrew.server.principals.model import SYSTEM, Principal
-from terracrew.testing.job_rows import change_users
+from tests.builders.job_rows import change_users
 from tests.server.identity.identity_server import IdentityServer
 
 paths = st.lists(st.sampled_from(["a", "b", "ab"]), max_size=3).map("/".join)

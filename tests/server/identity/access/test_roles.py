@@ -7,7 +7,7 @@ from terracrew.api.access import Role
 from terracrew.server.identity.access.roles import RoleExpiry
 from terracrew.server.principals.delegation import DAY_SECONDS
 from terracrew.server.principals.model import Principal
-from terracrew.testing.clock import ShiftedClock
+from tests.builders.clock import ShiftedClock
 from tests.server.identity.identity_server import IdentityServer
 
 

@@ -12,7 +12,7 @@ from terracrew.server.db import Tx
 from terracrew.server.identity.access import role_store, users
 from terracrew.server.identity.people import logins, service, store
 from terracrew.server.principals.model import Principal
-from terracrew.testing.clock import ShiftedClock
+from tests.builders.clock import ShiftedClock
 from tests.server.identity.identity_server import IdentityServer
 
 PASSWORD = "a long enough one"

@@ -23,7 +23,7 @@ from terracrew.server.identity.oidc import cloud
 from terracrew.server.identity.oidc.cloud import Subject
 from terracrew.server.identity.oidc.federated import FAILURE_SECONDS
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.testing.job_rows import change_organizations
+from tests.builders.job_rows import change_organizations
 from tests.machine.oidc_issuer import DISCOVERY, KEYS
 from tests.machine.sqlite_template import copy_template
 from tests.server.identity.federation.conftest import Federation

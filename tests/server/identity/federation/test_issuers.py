@@ -19,7 +19,7 @@ from terracrew.server.identity.federation.issuers import (
     OrganizationCache,
 )
 from terracrew.server.identity.federation.model import TokenRefused
-from terracrew.testing.clock import ManualClock
+from tests.builders.clock import ManualClock
 from tests.machine import oidc_issuer
 from tests.machine.oidc_issuer import DISCOVERY, KEYS, Issuer
 

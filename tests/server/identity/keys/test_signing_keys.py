@@ -8,7 +8,7 @@ from terracrew.errors import Unauthenticated
 from terracrew.server.identity.context import open_identity
 from terracrew.server.identity.keys.rotation import ROTATION_SECONDS, Rotation
 from terracrew.server.identity.keys.signing import PUBLISHED_SECONDS, VERIFY_AFTER_SECONDS, SigningKeys
-from terracrew.testing.clock import ShiftedClock
+from tests.builders.clock import ShiftedClock
 from tests.server.identity.identity_server import URL, IdentityServer
 
 

@@ -12,7 +12,7 @@ from terracrew.clouds.model import AwsAccount, CloudIdentity
 from terracrew.errors import Invalid, Unauthenticated
 from terracrew.server.identity.oidc import cloud
 from terracrew.server.principals.model import AUDIENCE
-from terracrew.testing.job_rows import change_jobs, change_modules
+from tests.builders.job_rows import change_jobs, change_modules
 from tests.server.application import Application
 from tests.server.hub.hub_clients import Hub
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner

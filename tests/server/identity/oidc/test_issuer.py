@@ -15,7 +15,7 @@ from terracrew.server.identity.keys.rotation import ROTATION_SECONDS, Rotation
 from terracrew.server.identity.keys.signing import PUBLISHED_SECONDS
 from terracrew.server.identity.oidc import cloud
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.testing.clock import ShiftedClock
+from tests.builders.clock import ShiftedClock
 from tests.machine import oidc_issuer
 from tests.machine.aws_service import AwsService, Refusal, Role
 from tests.machine.oidc_issuer import DISCOVERY, Issuer

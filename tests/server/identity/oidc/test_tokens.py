@@ -20,8 +20,8 @@ from terracrew.server.identity.keys.signing import GENERIC
 from terracrew.server.identity.limits import GUESSES
 from terracrew.server.identity.oidc.tokens import LIFETIME_SECONDS
 from terracrew.server.principals.model import SYSTEM
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.job_rows import change_runners
+from tests.builders.clock import ShiftedClock
+from tests.builders.job_rows import change_runners
 from tests.server.identity.identity_server import URL, IdentityServer
 
 

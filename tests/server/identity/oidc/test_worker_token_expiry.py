@@ -7,8 +7,8 @@ from terracrew.server.identity.access import credential_store
 from terracrew.server.identity.oidc import tokens
 from terracrew.server.runners.alerts import store as alert_store
 from terracrew.server.secrets import credentials
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.job_rows import change_runners
+from tests.builders.clock import ShiftedClock
+from tests.builders.job_rows import change_runners
 from tests.server.identity.identity_server import IdentityServer
 
 pytestmark = pytest.mark.feature("A2.rotation")

@@ -3,7 +3,7 @@
 import pytest
 
 from terracrew.server.secrets import credentials
-from terracrew.testing.job_rows import change_runners
+from tests.builders.job_rows import change_runners
 from tests.server.identity.identity_server import IdentityServer
 
 pytestmark = pytest.mark.feature("A2.rotation")

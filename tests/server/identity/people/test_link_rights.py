@@ -8,7 +8,7 @@ from terracrew.errors import Unauthenticated
 from terracrew.server.identity.access import role_store, users
 from terracrew.server.identity.people import logins, service, user_reads
 from terracrew.server.principals.model import Principal
-from terracrew.testing.job_rows import change_users
+from tests.builders.job_rows import change_users
 from tests.server.identity.identity_server import IdentityServer
 
 pytestmark = pytest.mark.feature("X3.people")

@@ -26,7 +26,7 @@ from terracrew.server.maintenance.local_token import first_start
 from terracrew.server.principals.authorize import Verb, organization, require
 from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.secrets import credentials
-from terracrew.testing.clock import ShiftedClock
+from tests.builders.clock import ShiftedClock
 from tests.server.identity.identity_server import URL, IdentityServer
 
 PASSWORD = "a long enough one"

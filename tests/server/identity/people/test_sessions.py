@@ -8,8 +8,8 @@ import pytest
 from terracrew.api.access import Role
 from terracrew.server.identity.people import sessions
 from terracrew.server.identity.people.sessions import Session
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.job_rows import change_users
+from tests.builders.clock import ShiftedClock
+from tests.builders.job_rows import change_users
 from tests.server.identity.identity_server import URL, IdentityServer
 
 SESSION = Session("ses_1", "usr_1", "tcd_secret", None)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ import pytest
 
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import user_reads
-from terracrew.testing.job_rows import JobRows
+from tests.builders.job_rows import JobRows
 
 pytestmark = pytest.mark.feature("X3.people")
 HOME, GUEST = [f"usr_{n}" for n in (1, 4, 5)], [f"usr_{n}" for n in (0, 2, 3, 6)]

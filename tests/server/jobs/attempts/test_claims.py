@@ -12,7 +12,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database
 from terracrew.server.db.statements import sql as texts
 from terracrew.server.jobs.attempts import claim_store, claims
-from terracrew.testing.job_rows import JobRows, change_instances, change_modules, change_runners
+from tests.builders.job_rows import JobRows, change_instances, change_modules, change_runners
 
 
 @pytest.mark.feature("S3.first")

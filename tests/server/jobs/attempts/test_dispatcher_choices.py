@@ -7,7 +7,7 @@ from terracrew.api.jobs import JobStatus
 from terracrew.protocol.dispatcher_choice import AllowedChoices, DispatcherChoice, OfferedDispatcher
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import service as jobs
-from terracrew.testing.job_rows import Instance, JobRows, change_instances, change_jobs
+from tests.builders.job_rows import Instance, JobRows, change_instances, change_jobs
 
 pytestmark = pytest.mark.feature("D1.asked", "X2.enforced")
 

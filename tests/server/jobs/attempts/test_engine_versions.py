@@ -5,7 +5,7 @@ import pytest
 from terracrew.server.engines import model, store
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import service as jobs
-from terracrew.testing.job_rows import Instance, JobRows, change_instances, change_modules
+from tests.builders.job_rows import Instance, JobRows, change_instances, change_modules
 
 pytestmark = pytest.mark.feature("J4.version", "S5.engine")
 

@@ -10,8 +10,8 @@ from terracrew.server.db.topics import FreedKey
 from terracrew.server.jobs import queue_reads
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.attempts.claim_store import Claimant, ClaimRequest
-from terracrew.testing.deliveries import DONE, RUNNING, delivery
-from terracrew.testing.job_rows import KEYS, Instance, JobRows, change_groups, change_jobs
+from tests.builders.deliveries import DONE, RUNNING, delivery
+from tests.builders.job_rows import KEYS, Instance, JobRows, change_groups, change_jobs
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.scheduling.recorded_claims import ClaimRecorder
 

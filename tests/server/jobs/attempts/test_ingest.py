@@ -23,8 +23,8 @@ from terracrew.server.jobs.attempts import received_states
 from terracrew.server.jobs.attempts.ingest import ingest
 from terracrew.server.logs import chunks
 from terracrew.server.state import service as states
-from terracrew.testing.deliveries import DONE, RUNNING, delivery, fact, log, state
-from terracrew.testing.job_rows import KEYS, JobRows, begin, begin_code
+from tests.builders.deliveries import DONE, RUNNING, delivery, fact, log, state
+from tests.builders.job_rows import KEYS, JobRows, begin, begin_code
 from tests.server.hub.statement_counts import NotingTx, on_each_unit
 
 

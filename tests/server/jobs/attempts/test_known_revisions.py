@@ -4,8 +4,8 @@ import pytest
 
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import ArchiveSource, GitSource, KnownRevision, Source
-from terracrew.testing.deliveries import RUNNING, delivery, fact
-from terracrew.testing.job_rows import JobRows, change_jobs
+from tests.builders.deliveries import RUNNING, delivery, fact
+from tests.builders.job_rows import JobRows, change_jobs
 
 pytestmark = pytest.mark.feature("J5.git")
 TAGGED = GitSource("https://host/x", tag="v1")

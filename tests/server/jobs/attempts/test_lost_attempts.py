@@ -17,9 +17,9 @@ from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
 from terracrew.server.state import service as states
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.deliveries import delivery, fact, state
-from terracrew.testing.job_rows import Instance, JobRows, begin, begin_code, change_jobs
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import delivery, fact, state
+from tests.builders.job_rows import Instance, JobRows, begin, begin_code, change_jobs
 from tests.stateful.faulty_database import Cut, Faulty
 
 HOUR_SECONDS = 3600.0

@@ -12,8 +12,8 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.jobs import decide, service
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
-from terracrew.testing.deliveries import DONE, RUNNING, delivery
-from terracrew.testing.job_rows import Instance, JobRows, begin_code, change_jobs, change_modules
+from tests.builders.deliveries import DONE, RUNNING, delivery
+from tests.builders.job_rows import Instance, JobRows, begin_code, change_jobs, change_modules
 from tests.server.jobs.waiting_jobs import Waiting
 
 pytestmark = pytest.mark.feature("J10.order")

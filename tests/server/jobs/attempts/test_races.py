@@ -13,9 +13,9 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import decide, service, store
 from terracrew.server.jobs.attempts import received_states
 from terracrew.server.state.model import Received
-from terracrew.testing.deliveries import delivery
-from terracrew.testing.job_rows import KILLED, JobRows, begin, begin_code
-from terracrew.testing.transactions import held_open, until_blocked
+from tests.builders.deliveries import delivery
+from tests.builders.job_rows import KILLED, JobRows, begin, begin_code
+from tests.builders.transactions import held_open, until_blocked
 from tests.server.hub.hub_clients import on_postgres
 from tests.server.jobs.waiting_jobs import waiting
 

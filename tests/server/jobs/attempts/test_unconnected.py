@@ -5,7 +5,7 @@ import pytest
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.jobs import decide, service
 from terracrew.server.jobs.decide import Decision
-from terracrew.testing.job_rows import JobRows
+from tests.builders.job_rows import JobRows
 
 REASON = "its executor did not connect within 10 minutes: can it reach http://wrong?"
 

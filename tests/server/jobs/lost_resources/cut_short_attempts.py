@@ -8,7 +8,7 @@ from terracrew.protocol.spec import Step
 from terracrew.server.connections.registry import Registry
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.reaper import Reaper
-from terracrew.testing.clock import ManualClock, ShiftedClock
+from tests.builders.clock import ManualClock, ShiftedClock
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 
 HOUR_SECONDS = 3600.0

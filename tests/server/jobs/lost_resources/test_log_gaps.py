@@ -8,9 +8,9 @@ import pytest
 from terracrew.protocol.events import OutputMissing, PlanSummary, ResourceChange
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.set_back import detection
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.deliveries import RUNNING, fact
-from terracrew.testing.job_rows import change_attempts
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import RUNNING, fact
+from tests.builders.job_rows import change_attempts
 from tests.server.jobs.lost_resources.cut_short_attempts import lose_contact, printed
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner
 

@@ -8,8 +8,8 @@ import pytest
 from terracrew.protocol.events import KeptPlan, Result
 from terracrew.protocol.spec import Step
 from terracrew.server.jobs.lost_resources.search import LostResourceSearch
-from terracrew.testing.deliveries import APPLIED, RUNNING, fact
-from terracrew.testing.job_rows import change_attempts, change_groups, change_jobs, change_modules, change_organizations
+from tests.builders.deliveries import APPLIED, RUNNING, fact
+from tests.builders.job_rows import change_attempts, change_groups, change_jobs, change_modules, change_organizations
 from tests.server.application import on_one
 from tests.server.jobs.lost_resources.cut_short_attempts import LINES, cut_short, printed
 from tests.server.simulated_runner import SimulatedAttempt, SimulatedRunner

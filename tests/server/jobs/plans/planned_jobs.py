@@ -14,8 +14,8 @@ from terracrew.server.jobs import apply_plan, create
 from terracrew.server.jobs.create import JobRequest
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.principals.model import Principal
-from terracrew.testing.deliveries import DONE, delivery, fact, state
-from terracrew.testing.job_rows import KEYS, Instance, JobRows, begin, begin_code, change_states
+from tests.builders.deliveries import DONE, delivery, fact, state
+from tests.builders.job_rows import KEYS, Instance, JobRows, begin, begin_code, change_states
 
 ADDS_ONE = PlanSummary(add=1, existing=1, resources=[ResourceChange("terraform_data.a", "create")])
 NOTHING = PlanSummary(existing=1, unchanged=1)

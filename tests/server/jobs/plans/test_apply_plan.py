@@ -16,8 +16,8 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.retention import kept_plans
 from terracrew.server.tree.modules import contents
 from terracrew.server.tree.modules.contents import Content
-from terracrew.testing.deliveries import DONE, delivery, fact
-from terracrew.testing.job_rows import KEYS, begin, begin_code, change_jobs, change_modules, change_plans
+from tests.builders.deliveries import DONE, delivery, fact
+from tests.builders.job_rows import KEYS, begin, begin_code, change_jobs, change_modules, change_plans
 from tests.server.jobs.plans.planned_jobs import ADDS_ONE, HASH, NOTHING, Planned
 
 pytestmark = pytest.mark.feature("J8.plan-first")

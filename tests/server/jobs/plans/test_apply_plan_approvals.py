@@ -10,7 +10,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.jobs import approvals, service
 from terracrew.server.principals.model import Principal
-from terracrew.testing.job_rows import begin_code, change_groups, change_roles
+from tests.builders.job_rows import begin_code, change_groups, change_roles
 from tests.server.jobs.plans.planned_jobs import Planned
 
 pytestmark = pytest.mark.feature("J8.plan-first")

@@ -17,9 +17,9 @@ from terracrew.server.retention import kept_plans
 from terracrew.server.runs import reasons
 from terracrew.server.tree.modules import contents
 from terracrew.server.tree.modules.contents import Content
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.deliveries import DONE, RUNNING, delivery
-from terracrew.testing.job_rows import KEYS, JobRows, begin, begin_code, change_modules, change_plans, change_runners
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import DONE, RUNNING, delivery
+from tests.builders.job_rows import KEYS, JobRows, begin, begin_code, change_modules, change_plans, change_runners
 from tests.server.jobs.waiting_jobs import Waiting, waiting
 
 

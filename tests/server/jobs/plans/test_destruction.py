@@ -18,8 +18,8 @@ from terracrew.server.jobs.plans.destruction import reason_to_ask, removes_every
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
 from terracrew.server.tree.modules.policy import DestroyLimits, ModulePolicy
-from terracrew.testing.deliveries import RUNNING, delivery, fact
-from terracrew.testing.job_rows import KEYS, JobRows, begin, change_groups, change_jobs, change_modules
+from tests.builders.deliveries import RUNNING, delivery, fact
+from tests.builders.job_rows import KEYS, JobRows, begin, change_groups, change_jobs, change_modules
 from tests.server.jobs.waiting_jobs import Waiting, waiting
 
 NO_LIMITS = DestroyLimits()

@@ -20,8 +20,8 @@ from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons, view
 from terracrew.server.tree.modules import policy
-from terracrew.testing.deliveries import delivery
-from terracrew.testing.job_rows import (
+from tests.builders.deliveries import delivery
+from tests.builders.job_rows import (
     JobRows,
     begin,
     begin_code,

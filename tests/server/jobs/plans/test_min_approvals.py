@@ -17,8 +17,8 @@ from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons, view
 from terracrew.server.tree.modules import policy
-from terracrew.testing.deliveries import RUNNING, delivery
-from terracrew.testing.job_rows import JobRows, begin, begin_code, change_groups, change_jobs, change_modules
+from tests.builders.deliveries import RUNNING, delivery
+from tests.builders.job_rows import JobRows, begin, begin_code, change_groups, change_jobs, change_modules
 from tests.server.jobs.waiting_jobs import Waiting
 
 

@@ -6,7 +6,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.jobs.attempts import lost_attempts
 from terracrew.server.jobs.decision_types import Doubt
 from terracrew.server.jobs.set_back import detection
-from terracrew.testing.job_rows import Instance, JobRows
+from tests.builders.job_rows import Instance, JobRows
 
 
 class Site:

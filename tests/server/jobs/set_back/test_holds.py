@@ -19,8 +19,8 @@ from terracrew.server.jobs.set_back import detection, restore
 from terracrew.server.jobs.set_back import loop as set_back
 from terracrew.server.principals.model import Principal
 from terracrew.server.scheduling import reads as scheduling
-from terracrew.testing.deliveries import DONE, delivery
-from terracrew.testing.job_rows import KEYS, begin_code
+from tests.builders.deliveries import DONE, delivery
+from tests.builders.job_rows import KEYS, begin_code
 from tests.server.jobs.set_back.sites import Site
 
 

@@ -12,8 +12,8 @@ from terracrew.server.jobs import decide, service
 from terracrew.server.jobs.set_back import receipts, restore
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.testing.deliveries import APPLIED, DONE, delivery, state
-from terracrew.testing.job_rows import KEYS, begin_code, change_attempts, change_jobs, change_organizations
+from tests.builders.deliveries import APPLIED, DONE, delivery, state
+from tests.builders.job_rows import KEYS, begin_code, change_attempts, change_jobs, change_organizations
 from tests.server.jobs.set_back.sites import Site
 
 ADMIN = Principal("user", "usr_1", "olga", None, is_system_admin=True)

@@ -6,7 +6,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.history import store
 from terracrew.server.history.points import History
 from terracrew.server.jobs.set_back.loop import HistoryLoop
-from terracrew.testing.job_rows import KEYS
+from tests.builders.job_rows import KEYS
 
 
 async def test_servers_that_notice_it_at_the_same_moment_hold_once_and_go_on(database: Database) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from terracrew.server.runners.removal import reads
-from terracrew.testing.deliveries import RUNNING
-from terracrew.testing.job_rows import Instance, JobRows, begin_code, change_jobs, change_runners
+from tests.builders.deliveries import RUNNING
+from tests.builders.job_rows import Instance, JobRows, begin_code, change_jobs, change_runners
 from tests.server.application import Application
 from tests.server.declarations import declared_runner
 from tests.server.jobs.waiting_jobs import waiting

@@ -12,8 +12,8 @@ from terracrew.server.connections import store as connections
 from terracrew.server.jobs import decide
 from terracrew.server.jobs import service as jobs
 from terracrew.server.runners.removal.service import Removals
-from terracrew.testing.deliveries import DONE, delivery
-from terracrew.testing.job_rows import Instance, JobRows
+from tests.builders.deliveries import DONE, delivery
+from tests.builders.job_rows import Instance, JobRows
 from tests.server.application import Application, on_one
 from tests.server.declarations import FILE, declare, declared_runner
 from tests.server.runners.connected import connect, having_a_job

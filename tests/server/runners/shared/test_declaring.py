@@ -12,8 +12,8 @@ from terracrew.server.runners.removal.service import Removals
 from terracrew.server.runners.shared import declaration, declaring
 from terracrew.server.runners.shared.declaration import DeclaredRunner
 from terracrew.server.secrets import credentials
-from terracrew.testing.deliveries import DONE, delivery
-from terracrew.testing.job_rows import Instance, change_runners, insert_instance
+from tests.builders.deliveries import DONE, delivery
+from tests.builders.job_rows import Instance, change_runners, insert_instance
 from tests.server.application import Application
 from tests.server.declarations import FILE, declare, remote
 from tests.server.simulated_runner import SimulatedRunner

@@ -6,7 +6,7 @@ import pytest
 
 from terracrew.api.groups import GroupChange, NewGroup
 from terracrew.server.tree.groups import service
-from terracrew.testing.transactions import held_open, until_blocked
+from tests.builders.transactions import held_open, until_blocked
 from tests.server.application import Application, on_one
 from tests.server.hub.hub_clients import on_postgres
 

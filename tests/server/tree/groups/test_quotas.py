@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from terracrew.testing.clock import ShiftedClock
-from terracrew.testing.deliveries import DONE, RUNNING, log
-from terracrew.testing.job_rows import change_organizations
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import DONE, RUNNING, log
+from tests.builders.job_rows import change_organizations
 from tests.server.application import Application, open_application
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.tree.modules.packed_modules import packed

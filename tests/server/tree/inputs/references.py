@@ -3,7 +3,7 @@
 from typing import Any
 
 from terracrew.protocol.events import Output, OutputsRead
-from terracrew.testing.deliveries import APPLIED, DONE, RUNNING, fact
+from tests.builders.deliveries import APPLIED, DONE, RUNNING, fact
 from tests.server.application import Application, Person
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.tree.inputs.places import tree, tree_again

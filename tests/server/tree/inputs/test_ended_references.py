@@ -10,7 +10,7 @@ from terracrew.server.identity.access import lasting_rights
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import GRANTS, Verb
 from terracrew.server.tree.inputs import dependency_reads, reads
-from terracrew.testing.job_rows import change_inputs, change_roles, change_service_accounts, change_users
+from tests.builders.job_rows import change_inputs, change_roles, change_service_accounts, change_users
 from tests.server.application import Application, Person
 from tests.server.dashboard.visitor import logged_in
 from tests.server.simulated_runner import SimulatedRunner

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from terracrew.protocol.events import Output, Result
-from terracrew.testing.deliveries import RUNNING, fact
+from tests.builders.deliveries import RUNNING, fact
 from tests.server.application import Application
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.tree.inputs.places import granted, put_secret, tree, tree_again

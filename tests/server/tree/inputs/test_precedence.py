@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from terracrew.testing.deliveries import DONE, RUNNING
+from tests.builders.deliveries import DONE, RUNNING
 from tests.server.application import Application, on_one
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.tree.inputs.places import granted, put, tree, tree_again

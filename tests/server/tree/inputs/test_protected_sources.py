@@ -3,7 +3,7 @@
 import pytest
 
 from terracrew.protocol.events import Output, PlanSummary
-from terracrew.testing.deliveries import RUNNING, fact
+from tests.builders.deliveries import RUNNING, fact
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
 from tests.server.simulated_runner import SimulatedRunner

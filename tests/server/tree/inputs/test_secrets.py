@@ -7,7 +7,7 @@ import pytest
 from terracrew.errors import Undecryptable
 from terracrew.server.tree.inputs import reads, sealing
 from terracrew.server.tree.inputs.model import PlacedInput
-from terracrew.testing.job_rows import change_inputs
+from tests.builders.job_rows import change_inputs
 from tests.server.application import Application
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.tree.inputs.places import PLACE, SECRET, granted, put, put_secret, tree

@@ -6,7 +6,7 @@ import pytest
 
 from terracrew.server.tree.modules import module_key
 from terracrew.server.tree.modules import store as module_store
-from terracrew.testing.job_rows import KEYS, JobRows, change_instances, change_jobs, change_modules
+from tests.builders.job_rows import KEYS, JobRows, change_instances, change_jobs, change_modules
 
 pytestmark = pytest.mark.feature("J15.encrypted", "J15.pulumi")
 

@@ -6,7 +6,7 @@ import pytest
 
 from terracrew import plugins
 from terracrew.server.retention.deletion import remove_deleted
-from terracrew.testing.job_rows import change_instances, change_runners
+from tests.builders.job_rows import change_instances, change_runners
 from tests.server.application import Application, on_one
 from tests.server.simulated_runner import SimulatedRunner
 

@@ -11,7 +11,7 @@ from terracrew.protocol.spec import DefinedInput, Hook, PlaceEnvironment, Step
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.modules import step_settings
-from terracrew.testing.deliveries import DONE, RUNNING, delivery
+from tests.builders.deliveries import DONE, RUNNING, delivery
 from tests.server.application import Application, on_one
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.tree.inputs.places import PLACE, granted, put_secret, tree
