@@ -115,15 +115,15 @@ class NewRelease(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Markdown."""
     released_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     """When it was released; null for now."""
-    commit_id: str = ""
+    commit_id: Annotated[str, Field(option="--commit", metavar="ID")] = ""
     """The commit that it was built from."""
-    link: str = ""
+    link: Annotated[str, Field(metavar="URL")] = ""
     """Where more is written about it, `https://…`."""
     is_breaking: bool = False
     """Whether something must be done before an update. Such a release is never rolled out without a person's consent."""
     breaking_words: str = ""
     """What to do before updating to a breaking release."""
-    min_server_version: str = ""
+    min_server_version: Annotated[str, Field(metavar="VERSION")] = ""
     """The lowest version of a server with which it works; empty for any."""
     artifacts: list[NewArtifact] = []
 

@@ -40,22 +40,10 @@ _file = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="PATH",
     help="A file with its signature beside it (PATH.minisig), or a folder of such files. Can be repeated.",
 )
-@settings.request_options(
-    NewRelease,
-    "new",
-    own=("version", "commit_id", "link", "released_at", "breaking_words", "min_server_version"),
-)
-@click.option("--commit", "commit_id", default="", metavar="ID", help="The commit that it was built from.")
-@click.option("--link", default="", metavar="URL", help="Where more is written about it.")
+@settings.request_options(NewRelease, "new", own=("version", "released_at", "breaking_words"))
 @click.option("--released-at", type=Moment(), metavar="TIME", help="When it was released [now].")
 @click.option(
     "--breaking", "breaking_words", default="", metavar="TEXT", help="It is breaking; what to do before an update."
-)
-@click.option(
-    "--min-server-version",
-    default="",
-    metavar="VERSION",
-    help="The lowest version of a server with which it works [any].",
 )
 @output.json_option
 @pass_target
