@@ -16,7 +16,7 @@ from tests.client.scripted_server import ScriptedServer
 
 
 def store(url: str, token: str, name: str = "default") -> None:
-    profiles.save(profiles.load().with_profile(profiles.Profile(name, url, token)))
+    profiles.save(profiles.load().with_profile(name, url=url, token=token))
 
 
 def test_flags_go_before_the_environment_and_that_before_the_profile(

@@ -73,13 +73,11 @@ def set_value(target: Target, key: str, value: str | None) -> output.CommandResu
     if key == "profile":
         changed = stored.with_current(value)
     else:
-        name = target.profile or stored.current
-        profile = stored.profiles.get(name, profiles.Profile(name))
         if key == "url":
             from terracrew.client.address import checked
 
             value = checked(value)
-        changed = stored.with_profile(msgspec.structs.replace(profile, **{key: value}))
+        changed = stored.with_profile(target.profile or stored.current, **{key: value})
     profiles.save(changed)
     return output.message({"path": str(profiles.path()), "key": key}, f"stored {key} in {profiles.path()}")
 
@@ -131,8 +129,7 @@ def login(target: Target, link: bool, token_stdin: bool) -> output.CommandResult
     me = Api(url, token).get("/me", Me)
     stored = profiles.load()
     name = target.profile or stored.current
-    profile = stored.profiles.get(name, profiles.Profile(name))
-    profiles.save(stored.with_profile(msgspec.structs.replace(profile, url=url, token=token)))
+    profiles.save(stored.with_profile(name, url=url, token=token))
     return output.message({"url": url, "profile": name, "name": me.name}, f"logged in to {url} as {me.name}")
 
 
@@ -149,7 +146,7 @@ def logout(target: Target) -> output.CommandResult:
             f"no token is stored in the profile {name}",
             hint="`terracrew whoami` shows where the token in use comes from",
         )
-    profiles.save(stored.with_profile(msgspec.structs.replace(profile, token="")))
+    profiles.save(stored.with_profile(name, token=""))
     return output.message({"profile": name, "url": profile.url}, f"deleted the stored token for {profile.url}")
 
 

@@ -37,10 +37,12 @@ class Profiles(msgspec.Struct, frozen=True):
             raise Invalid(f"{path()} has no profile {name!r}", hint=f"it has: {known}")
         return self.profiles.get(name or self.current, Profile(name or self.current))
 
-    def with_profile(self, profile: Profile) -> "Profiles":
-        if not profile.name.replace("-", "").replace("_", "").isalnum() or not profile.name.isascii():
-            raise Invalid(f"{profile.name!r} cannot name a profile: {_NAME_HINT}")
-        return msgspec.structs.replace(self, profiles={**self.profiles, profile.name: profile})
+    def with_profile(self, name: str, **values: str) -> "Profiles":
+        """Return the profiles after a change of one of them, which is made if there is none of this name."""
+        if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
+            raise Invalid(f"{name!r} cannot name a profile: {_NAME_HINT}")
+        profile = msgspec.structs.replace(self.profiles.get(name, Profile(name)), **values)
+        return msgspec.structs.replace(self, profiles={**self.profiles, name: profile})
 
     def with_current(self, name: str) -> "Profiles":
         self.get(name)
