@@ -24,7 +24,7 @@ IMPORTED = (
     "terracrew.cli.commands.job.job",
     "terracrew.cli.commands.runner.runner",
     "terracrew.cli.commands.server.server",
-    "terracrew.cli.commands.server.options",
+    "terracrew.cli.commands.server.serve",
     "terracrew.client.http",
     "terracrew.server.main",
     "terracrew.server.db.sqlite.database",

@@ -5,8 +5,7 @@ from typing import Any
 
 import click
 
-from terracrew.cli.commands.server.options import config_option, hold_option, settings_options
-from terracrew.cli.commands.server.serve import Given, serve
+from terracrew.cli.commands.server.serve import Given, config_option, hold_option, serve, settings_options
 
 
 @click.command()

@@ -6,8 +6,7 @@ from typing import Any
 import click
 
 from terracrew.cli.commands.server import admin, configuration, issuer, operations
-from terracrew.cli.commands.server.options import config_option, hold_option, settings_options
-from terracrew.cli.commands.server.serve import Given, serve
+from terracrew.cli.commands.server.serve import Given, config_option, hold_option, serve, settings_options
 from terracrew.cli.lazy import LazyGroup
 
 
