@@ -74,7 +74,7 @@ class Fleet(System):
         (directory / "objects").mkdir()
         (directory / "master.key").write_text("00" * 32)
 
-    def start(self) -> None:
+    def start_servers(self) -> None:
         self.balancer.start()
         for index in range(len(self.ports)):
             self.servers.append(self.start_one(index))
@@ -114,7 +114,7 @@ class Fleet(System):
 def fleet(directory: Path, database_url: str, servers: int) -> Generator[Fleet]:
     found = Fleet(directory, database_url, servers)
     try:
-        found.start()
+        found.start_servers()
         yield found
     finally:
         found.close()
