@@ -158,6 +158,12 @@ async def insert_restored(tx: Tx, job: Job) -> None:
     tx.wake("queue", job.id)
 
 
+async def set_module_path(tx: Tx, job_id: str) -> None:
+    """Write the path of its module into a job that became active without a claim, so that it counts below the caps of its groups."""
+    sql = "UPDATE jobs SET module_path = (SELECT path FROM modules WHERE modules.id = jobs.module_id) WHERE id = :id"
+    await tx.run(sql, id=job_id)
+
+
 def wake_queue(tx: Tx, job_ids: Iterable[str]) -> None:
     """Wake the schedulers for jobs that this transaction has put into the queue."""
     for job_id in job_ids:

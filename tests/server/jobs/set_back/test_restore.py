@@ -13,8 +13,9 @@ from terracrew.server.jobs.set_back import receipts, restore
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 from tests.builders.deliveries import APPLIED, DONE, delivery, state
-from tests.builders.job_rows import KEYS, begin_code, change_attempts, change_jobs, change_organizations
+from tests.builders.job_rows import KEYS, begin_code, change_attempts, change_groups, change_jobs, change_organizations
 from tests.server.jobs.set_back.sites import Site
+from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 ADMIN = Principal("user", "usr_1", "olga", None, is_system_admin=True)
 FORGET_ATTEMPT = ("DELETE FROM steps", "DELETE FROM attempts")
@@ -33,7 +34,8 @@ async def claimed_and_forgotten(site: Site, *statements: str) -> tuple[AttemptRe
 async def claimed_and_queued_again(site: Site, priority: int = 0) -> tuple[AttemptRef, Credentials]:
     """Claim an apply, and set the database back to when it was queued."""
     found = await claimed_and_forgotten(site, *FORGET_ATTEMPT)
-    await change_jobs(site.rows.db, status="QUEUED", instance_id=None, runner_id=None, priority=priority)
+    unclaimed = {"status": "QUEUED", "instance_id": None, "runner_id": None, "module_path": None}
+    await change_jobs(site.rows.db, **unclaimed, priority=priority)
     return found
 
 
@@ -80,6 +82,29 @@ async def test_an_attempt_of_a_job_that_was_queued_at_the_backup_takes_it_again(
     await show_receipt(database, own)
     assert (await site.rows.load(ref.job_id)).status is JobStatus.CLAIMED
     assert await begin_code(database, ref, 0) == "held"
+
+
+@pytest.mark.feature("S5.caps")
+@pytest.mark.parametrize("is_queued", [True, False])
+async def test_a_restored_job_counts_below_the_caps_of_its_groups_and_stops_no_scheduler(
+    database: Database, is_queued: bool
+) -> None:
+    """Its row had no path of a module: no cap below the root counted it, and the scheduler of every organization failed with an
+    AttributeError as soon as any group had a cap."""
+    site = await Site.make(database)
+    group = await site.rows.group("team")
+    site.module = await site.rows.module("team/net", group)
+    _, own = await (claimed_and_queued_again(site) if is_queued else claimed_and_forgotten(site, *FORGET_JOB))
+    await show_receipt(database, own)
+    await change_groups(database, group, max_running_jobs=1)
+    recorder = ClaimRecorder(site.rows)
+    _, socket = recorder.connect(site.runner)
+    capped = await site.rows.job(await site.rows.module("team/dns", group), kind="PLAN")
+    other = await site.rows.job(await site.rows.module(), kind="PLAN")
+    await recorder.scheduler.sweep()
+    assert socket.claims == [other], "the restored job has the only place in its group"
+    assert await site.runner.claim(capped) is None, "the claim counts it, too"
+    assert await site.runner.claim(other) is not None
 
 
 async def test_a_later_attempt_replaces_the_one_that_the_database_knows(database: Database) -> None:

@@ -58,6 +58,7 @@ async def restore(db: Database, claimed: Claimed) -> None:
                 await attempt_store.save_attempt(tx, earlier, decide.replaced(earlier, now))
             if decision.job != known:
                 await store.save_transition(tx, known, replace(decision.job, number=known.number))
+        await store.set_module_path(tx, wanted.id)
         secrets = (claimed.hub_sha256, claimed.api_sha256, claimed.state_key)
         await attempt_store.insert_restored(tx, decision.attempt, *secrets)
         return True
