@@ -1,15 +1,21 @@
 """The scheduler claims a job at once for the right runners, and a stale view does no harm."""
 
 import asyncio
+import time
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 
 from terracrew.protocol.messages import Credits
+from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.scheduling import reads
-from terracrew.server.scheduling.candidates import MAX_REFUSED_CLAIMS
+from terracrew.server.scheduling.assignment_view import Route
+from terracrew.server.scheduling.candidates import MAX_REFUSED_CLAIMS, Candidates
+from terracrew.server.scheduling.queue import Waiting
+from terracrew.server.scheduling.scheduler import SERVICE_PAUSE_RATIO
 from tests.builders.job_rows import (
     JobRows,
     change_assignments,
@@ -90,6 +96,60 @@ async def test_nothing_is_claimed_for_an_instance_without_a_credit_or_without_a_
     scheduler.serve(session)
     assert len(socket.claims) == 2, "its record says that it has two slots"
     assert set(socket.claims) < set(jobs)
+
+
+async def test_news_of_runners_are_served_together_and_use_a_part_of_the_event_loop(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each message with credits searched all lines: with 1,000 of them, 50 messages a second blocked the server for everybody."""
+    recorder = ClaimRecorder(await JobRows.make(database))
+    rows, scheduler = recorder.rows, recorder.scheduler
+    pairs = [recorder.connect(await rows.runner(slots=1), slots=1) for _ in range(3)]
+    served: list[set[RunnerSession]] = []
+
+    def serve(*sessions: RunnerSession) -> None:
+        served.append(set(sessions))
+        time.sleep(0.02)
+
+    monkeypatch.setattr(scheduler, "serve", serve)
+    everybody = {session for session, _ in pairs}
+    begun = time.monotonic()
+    while len(served) < 4:
+        for session in everybody:
+            scheduler.serve_soon(session)
+        await asyncio.sleep(0)
+    assert time.monotonic() - begun > 3 * 0.02 * (1 + SERVICE_PAUSE_RATIO)
+    assert served[-1] == everybody
+    scheduler.serve_soon(pairs[0][0])
+    async with asyncio.timeout(5):
+        while served[-1] != {pairs[0][0]}:
+            await asyncio.sleep(0.01)
+
+
+async def test_lines_that_an_instance_cannot_serve_cost_it_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One organization can make a line for each set of tags."""
+    recorder = ClaimRecorder(await JobRows.make(database))
+    rows, scheduler = recorder.rows, recorder.scheduler
+    session, socket = recorder.connect(await rows.runner(slots=1), slots=1, tags=["a"])
+    session.credits = 0
+    for tags in (["a"], ["b"], ["a", "b"], ["c"]):
+        await change_modules(database, module := await rows.module(), tags=tags)
+        await rows.job(module)
+    await scheduler.sweep()
+    searched: list[Route] = []
+    search = Candidates.of
+
+    def count(candidates: Candidates, route: Route, job: Waiting | None = None) -> Iterator[RunnerSession]:
+        searched.append(route)
+        return search(candidates, route, job)
+
+    monkeypatch.setattr(Candidates, "of", count)
+    session.credits = 1
+    scheduler.serve(session)
+    assert len(socket.claims) == 1
+    assert {route.tags for route in searched} == {frozenset("a")}
 
 
 async def test_a_queue_of_several_pages_is_compared_as_a_whole(

@@ -6,7 +6,7 @@ acts on wake-ups, and a slow sweep checks everything again in case a wake-up was
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from terracrew.server.connections.registry import Registry, RunnerSession
@@ -14,7 +14,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.topics import FreedKey
 from terracrew.server.jobs import queue_reads
 from terracrew.server.runners.eligibility import Precedence
-from terracrew.server.scheduling import assignment_view, reads, wake_demand
+from terracrew.server.scheduling import assignment_view, reads, select, wake_demand
 from terracrew.server.scheduling.assignment_view import AssignmentView, Route
 from terracrew.server.scheduling.candidates import Candidates
 from terracrew.server.scheduling.caps import Caps
@@ -29,6 +29,8 @@ from terracrew.server.scheduling.wake_demand import WakeDemand
 SWEEP_SECONDS = 5.0
 MAX_JOBS_AT_ONCE = 200
 """How many jobs are moved to another line before other tasks of the event loop get a turn."""
+SERVICE_PAUSE_RATIO = 3.0
+"""How long nobody is served who sends news, compared with how long it took before: runners may send as much as they like."""
 
 
 Claim: TypeAlias = Callable[["Scheduler", Waiting, RunnerSession], None]
@@ -56,6 +58,9 @@ class Scheduler:
         """Set when `demand` may say something else, if any runner can be woken."""
         self._just_claimed: dict[str, tuple[str, RunnerSession]] = {}
         """Claims since the last sweep began to read, which may not have seen them."""
+        self._to_serve: set[RunnerSession] = set()
+        """The instances that have sent news, and are served as soon as `_next_service_at` allows."""
+        self._next_service_at = 0.0
         self._unread: set[str] = set()
         """Jobs that were taken from the transaction that created them. Their module may have changed before the commit, so the next
         sweep reads those that still wait."""
@@ -340,15 +345,39 @@ class Scheduler:
 
     # ---- runners
 
-    def serve(self, session: RunnerSession) -> None:
-        """Serve the lines that the instance can serve, because it may have a free slot.
+    def serve_soon(self, session: RunnerSession) -> None:
+        """Serve an instance that has sent news, together with all others that do until then.
+
+        That is in the next turn of the event loop, unless serving instances took long a moment ago.
+        """
+        self._to_serve.add(session)
+        if len(self._to_serve) == 1:
+            asyncio.get_running_loop().call_at(self._next_service_at, self._serve_all)
+
+    def _serve_all(self) -> None:
+        clock = asyncio.get_running_loop().time
+        sessions, self._to_serve = self._to_serve, set()
+        begun = clock()
+        try:
+            self.serve(*sessions)
+        finally:
+            self._next_service_at = clock() + (clock() - begun) * SERVICE_PAUSE_RATIO
+
+    def serve(self, *sessions: RunnerSession) -> None:
+        """Serve the lines that these instances can serve, because they may have a free slot."""
+        self._serve_lines({route for session in sessions for route in self._lines_of(session)})
+
+    def _lines_of(self, session: RunnerSession) -> Iterator[Route]:
+        """Yield the lines in which jobs wait that an instance could take.
 
         An instance that takes jobs but has no free slot changes nothing. If it takes no jobs, its jobs may go to another tier.
         """
         if session.takes_jobs and session.free <= 0:
             return
-        routes = self._lines.at(self._assigned.places_of(session.runner_id))
-        self._serve_lines(route for route in routes if route.runner_id in (None, session.runner_id))
+        for route in self._lines.at(self._assigned.places_of(session.runner_id)):
+            is_able = not session.takes_jobs or select.lacks(route, session) is None
+            if is_able and route.runner_id in (None, session.runner_id):
+                yield route
 
     def left(self, session: RunnerSession) -> None:
         """Note that an instance has disconnected.

@@ -9,6 +9,7 @@ import pytest
 
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.connections.registry import RunnerSession
 from terracrew.server.db.postgres.transaction import PostgresTx
 from terracrew.server.db.sqlite.transaction import SqliteTx
 from tests.builders.job_rows import change_instances
@@ -100,6 +101,22 @@ async def test_a_credit_that_was_withdrawn_is_not_used(hub: Hub) -> None:
         assert (await create(hub))["status"] == "QUEUED"
         await hub.server.scheduler.sweep()
         assert not hub.session().reserved
+
+
+async def test_credits_that_change_nothing_are_not_served(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them searched all lines for a job, so a flood of them blocked the server."""
+    async with ready(hub) as runner:
+        served: list[RunnerSession] = []
+
+        def serve(*sessions: RunnerSession) -> None:
+            served.extend(sessions)
+
+        monkeypatch.setattr(hub.server.scheduler, "serve", serve)
+        for slots in (1, 2, 1, 0, 0):
+            await runner.send_credits(slots)
+        assert served == []
+        await runner.send_credits(1)
+        await hub.until(lambda: served == [hub.session()])
 
 
 async def test_a_grant_whose_runner_has_just_gone_is_handed_back_and_the_job_is_queued_again(hub: Hub) -> None:

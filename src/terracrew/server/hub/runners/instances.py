@@ -216,4 +216,4 @@ def _apply(hub: RunnerContext, session: RunnerSession, owner: ServedRunner, slot
         session.socket.post(messages.Drain(owner.is_draining))
     session.configure(owner.configuration)
     if before != (session.slots, session.is_closed, session.tags):
-        hub.scheduler.serve(session)
+        hub.scheduler.serve_soon(session)

@@ -78,7 +78,7 @@ async def answer_leave(hub: RunnerContext, session: RunnerSession, idle_seconds:
     else:
         log.info("runner leaves", runner=session.runner_id, instance=session.name)
     session.socket.post(messages.LeaveAnswer(not reason, reason))
-    hub.scheduler.serve(session)
+    hub.scheduler.serve_soon(session)
 
 
 async def send_update(hub: RunnerContext, session: RunnerSession, update_id: str | None) -> None:

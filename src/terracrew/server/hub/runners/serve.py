@@ -89,8 +89,10 @@ async def _take(hub: RunnerContext, session: RunnerSession, message: messages.Fr
             session.ending.add(ref)
             await _in_task(hub, ended_attempts.gone(hub, session, ref, message), len(session.ending))
         case messages.Credits():
+            was_free = session.free > 0
             hub.registry.set_credits(session, message)
-            hub.scheduler.serve(session)
+            if session.free > 0 and not was_free:  # else it is served already
+                hub.scheduler.serve_soon(session)
         case messages.Leave():
             if not session.may_leave:
                 raise Invalid("a runner that asks to leave must say so in its hello")
@@ -142,4 +144,4 @@ async def _heartbeat(hub: RunnerContext, session: RunnerSession, message: messag
     session.version = message.version
     session.is_draining, session.is_disk_full, session.drain_reason, session.ends_at = drain
     await hub.db.write(work)
-    hub.scheduler.serve(session)
+    hub.scheduler.serve_soon(session)
