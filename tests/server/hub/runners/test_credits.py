@@ -119,6 +119,18 @@ async def test_credits_that_change_nothing_are_not_served(hub: Hub, monkeypatch:
         await hub.until(lambda: served == [hub.session()])
 
 
+async def test_a_job_is_granted_as_soon_as_an_instance_that_may_hang_is_heard_again(hub: Hub) -> None:
+    """It waited for the next sweep, for up to five seconds."""
+    async with ready(hub) as runner:
+        session = hub.session()
+        session.last_contact_at -= 1_000
+        job = await create(hub)
+        await hub.server.scheduler.sweep()
+        assert (job["status"], session.reserved) == ("QUEUED", set())
+        await runner.send(messages.Heartbeat("0.1.0", is_draining=False, attempts=[]))
+        assert (await runner.get("granted"))["spec"]["job_id"] == job["id"]
+
+
 async def test_a_grant_whose_runner_has_just_gone_is_handed_back_and_the_job_is_queued_again(hub: Hub) -> None:
     async with ready(hub):
         session = hub.session()

@@ -70,6 +70,8 @@ def _let_go(hub: RunnerContext, socket: HubSocket) -> bool:
 
 
 async def _take(hub: RunnerContext, session: RunnerSession, message: messages.FromRunner) -> None:
+    if hub.registry.may_hang(session):  # nothing was claimed for it since then, and jobs may wait for it
+        hub.scheduler.serve_soon(session)
     hub.registry.note_contact(session)
     if session.is_asked:
         session.is_asked = False
