@@ -131,6 +131,25 @@ async def test_a_job_is_granted_as_soon_as_an_instance_that_may_hang_is_heard_ag
         assert (await runner.get("granted"))["spec"]["job_id"] == job["id"]
 
 
+async def test_nothing_is_claimed_for_an_instance_while_the_end_or_begin_of_its_drain_is_written(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a claim met a row that drained still, and was refused, so the job waited for the next sweep."""
+    async with ready(hub) as runner:
+        session, write = hub.session(), hub.server.db.write
+        taking: list[bool] = []
+
+        async def observed(work: Any) -> Any:
+            taking.append(session.takes_jobs)
+            return await write(work)
+
+        monkeypatch.setattr(hub.server.db, "write", observed)
+        for is_draining in (True, False):
+            await runner.send(messages.Heartbeat("0.1.0", is_draining=is_draining, attempts=[]))
+            await hub.until(lambda is_draining=is_draining: session.takes_jobs is not is_draining)
+        assert taking == [False, False]
+
+
 async def test_a_grant_whose_runner_has_just_gone_is_handed_back_and_the_job_is_queued_again(hub: Hub) -> None:
     async with ready(hub):
         session = hub.session()

@@ -143,7 +143,9 @@ async def _heartbeat(hub: RunnerContext, session: RunnerSession, message: messag
     async def work(tx: Tx) -> None:
         await instance_store.set_reported(tx, session.runner_id, session.instance_id, session.epoch, message)
 
+    # While the row may still say that it drains, or may say so already, a claim for it would be refused.
+    session.is_draining = session.is_draining or message.is_draining
+    await hub.db.write(work)
     session.version = message.version
     session.is_draining, session.is_disk_full, session.drain_reason, session.ends_at = drain
-    await hub.db.write(work)
     hub.scheduler.serve_soon(session)
