@@ -1,13 +1,16 @@
 """Instances are started for jobs that need them, once, and followed until they have ended; a sleeping runner costs nothing."""
 
 import asyncio
+import time
 from datetime import timedelta
 
 import pytest
 
 from terracrew.clouds.contract import CloudRefused
+from terracrew.protocol.dispatcher_choice import NO_CHOICE
 from terracrew.server.cloud_hosted import starting
 from terracrew.server.cloud_hosted.sweeping import HELLO_SECONDS
+from terracrew.server.connections.withheld import StartPauses
 from terracrew.server.db import open_database
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store
@@ -17,6 +20,7 @@ from tests.server.cloud_hosted.cloud_state import deployment, disconnect, instan
 from tests.server.cloud_hosted.scaling_server import ScalingServer
 from tests.server.cloud_hosted.simulated_cloud import SimulatedCloud, refused
 from tests.server.deployments.cloud_rows import cloud_runner
+from tests.server.scheduling.recorded_claims import connect
 
 pytestmark = pytest.mark.feature("W3.scale")
 
@@ -98,6 +102,25 @@ async def test_a_free_slot_of_the_same_tier_serves_the_job(rows: JobRows, scaler
     await jobs(rows, 1)
     await scaler.step()
     assert len(scaler.cloud.started) == 1
+
+
+@pytest.mark.parametrize("is_choice", [True, False])
+async def test_a_free_slot_of_an_instance_that_could_not_start_the_job_does_not_serve_it(
+    rows: JobRows, scaler: ScalingServer, is_choice: bool
+) -> None:
+    """The instance paused the job for minutes, and the sleeping runner beside it was never started."""
+    runner_id = await cloud_runner(rows)
+    session, socket = connect(scaler.registry, await rows.runner(slots=2), slots=2)
+    [job] = await jobs(rows, 1)
+    session.pauses.add(NO_CHOICE if is_choice else job, 600.0, time.monotonic())
+    await scaler.step()
+    await scaler.step()
+    assert socket.claims == []
+    assert len(await instances(rows, runner_id)) == 1
+    session.pauses = StartPauses()
+    await jobs(rows, 1)
+    await scaler.step()
+    assert len(await instances(rows, runner_id)) == 1
 
 
 async def test_a_job_that_was_claimed_since_it_was_counted_wakes_nobody(rows: JobRows, scaler: ScalingServer) -> None:

@@ -40,18 +40,24 @@ class ClaimRecorder:
     def connect(
         self, instance: Instance, slots: int = 4, name: str = "one", tags: Sequence[str] = ()
     ) -> tuple[RunnerSession, Socket]:
-        socket = Socket()
-        session = RunnerSession(
-            socket,  # pyright: ignore[reportArgumentType]
-            SYSTEM,
-            runner_id=instance.runner_id,
-            instance_id=instance.id,
-            name=name,
-            epoch=1,
-            engines=AvailableEngines((("tofu", ("1",)),)),
-            slots=slots,
-            tags=frozenset(tags),
-        )
-        session.credits = MANY_CREDITS
-        self.registry.add(session)
-        return session, socket
+        return connect(self.registry, instance, slots, name, tags)
+
+
+def connect(
+    registry: Registry, instance: Instance, slots: int = 4, name: str = "one", tags: Sequence[str] = ()
+) -> tuple[RunnerSession, Socket]:
+    socket = Socket()
+    session = RunnerSession(
+        socket,  # pyright: ignore[reportArgumentType]
+        SYSTEM,
+        runner_id=instance.runner_id,
+        instance_id=instance.id,
+        name=name,
+        epoch=1,
+        engines=AvailableEngines((("tofu", ("1",)),)),
+        slots=slots,
+        tags=frozenset(tags),
+    )
+    session.credits = MANY_CREDITS
+    registry.add(session)
+    return session, socket

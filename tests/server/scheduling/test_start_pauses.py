@@ -11,6 +11,7 @@ from terracrew.server.connections.withheld import StartPauses
 from terracrew.server.db.seam import Database
 from terracrew.server.engines.model import AvailableEngines
 from tests.builders.job_rows import JobRows, change_jobs
+from tests.server.deployments.cloud_rows import cloud_runner
 from tests.server.scheduling.recorded_claims import ClaimRecorder
 
 pytestmark = pytest.mark.feature("S3.offers")
@@ -43,6 +44,31 @@ async def test_a_job_is_claimed_again_after_its_pause(database: Database) -> Non
     session.pauses.add(job, 60.0, time.monotonic() - 60.0)
     await recorder.scheduler.sweep()
     assert socket.claims == [job]
+
+
+@pytest.mark.feature("W3.scale")
+@pytest.mark.parametrize("is_paused", [True, False])
+async def test_a_job_that_no_instance_can_start_at_the_moment_counts_as_one_that_waits(
+    database: Database, is_paused: bool
+) -> None:
+    """It was in no line until the next sweep, so no cloud-hosted runner was started for it."""
+    recorder = ClaimRecorder(await JobRows.make(database))
+    rows, scheduler = recorder.rows, recorder.scheduler
+    session, socket = recorder.connect(await rows.runner(slots=1), slots=1)
+    await cloud_runner(rows)
+    job = await rows.job(await rows.module())
+    await scheduler.sweep()
+    assert socket.claims == [job]
+    if is_paused:
+        session.pauses.add(job, 600.0, time.monotonic())
+    scheduler.unclaimed(job)
+    await scheduler.step({("queue", job)})
+    assert socket.claims == [job]
+    [demand] = scheduler.demand()
+    assert (demand.job_ids, len(demand.paused)) == ((job,), is_paused)
+    await change_jobs(database, job, status="AWAITING_APPROVAL")
+    await scheduler.step({("queue", job)})
+    assert scheduler.demand() == []
 
 
 async def test_jobs_that_ask_for_the_same_wait_together_and_others_do_not(database: Database) -> None:

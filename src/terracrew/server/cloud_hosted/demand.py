@@ -53,7 +53,8 @@ def allot(demands: Iterable[WakeDemand], seats: Sequence[FreeSeat], wakers: Mapp
         left = demand.jobs
         tier = frozenset(demand.runners)
         for number, seat in enumerate(seats):
-            if left and free[number] and seat.runner_id in tier and select.lacks(demand.route, seat) is None:
+            is_able = seat.runner_id in tier and (seat.runner_id, seat.name) not in demand.paused
+            if left and free[number] and is_able and select.lacks(demand.route, seat) is None:
                 taken = min(left, free[number])
                 free[number] -= taken
                 left -= taken

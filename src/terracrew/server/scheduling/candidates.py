@@ -2,8 +2,9 @@
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import TypeAlias
 
 import msgspec
 
@@ -19,6 +20,9 @@ MAX_REFUSED_CLAIMS = 8
 """After this many refused claims, a job waits for the next sweep: what keeps it from running is probably not an instance."""
 MAX_COMPARED_INSTANCES = 8
 """A job goes to the freest of this many instances: checking all of them costs more than the better balance is worth."""
+
+InstanceName: TypeAlias = tuple[str, str]
+"""The runner of an instance and its name there."""
 
 
 class Candidates:
@@ -76,6 +80,11 @@ class Candidates:
         is_refused = job is not None and session.instance_id in self._refused.get(job.id, ())
         return not is_refused and not _has_paused(session, route, job)
 
+    @property
+    def pausing(self) -> list[RunnerSession]:
+        """The instances that could not start something a short time ago."""
+        return [each for each in self._registry.runners.values() if each.pauses]
+
     def best_tier(self, route: Route) -> AssignedRunners | None:
         """Return the nearest tier that is available, even if it is full; None if there is none."""
         required = select.requirement(route, self._precedence)
@@ -91,6 +100,11 @@ def _preference(session: RunnerSession) -> tuple[bool, int, float]:
     a job last: otherwise a few jobs would keep all of them busy in turn, and none would ever leave.
     """
     return (False, -session.free, session.used_at) if session.may_leave else (True, session.free, 0.0)
+
+
+def paused(pausing: Iterable[RunnerSession], route: Route, job: Waiting | None = None) -> frozenset[InstanceName]:
+    """Return those of these instances that could not start this job, or any of its line, a short time ago."""
+    return frozenset((each.runner_id, each.name) for each in pausing if _has_paused(each, route, job))
 
 
 def _has_paused(session: RunnerSession, route: Route, job: Waiting | None) -> bool:

@@ -16,7 +16,7 @@ from terracrew.server.jobs import queue_reads
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.scheduling import assignment_view, reads, select, wake_demand
 from terracrew.server.scheduling.assignment_view import AssignmentView, Route
-from terracrew.server.scheduling.candidates import Candidates
+from terracrew.server.scheduling.candidates import Candidates, paused
 from terracrew.server.scheduling.caps import Caps
 from terracrew.server.scheduling.lines import WaitingLines
 from terracrew.server.scheduling.new_jobs import Freshness, NewJobs
@@ -49,6 +49,8 @@ class Scheduler:
         self._assigned = AssignmentView()
         self._routes: dict[str, Route] = {}
         """The line of each waiting job, by its id."""
+        self._untaken: set[str] = set()
+        """Jobs that were taken out of their lines because no instance here could start them. They wait for a sweep."""
         self._new = NewJobs(db)
         self._online = OnlineRunners(db, registry)
         self._candidates = Candidates(registry, self._assigned, self._online, precedence)
@@ -205,6 +207,7 @@ class Scheduler:
 
     def _enter_line(self, job: Waiting) -> set[Route]:
         """Put a job into its line, unless it is being claimed or withheld. Returns the line that must be served then."""
+        self._untaken.discard(job.id)
         if job.id in self._reservations or self._registry.withheld.is_withheld(job.id):
             return set()
         route = self._routes[job.id]
@@ -221,6 +224,7 @@ class Scheduler:
         """Forget what is known of a job. If it is being claimed, its slot stays reserved until that is decided."""
         self._new.discard(job_id)
         self._unread.discard(job_id)
+        self._untaken.discard(job_id)
         job = self._waiting.pop(job_id, None)
         if job is not None:
             self._modules.remove(job)
@@ -268,7 +272,7 @@ class Scheduler:
     async def _reload(self) -> None:
         await self._assigned.load(self._db)
         self._caps = Caps()
-        for known in (self._routes, self._waiting, self._modules, self._lines):
+        for known in (self._routes, self._waiting, self._modules, self._lines, self._untaken):
             known.clear()
         await self.sweep()
 
@@ -278,9 +282,14 @@ class Scheduler:
         """Count the jobs that wait for runners that can be woken. It reads nothing if there is none."""
         if not self._online.wakeable:
             return []
+        pausing = self._candidates.pausing
+        lines = {(route, paused(pausing, route)): jobs for route, jobs in self._lines}
+        for job_id in self._untaken:
+            job, route = self._waiting[job_id], self._routes[job_id]
+            lines.setdefault((route, paused(pausing, route, job)), []).append(job)
         waiting = (
-            (route, [job for job in jobs if self._waiting.get(job.id) is job and self._modules.is_next(job)])
-            for route, jobs in self._lines
+            (line, [job for job in jobs if self._waiting.get(job.id) is job and self._modules.is_next(job)])
+            for line, jobs in lines.items()
         )
         claimed = self._reservations.routes
         return wake_demand.count(waiting, claimed, self._candidates.best_tier, self._online.wakeable, self._caps)
@@ -397,7 +406,8 @@ class Scheduler:
                 continue
             session = self._candidates.first(job, route)
             if session is None:
-                continue  # nobody could start it a moment ago: a sweep puts it into its line again
+                self._untaken.add(job.id)  # nobody could start it a moment ago: a sweep puts it into its line again
+                continue
             if place := self._caps.full_place(job):
                 self._caps.hold(place, job)
             else:
