@@ -233,6 +233,8 @@ FORM = {
     "again": "a long enough one",
 }
 """These fields are enough for every form. A form ignores the fields of other forms."""
+FORMS = {"POST /dashboard/cloud-identities/create": FORM | {"kind": "aws"}}
+"""The forms in which a field has other choices."""
 ARCHIVE = b"\x1f\x8b"
 OURS_IN_PARTS = {"target": "archive", "sha256": "1" * 64, "size": 2_000_000}
 QUERIES = {

@@ -26,6 +26,7 @@ from tests.e2e.system import System, running
 from tests.e2e.tenant_rights import (
     BODIES,
     FORM,
+    FORMS,
     MAY,
     OF_NO_TENANT,
     ORGANIZATIONS,
@@ -70,7 +71,7 @@ class Stage(NamedTuple):
         body = BODIES.get(operation.name)
         if operation.is_page and operation.method == "POST":
             headers["Content-Type"] = "application/x-www-form-urlencoded"
-            body = urlencode(FORM)
+            body = urlencode(FORMS.get(operation.name, FORM))
         if isinstance(body, dict):
             headers["Content-Type"] = "application/json"
             filled = msgspec.json.encode(body).decode().replace("{who}", who.replace(" ", "-").replace("'", ""))

@@ -36,24 +36,26 @@ async def create_page(
     request: DashboardCall, cloud: FromQuery[str] = "aws", group: FromQuery[str] = ""
 ) -> Response[Any]:
     chosen = "kubernetes" if cloud == "kubernetes" else "aws"
-    return await _create_answer(request, NewIdentity(name="", kind=chosen, group=group), {})
+    form = NewIdentity(name="", kind=chosen, group=group)
+    return await _form_answer(request, form, {}, await _groups(request), None)
 
 
 @post("/create", status_code=200)
 async def create(request: DashboardCall) -> Response[Any]:
+    groups = await _groups(request)
     form = await forms.read(request, NewIdentity, strip=True)
     try:
         made = await service.create(request.context.db, request.user, form)
     except (Invalid, Conflict) as error:
-        return await _create_answer(request, form, _wrong(error))
+        return await _form_answer(request, form, _wrong(error), groups, None)
     return render.go(request, f"{HERE}/{made.id}")
 
 
-async def _create_answer(request: DashboardCall, form: NewIdentity, wrong: dict[str, str]) -> Response[Any]:
-    groups = await request.read(forms.offer_groups, Verb.ACCESS_WRITE)
-    if not groups:
-        raise Forbidden("you may not create a cloud identity: ask an owner of a group for a role")
-    return await _form_answer(request, form, wrong, groups, None)
+async def _groups(request: DashboardCall) -> list[str]:
+    """Return the groups in which the person may create a cloud identity; refuse who may do so in none."""
+    if groups := await request.read(forms.offer_groups, Verb.ACCESS_WRITE):
+        return groups
+    raise Forbidden("you may not create a cloud identity: ask an owner of a group for a role")
 
 
 @get("/{identity:str}")
