@@ -81,7 +81,7 @@ def test_a_post_is_sent_once_unless_it_carries_an_idempotency_key(server: Script
         Api(server.url).post("/groups", {"path": "a"})
     assert len(server.asked) == 1
     server.then(Asked.hang_up, lambda asked: asked.answer(201, {"id": "job_1"}))
-    assert Api(server.url).post("/jobs", {"type": "PLAN"}, {"Idempotency-Key": "k"}) == {"id": "job_1"}
+    assert Api(server.url).post("/jobs", {"type": "PLAN"}, headers={"Idempotency-Key": "k"}) == {"id": "job_1"}
     assert [asked.headers["Idempotency-Key"] for asked in server.asked[1:]] == ["k", "k"]
 
 

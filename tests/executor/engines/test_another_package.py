@@ -118,4 +118,4 @@ async def test_the_salvage_of_a_state_that_its_engine_fails_to_read_ends_and_del
     assert fact.origin == "errored"
     assert "the engine 'notes' failed to read this state: KeyError" in fact.problem
     assert b"The file is kept unchanged, in quarantine" in hub.log(Stream.SYSTEM)
-    assert "failed to read a state" in salvage.said, "a person finds the traceback"
+    assert "failed to read this state\nTraceback" in salvage.said, "a person finds the traceback"

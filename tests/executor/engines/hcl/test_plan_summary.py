@@ -65,7 +65,7 @@ def test_imports_moves_and_what_is_forgotten_are_counted(tofu: str, tmp_path: Pa
     counts = {"imports": summary.imports, "moves": summary.moves, "forgets": summary.forgets}
     assert counts == {"imports": 1, "moves": 1, "forgets": 1}
     assert (summary.add, summary.change, summary.destroy) == (0, 0, 0)
-    words = output.plan({"add": 0, "change": 0, "destroy": 0, **counts})
+    words = output.plan(summary)
     assert words == "1 to import, 0 to add, 0 to change, 0 to destroy, 1 to forget (1 moved)"
     details = {each.address: each.detail for each in summary.resources}
     assert details["terraform_data.dropped"] == "no longer managed, not destroyed", "it said: destroyed because"
