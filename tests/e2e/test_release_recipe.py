@@ -46,7 +46,11 @@ def system(tmp_path: Path) -> Iterator[System]:
 def run(checkout: Checkout, system: System, token: str, tag: str) -> tuple[int, str]:
     """Run the job of the pipeline for a tag."""
     job = PIPELINE["release"]
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("TERRACREW_", "CI", "GITHUB_"))}
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("TERRACREW_", "CI", "GITHUB_", "ARGS"))
+    }
     env |= job["variables"] | {"HOME": str(checkout.folder.parent), "PUBLISH_TO": system.url, "TERRACREW_TOKEN": token}
     env |= {"CI_COMMIT_TAG": tag, "RELEASE_KEY": SECRET, "RELEASE_KEY_PASSWORD": "the password"}
     command = ["bash", "-eo", "pipefail", "-c", "\n".join(job["script"])]
