@@ -1,11 +1,23 @@
 """Fills a server with something of everything, by its API, its services and a runner that reports to it."""
 
+import msgspec
+
 from terracrew.protocol.events import Output, OutputsRead, PlanDescribed
+from terracrew.server.db.seam import Tx
+from terracrew.server.deployments import store as deployment_store
+from terracrew.server.principals.model import SYSTEM
+from terracrew.server.releases import service as releases
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from tests.builders.deliveries import APPLIED, DONE, RUNNING, fact, log
 from tests.server.application import Application
+from tests.server.dashboard.company.kept_plans import kept_plan
+from tests.server.dashboard.company.rows import Company
+from tests.server.dashboard.company.seed import company
+from tests.server.releases.release_rows import new_release, wheel
+from tests.server.runners.connected import connect
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import content
+from tests.server.tree.modules.packed_modules import packed
 
 SOURCE = {"kind": "local", "path": "/srv/sources/vpc"}
 ROOTS = ("/srv/sources",)
@@ -31,11 +43,16 @@ async def fill(application: Application) -> None:
         DONE,
     )
     await admin.made(f"{MODULE}/jobs", {"type": "PLAN"})
+    await _company(application)
+    await _uses(application)
+    await _access(application)
+    await _clouds(application)
+    await admin.made("/api/v1/runners/shop%2Fcrew/once-tokens", {})
 
 
 async def _tree(application: Application) -> None:
     admin = application.admin
-    for path in ("shop", "shop/prod"):
+    for path in ("shop", "shop/prod", "shop/dev"):
         await admin.made("/api/v1/groups", {"path": path, "description": f"everything of {path}"})
     await admin.made(
         "/api/v1/modules",
@@ -55,3 +72,62 @@ async def _tree(application: Application) -> None:
     await admin.made(f"/api/v1/service-accounts/{account['id']}/secrets", {})
     await admin.made("/api/v1/roles", {"principal": "ada", "role": "operator", "path": "shop/prod"})
     await admin.made("/api/v1/runners", {"name": "crew", "group": "shop"})
+
+
+async def _company(application: Application) -> None:
+    """Add jobs in every status, plans that are kept, quarantined states and modules in doubt."""
+    server, user = application.server, application.admin.principal.id
+    await company(server.db, server.keys, server.organization_id, user)
+
+    async def plans(tx: Tx) -> None:
+        made = Company(tx, server.organization_id, user)
+        made.number = 700
+        await kept_plan(made, server.keys, "platform/edge/planned")
+
+    await server.db.write(plans)
+
+
+async def _uses(application: Application) -> None:
+    """Add a module from an archive that uses an output of another one, has a hook, and is applied with its group."""
+    admin = application.admin
+    archive = await admin.post("/api/v1/archives", content=packed(("main.tf", b"")))
+    assert archive.status_code == 201, archive.text
+    source = {"kind": "archive", "archive_id": archive.json()["id"]}
+    await admin.made("/api/v1/modules", {"path": "shop/dev/user", "source": source, "engine_version": "~> 1.12"})
+    output = {"module": "shop/prod/network", "output": "address"}
+    answer = await admin.post("/api/v1/inputs", json={"place": "shop/dev/user", "name": "address", "output": output})
+    assert answer.is_success, answer.text
+    steps = {"before": {"command": ["true"]}, "flags": {"tofu": ["-parallelism=5"]}}
+    answer = await admin.put("/api/v1/groups/shop%2Fdev/steps/plan", json=steps)
+    assert answer.is_success, answer.text
+    await admin.made("/api/v1/groups/shop%2Fdev/runs", {"type": "APPLY"})
+
+
+async def _access(application: Application) -> None:
+    """Add trust in another issuer, a token that publishes releases, and a second organization."""
+    admin = application.admin
+    [account] = await admin.listed("/api/v1/service-accounts")
+    trust = {"issuer": "https://ci.example.com", "claims": {"sub": "robot"}}
+    await admin.made(f"/api/v1/service-accounts/{account['id']}/trust-policies", trust)
+    await admin.made("/api/v1/release-tokens", {"name": "ci"})
+    await admin.made("/api/v1/organizations", {"name": "second"})
+
+
+async def _clouds(application: Application) -> None:
+    """Add a runner in a cloud, a release, and a roll-out that is to update a runner."""
+    admin, db = application.admin, application.server.db
+    role = {"name": "aws", "role_arn": "arn:aws:iam::123456789012:role/terracrew", "region": "eu-central-1"}
+    await admin.made("/api/v1/cloud-identities", role)
+    settings = {"image": "registry.example.com/runner:1"}
+    made = await admin.made("/api/v1/runners/deploy", {"name": "burst", "identity": "aws", "settings": settings})
+
+    async def deployed(tx: Tx) -> None:
+        before = await deployment_store.get(tx, made["runner"]["id"])
+        assert before is not None
+        await deployment_store.save(tx, before, msgspec.structs.replace(before, status="deployed"))
+        await releases.publish(tx, SYSTEM, new_release("9.9.9", artifacts=[wheel("9.9.9")]))
+
+    await db.write(deployed)
+    outdated = await admin.made("/api/v1/runners", {"name": "outdated"})
+    await connect(application, outdated["id"], "one", version="0.1.0-rc.1", is_self_updating=True)
+    await admin.made("/api/v1/rollouts", {})
