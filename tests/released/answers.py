@@ -76,6 +76,7 @@ async def read(application: Application) -> dict[str, Any]:
 
 async def _answer(admin: Person, path: str) -> Any:
     answer = await admin.get(f"/api/v1/{path}")
+    assert answer.status_code < 500, f"{path}: {answer.text}"
     is_json = "json" in answer.headers.get("content-type", "")
     return {"status": answer.status_code, "content": answer.json() if is_json else answer.text}
 

@@ -5,6 +5,8 @@ import msgspec
 from terracrew.protocol.events import Output, OutputsRead, PlanDescribed
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store as deployment_store
+from terracrew.server.engines import model as engines
+from terracrew.server.engines import store as engine_store
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.releases import service as releases
 from terracrew.server.state.model import MAX_INLINE_BYTES
@@ -42,12 +44,13 @@ async def fill(application: Application) -> None:
         fact(PlanDescribed("1" * 64, b"a diff")),
         DONE,
     )
-    await admin.made(f"{MODULE}/jobs", {"type": "PLAN"})
+    await admin.made(f"{MODULE}/jobs", {"type": "PLAN", "inputs": {"region": "us"}})
     await _company(application)
     await _uses(application)
     await _access(application)
     await _clouds(application)
     await admin.made("/api/v1/runners/shop%2Fcrew/once-tokens", {})
+    await _hold(application)
 
 
 async def _tree(application: Application) -> None:
@@ -103,6 +106,15 @@ async def _uses(application: Application) -> None:
     await admin.made("/api/v1/groups/shop%2Fdev/runs", {"type": "APPLY"})
 
 
+async def _hold(application: Application) -> None:
+    """Hold the server and release it, as after a failover."""
+    for path in ("hold", "hold/release"):
+        answer = await application.admin.post(
+            f"/api/v1/{path}", json={"reason": "a failover"} if path == "hold" else {}
+        )
+        assert answer.is_success, answer.text
+
+
 async def _access(application: Application) -> None:
     """Add trust in another issuer, a token that publishes releases, and a second organization."""
     admin = application.admin
@@ -129,5 +141,7 @@ async def _clouds(application: Application) -> None:
 
     await db.write(deployed)
     outdated = await admin.made("/api/v1/runners", {"name": "outdated"})
-    await connect(application, outdated["id"], "one", version="0.1.0-rc.1", is_self_updating=True)
+    instance = await connect(application, outdated["id"], "one", version="0.1.0-rc.1", is_self_updating=True)
+    has = engines.available({"tofu": "1.12.6"}, {}, [])
+    await db.write(lambda tx: engine_store.set_available(tx, {instance: has}))
     await admin.made("/api/v1/rollouts", {})

@@ -10,6 +10,7 @@ from terracrew.protocol.events import Output, PlanSummary, ResourceChange
 from terracrew.protocol.spec import Hook, JobType, Step
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.state.content import state_context
 from terracrew.server.tree.step_settings import store as step_settings
 from tests.server.dashboard.company import contents
 from tests.server.dashboard.company.cloud import cloud_identities
@@ -154,7 +155,7 @@ async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
     await contents.add_diff(made, keys, planning, vpc, 2)
     waiting = await made.job(buckets, JobType.APPLY, "QUEUED", age=1380)
     seen = {"done": done, "failed": failed, "applying": applying, "planning": planning, "waiting": waiting}
-    return seen | await _left_to_people(made, network, net_a)
+    return seen | await _left_to_people(made, keys, network, net_a)
 
 
 async def approval(made: Company, runner: str, instance: str, path: str, attempt: int = 1) -> tuple[str, str]:
@@ -202,7 +203,7 @@ async def approval(made: Company, runner: str, instance: str, path: str, attempt
     return module, job
 
 
-async def _left_to_people(made: Company, runner: str, instance: str) -> dict[str, str]:
+async def _left_to_people(made: Company, keys: Keyring, runner: str, instance: str) -> dict[str, str]:
     """A plan to approve, an attempt that is lost, and a module in doubt with a state in quarantine."""
     _, asking = await approval(made, runner, instance, "platform/edge/cdn")
     firewall = await made.module("platform/edge/firewall", "What may reach us")
@@ -254,7 +255,7 @@ async def _left_to_people(made: Company, runner: str, instance: str) -> dict[str
             lineage=lineage,
             sha256="0",
             size=2048,
-            content=b"x",
+            content=keys.encrypt(b'{"version":4}', state_context(vpn, doubt, 1, number)),
             created_at=made.now - 3600 / number,
             version=3 if status == "current" else None,
         )
