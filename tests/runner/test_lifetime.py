@@ -137,7 +137,6 @@ async def test_a_runner_that_is_retired_ends_after_its_last_job_as_soon_as_the_s
 
 @pytest.mark.feature("V3.update")
 async def test_a_retired_process_finishes_its_job_takes_no_other_and_exits_with_the_code_0(runners: Runners) -> None:
-    runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, reads_leave=True)
     runner, peer = await runners.connected(idle_seconds=600)
     executor = await runners.grant(peer)
     await peer.send(Retire("replaced by a newer deployment"))
@@ -160,7 +159,6 @@ async def test_a_runner_without_these_settings_stays() -> None:
 
 
 async def test_a_process_ends_with_the_code_0_only_after_the_server_has_agreed(runners: Runners) -> None:
-    runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, reads_leave=True)
     runner, peer = await runners.connected(idle_seconds=0.3)
     await peer.receive(Leave)
     await peer.send(LeaveAnswer(False, "it is wanted"))

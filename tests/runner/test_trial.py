@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from terracrew.errors import EngineMissing
@@ -27,7 +26,6 @@ from tests.runner.conftest import Runners, granted, until_gone
 pytestmark = pytest.mark.feature("V3.trial")
 
 REAL = RunnerConfig("", "", "", "", "", "", "").executor_entry
-READS = {"reads_updates": True}
 
 
 def _engine(folder: Path, does: str) -> str:
@@ -39,10 +37,6 @@ def _engine(folder: Path, does: str) -> str:
     )
     program.chmod(0o755)
     return str(folder)
-
-
-def _welcome(runners: Runners, **changes: bool) -> None:
-    runners.hub.welcome = msgspec.structs.replace(runners.hub.welcome, **changes)
 
 
 async def _two_heartbeats(peer: Peer) -> Heartbeat:
@@ -57,7 +51,6 @@ async def test_it_takes_jobs_after_a_real_engine_has_applied_a_configuration_tha
         version = discovery.require("tofu").version
     except EngineMissing:
         pytest.skip("OpenTofu is not installed")
-    _welcome(runners, **READS)
     runner = await runners.start(executor_entry=REAL, is_on_trial=True, cgroup="off")
     peer = await runners.hub.peer()
     assert (peer.hello.is_on_trial, peer.hello.is_draining, peer.hello.drain_reason) == (True, True, "on trial")
@@ -84,7 +77,6 @@ async def test_it_takes_jobs_after_a_real_engine_has_applied_a_configuration_tha
 
 
 async def test_it_exits_with_the_reason_if_its_engine_fails(runners: Runners) -> None:
-    _welcome(runners, **READS)
     paths = [_engine(runners.directory.parent / "bin", "echo 'Error: nothing works' >&2; exit 1")]
     runner = await runners.start(executor_entry=REAL, is_on_trial=True, engine_paths=paths, cgroup="off")
     peer = await runners.hub.peer()
@@ -95,18 +87,6 @@ async def test_it_exits_with_the_reason_if_its_engine_fails(runners: Runners) ->
     assert await runner.ended() == 1
     assert "this runner cannot run jobs: OpenTofu 1.12.9" in runner.output
     assert peer.received(Credits) == []
-
-
-async def test_a_server_that_reads_no_report_gets_none_and_the_runner_takes_jobs(runners: Runners) -> None:
-    try:
-        discovery.require("tofu")
-    except EngineMissing:
-        pytest.skip("OpenTofu is not installed")
-    await runners.start(executor_entry=REAL, is_on_trial=True, cgroup="off")
-    peer = await runners.hub.peer()
-    while (await peer.receive(Heartbeat)).is_draining:
-        pass
-    assert peer.received(TrialReport) == []
 
 
 async def test_what_a_killed_runner_left_of_its_trial_is_ended(runners: Runners) -> None:

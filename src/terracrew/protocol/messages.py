@@ -120,7 +120,7 @@ class Heartbeat(_FromClient, frozen=True, tag="heartbeat", omit_defaults=True):
     is_disk_full: bool = False
     """Whether its disk is full."""
     starting: list[WaitingStart] = []
-    """The attempts whose start takes long. Sent only to a server whose welcome says that it reads them."""
+    """The attempts whose start takes long."""
     drain_reason: str = ""
     """What announced the end of the runner or its machine, in a few words: `spot notice`. Empty if nothing did."""
     ends_at: float | None = None
@@ -216,14 +216,8 @@ class RunnerWelcome(_FromServer, frozen=True, tag="welcome"):
     """A secret for the next hello of this process, which keeps it only in memory."""
     runner_id: str = ""
     """The runner's id, for the next hello of a process that knows only its path: a runner that moves keeps its id."""
-    reads_starting: bool = False
-    """Whether the server reads `Heartbeat.starting`. An older one would refuse it."""
     history: str = ""
     """The newest point of the server's history, to be remembered on disk."""
-    reads_leave: bool = False
-    """Whether the server reads `Leave`. An older one would refuse it."""
-    reads_updates: bool = False
-    """Whether the server reads `UpdateReport` and `TrialReport`. An older one would refuse them."""
 
 
 class Granted(_FromServer, frozen=True, tag="granted"):

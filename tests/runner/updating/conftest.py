@@ -176,7 +176,6 @@ async def machine(installed: Path, tmp_path: Path) -> AsyncIterator[Machine]:
             protocol=hub.welcome.protocol,
             heartbeat_seconds=0.5,
             unknown=[],
-            reads_updates=True,
         )
         made = Machine(installed, hub, tmp_path)
         try:

@@ -178,8 +178,8 @@ async def test_no_runner_offers_the_dispatcher_or_allows_what_the_job_asks_for(q
     why = await queue.why()
     assert (why.code, why.link) == ("no_dispatcher", "/dashboard/runners")
     assert why.text == (
-        "no online runner that is assigned here offers the dispatcher kubernetes (their versions of Terracrew are too old "
-        "for it): change the setting dispatcher, or the runner"
+        "no online runner that is assigned here offers the dispatcher kubernetes (offered: nothing): change the setting "
+        "dispatcher, or the runner"
     )
     local = OfferedDispatcher("default", "local", engines={"tofu": ["1.12.6"]})
     await change_instances(queue.rows.db, dispatchers=offered(local))

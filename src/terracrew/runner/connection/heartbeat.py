@@ -29,12 +29,9 @@ class HeartbeatLoop:
         drain_state: Callable[[], DrainState],
         send: Callable[[Heartbeat], None],
         interval_seconds: float,
-        *,
-        says_starting: bool,
     ) -> None:
         self._supervisor, self._drain_state, self._send = supervisor, drain_state, send
         self.interval_seconds = interval_seconds
-        self._says_starting = says_starting
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -44,7 +41,7 @@ class HeartbeatLoop:
     def step(self) -> None:
         attempts = self._supervisor.refs
         drain = self._drain_state()
-        starting = self._supervisor.starting if self._says_starting else []
+        starting = self._supervisor.starting
         self._send(
             Heartbeat(
                 __version__, drain.is_draining, attempts, drain.is_disk_full, starting, drain.reason, drain.ends_at

@@ -73,12 +73,10 @@ class HubConnection:
         self._resume = ""
         self._runner_id = config.runner_id
         self._is_drained_by_server = False
-        self._reads_leave = False
         self._retired_because = ""
         """Why the server gives this process no job any more; empty if it does."""
         self._is_on_trial = config.is_on_trial
         self._trial_report: messages.TrialReport | None = None
-        self._reads_updates = False
         self.engines: Mapping[str, str] = {}
         """The engines that were announced last, each with its default version."""
         self.welcomed = asyncio.Event()
@@ -152,8 +150,8 @@ class HubConnection:
 
     @property
     def is_welcome(self) -> bool:
-        """Whether there is a connection on which the server has answered the hello, and reads `Leave`."""
-        return self.queue is not None and self._reads_leave
+        """Whether there is a connection on which the server has answered the hello."""
+        return self.queue is not None
 
     def end_trial(self, report: messages.TrialReport) -> None:
         """Tell the server how the no-op job ended, and claim jobs if it has passed. A new connection says it again: whether the
@@ -172,13 +170,12 @@ class HubConnection:
                 await queue.join()
 
     def _report_trial(self) -> None:
-        if self._trial_report is not None and self._reads_updates:
+        if self._trial_report is not None:
             self._send(self._trial_report)
 
     def report_update(self, report: messages.UpdateReport) -> None:
         """Say how far an update is. If there is no connection, the server asks again on the next one."""
-        if self._reads_updates:
-            self._send(report)
+        self._send(report)
 
     async def access_token(self) -> str:
         return await self._tokens.current()
@@ -261,10 +258,8 @@ class HubConnection:
             self._updated_drain_state,
             self._send,
             welcome.heartbeat_seconds,
-            says_starting=welcome.reads_starting,
         )
         self._is_drained_by_server = welcome.is_draining
-        self._reads_leave, self._reads_updates = welcome.reads_leave, welcome.reads_updates
         self.welcomed.set()
         self._report_trial()
         self._update_credits()

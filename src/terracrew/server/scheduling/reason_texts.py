@@ -194,7 +194,7 @@ def _no_dispatcher(unserved: UnservedJob) -> Reason:
     named = [each for text in crew.announced for each in dispatcher_choice.named(choice.name, engines.announced(text))]
     if not named:
         names = sorted({name for each in offers for name in (each.name, each.type)})
-        said = f"offered: {', '.join(names)}" if names else "their versions of Terracrew are too old for it"
+        said = f"offered: {', '.join(names) or 'nothing'}"
         return Reason("no_dispatcher", f"{text} {what} ({said}): change the setting dispatcher, or the runner", RUNNERS)
     # Of several lists, the one that lacks least is the one to change.
     best = min((dispatcher_choice.objections(choice, each.allows) for each in named), key=len)

@@ -121,11 +121,6 @@ async def test_an_executor_that_connected_keeps_its_job_and_a_restarted_server_w
         assert hub.session().judged_starts == {ref}, "it is not asked again with each heartbeat"
 
 
-async def test_the_welcome_says_that_starts_are_read(hub: Hub) -> None:
-    async with hub.connected(await hub.token()) as client:
-        assert (await client.ask(hub.hello()))["reads_starting"] is True
-
-
 @pytest.mark.feature("S3.offers", "D6.watched")
 async def test_a_job_that_a_runner_could_not_start_is_not_given_to_it_again_at_once(hub: Hub) -> None:
     async with hub.runner() as runner:

@@ -168,9 +168,6 @@ async def welcome(hub: RunnerContext, session: RunnerSession, place: InstanceRow
             resume=place.resume,
             runner_id=session.runner_id,
             history=session.next_point(hub.history.latest) or "",
-            reads_starting=True,
-            reads_leave=True,
-            reads_updates=True,
         )
     )
     await ended_attempts.requeue_missing(hub, place.current - session.reported_attempts)
