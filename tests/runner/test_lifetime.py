@@ -18,7 +18,7 @@ from terracrew.runner.config import RunnerConfig
 from terracrew.runner.departure import Stop
 from terracrew.runner.lifetime import Lifetime
 from tests.builders.clock import ManualClock
-from tests.runner.conftest import TERM, Runners
+from tests.runner.conftest import Runners
 
 pytestmark = pytest.mark.feature("W3.scale")
 
@@ -172,12 +172,3 @@ async def test_a_process_ends_with_the_code_0_only_after_the_server_has_agreed(r
     await peer.send(LeaveAnswer(True))
     assert await runner.ended() == 0
     assert "leaving: there was no job" in runner.output
-
-
-async def test_a_server_that_does_not_know_the_message_is_not_asked(runners: Runners) -> None:
-    runner, peer = await runners.connected(idle_seconds=0.1)
-    for _ in range(10):
-        await peer.receive(Heartbeat)
-    assert not peer.received(Leave)
-    runner.signal(TERM)
-    assert await runner.ended() == 0
