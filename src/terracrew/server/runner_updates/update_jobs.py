@@ -151,7 +151,7 @@ class SelfUpdateHandler:
             try:
                 await reporter.wait(LOOK_SECONDS)
             except Canceled:
-                if await reporter.write(lambda tx: _withdraw(tx, job)):
+                if await reporter.write(lambda tx: _withdraw(tx, job, update)):
                     progress.failed("withdrawn before it began", "")
                     raise
                 # The instance has begun and cannot be stopped in the middle: the job ends when that has ended.
@@ -224,10 +224,10 @@ async def _save_failed(seen: Seen, words: str, reporter: ServerReporter) -> bool
     return await reporter.write(lambda tx: store.save(tx, seen.update, failed))
 
 
-async def _withdraw(tx: Tx, job: FleetJob) -> bool:
-    """Withdraw the update that the instance has not begun. Returns whether nothing runs any more."""
-    for update in await store.of_job(tx, job.id):
-        if update.status == "running":
-            return False
+async def _withdraw(tx: Tx, job: FleetJob, update: InstanceUpdate) -> bool:
+    """Withdraw the update, unless its instance has begun or ended it. Returns whether nothing of it runs or is left to be told."""
+    found = await store.hold(tx, update.id)
+    if found is not None and found.status in ("running", "done", "failed"):
+        return False
     await store.withdraw(tx, job.id)
     return True
