@@ -78,7 +78,7 @@ class ModuleState(msgspec.Struct, frozen=True):
     serial: int
     created_at: datetime
     resources: int | None
-    """How many resource instances; None where it was written by an executor that did not count them."""
+    """How many resource instances; None where that is not known, as in a state that its engine has encrypted."""
     is_own: bool
     """Whether the attempt in question wrote it."""
 
