@@ -91,13 +91,20 @@ def members(text: str, name: str) -> set[str]:
     found = [each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.ClassDef) and each.name == name]
     nodes = [node for each in found for node in ast.walk(each)]
     methods = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-    return methods | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    fields = {node.target.id for node in nodes if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
+    return methods | fields | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
 @pytest.mark.parametrize("page", NAMES_OF_CODE, ids=lambda page: page.name)
 def test_names_on_a_page_about_the_code_exist(page: Path) -> None:
     """`Connection.run`, `Output.close`, `object_problems.py` and `retiring` stayed on pages after they had other names."""
     assert wrong_names(page.read_text()) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_classes_with_members_that_a_page_names_exist(page: Path) -> None:
+    names = re.findall(r"`([A-Z][a-z]\w*\.(?!yaml)\w+(?:\(\))?)`", page.read_text())
+    assert [name for name in names if not is_there(name.removesuffix("()"))] == []
 
 
 @pytest.mark.parametrize(
