@@ -247,3 +247,20 @@ def test_versions_that_work_together_are_promised_in_the_same_words(file: str) -
         "those of 0.1.x with servers of 0.1.x and 0.2.x."
     )
     assert " ".join((ROOT / file).read_text().split()).count(promise) == 1
+
+
+def test_the_numbers_of_lines_that_we_wrote_by_hand_are_about_right() -> None:
+    """Four rows of the record were more than 20 % off."""
+    counted, wrong = 0, list[str]()
+    for row in (ROOT / "docs" / "decisions" / "0007-hand-written.md").read_text().splitlines():
+        if found := re.match(r"\| [^|(]*\((`[^|)]*`), ([\d,]+) lines", row):
+            place, lines = SOURCES, 0
+            for name in re.findall(r"`([\w/.]+)`", found[1]):
+                place = SOURCES / name if "/" in name or place == SOURCES else place.parent / name
+                files = place.rglob("*.py") if place.is_dir() else [place]
+                lines += sum(len(file.read_text().splitlines()) for file in files)
+            counted += 1
+            if abs(lines - int(found[2].replace(",", ""))) > 0.2 * lines:
+                wrong.append(f"{found[1]} has {lines} lines, and not {found[2]}")
+    assert wrong == []
+    assert counted > 20
