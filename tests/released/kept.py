@@ -36,6 +36,17 @@ def versions() -> list[str]:
     return sorted(each.name for each in FOLDER.iterdir() if (each / "sqlite.tar.xz").exists())
 
 
+def promised() -> list[str]:
+    """Return the kept versions whose runners and servers work with those of this version (docs/upgrades.md)."""
+    return [each for each in versions() if is_promised(each, __version__)]
+
+
+def is_promised(one: str, other: str) -> bool:
+    """Return whether two versions are at most one minor version apart."""
+    (major, minor), (other_major, other_minor) = (map(int, each.split(".")[:2]) for each in (one, other))
+    return major == other_major and abs(minor - other_minor) <= 1
+
+
 async def keep_database(folder: Path, kind: str, database_url: str = "") -> None:
     """Fill a new server, and write its data and its answers into the folder."""
     with tempfile.TemporaryDirectory() as place:

@@ -1,6 +1,6 @@
 """The executor: a process that runs exactly one attempt of one job and reports all of it before it ends.
 
-The steps begin before the connection to the server is made, so that the engine starts first.
+The steps do not wait for the connection to the server, which is made while they run.
 """
 
 import asyncio

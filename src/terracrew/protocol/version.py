@@ -1,7 +1,8 @@
 """Protocol versions: each side sends the range that it supports, and the highest common version is used.
 
-A release speaks its own version and the one before it, so that servers and runners one version apart serve each other. What
-may change within a version, and what needs a new one, is in `docs/protocol.md`.
+Runners and executors work with servers that are at most one minor version older or newer: those of 0.1.x with servers of 0.1.x
+and 0.2.x. So a release also speaks the protocol of the minor version before it. What may change within a version of the
+protocol, and what needs a new one, is in `docs/protocol.md`.
 """
 
 import msgspec

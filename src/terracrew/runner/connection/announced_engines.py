@@ -1,6 +1,6 @@
 """Finds the engines that this runner announces to the server, each with its versions.
 
-The server offers a job only to runners that announce its engine. An engine counts if its adapter is installed, as a part of
+The server gives a job only to runners that announce its engine. An engine counts if its adapter is installed, as a part of
 Terracrew or of another package, and finds a program that runs.
 """
 
