@@ -12,7 +12,7 @@ from terracrew.api.states import State
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.commands import state as state_files
 from terracrew.cli.commands.job import follow
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
 from terracrew.errors import Invalid, TerracrewError
@@ -53,8 +53,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 )
 @sources.input_options
 @click.option("--no-plan", is_flag=True, help="Do not plan afterwards.")
-@output.json_option
-@pass_target
+@output.with_target
 def adopt(
     target: Target,
     folder: Path,

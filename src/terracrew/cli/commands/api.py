@@ -41,8 +41,7 @@ TOPICS = ("access", "jobs", "runners", "tree")
 
 
 @click.command()
-@output.json_option
-@pass_target
+@output.with_target
 def events(target: Target) -> None:
     """Print a line for each change of a job, a runner, the tree or access, with its id if known, until Ctrl-C."""
     as_json = output.wants_json()

@@ -16,7 +16,7 @@ from terracrew.api.cloud_identities import (
 from terracrew.api.fleet_jobs import FleetJob
 from terracrew.cli.arguments import name_completion, settings, values
 from terracrew.cli.commands import fleet_job
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
@@ -37,8 +37,7 @@ _identity = click.argument("identity", shell_complete=name_completion.cloud_iden
 @click.option(
     "--timeout", type=values.Number(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
 )
-@output.json_option
-@pass_target
+@output.with_target
 def test(target: Target, identity: str, detach: bool, timeout: float | None) -> output.CommandResult:
     """Test IDENTITY: sign in, check each permission, quotas and networks. Nothing is changed in the account.
 
@@ -60,8 +59,7 @@ def test(target: Target, identity: str, detach: bool, timeout: float | None) -> 
 )
 @_identity
 @click.option("--only", metavar="NAME", help="Print this text alone: trust, permissions, opentofu; objects, flags.")
-@output.json_option
-@pass_target
+@output.with_target
 def show_policies(target: Target, identity: str, only: str | None) -> output.CommandResult:
     """Print what to paste into the account of IDENTITY: who may use its role, and the least that it must be allowed."""
     found = target.api().get(f"{_api_path(identity)}/policies", IdentityPolicies)
@@ -87,8 +85,7 @@ def show_policies(target: Target, identity: str, only: str | None) -> output.Com
 @click.command("report", epilog=output.examples("terracrew cloud-identity report aws-prod"))
 @_identity
 @click.option("--last", "is_last", is_flag=True, help="Show what the last look found, without asking the cloud.")
-@output.json_option
-@pass_target
+@output.with_target
 def look(target: Target, identity: str, is_last: bool) -> output.CommandResult:
     """List what of ours is in the account of IDENTITY, why, who owns it, and what it costs a month."""
     api, path = target.api(), f"{_api_path(identity)}/report"
@@ -146,8 +143,7 @@ def cloud_identity() -> None:
 @click.option(
     "--usable-in", metavar="GROUP", shell_complete=name_completion.groups, help="Those that its runners may use."
 )
-@output.json_option
-@pass_target
+@output.with_target
 def list_identities(target: Target, usable_in: str | None) -> output.CommandResult:
     """List cloud identities, with the runners that are deployed with them and how their last test ended."""
     items = list(target.api().list("/cloud-identities", IdentityView, usable_in=usable_in))
@@ -178,8 +174,7 @@ def list_identities(target: Target, usable_in: str | None) -> output.CommandResu
 @click.option("--kind", type=click.Choice(["aws", "kubernetes"]), help="The cloud [aws].")
 @_certificate_option
 @settings.request_options(NewIdentity, "new", own=("name", "group", "kind", "ca_certificate"), defaults=NewIdentity)
-@output.json_option
-@pass_target
+@output.with_target
 def create(target: Target, new: NewIdentity) -> output.CommandResult:
     """Create a cloud identity called NAME. `policies` then prints what the account needs, and `test` tries it."""
     made = target.api().post("/cloud-identities", new, IdentityView)
@@ -193,8 +188,7 @@ def create(target: Target, new: NewIdentity) -> output.CommandResult:
 
 @cloud_identity.command("show", epilog=output.examples("terracrew cloud-identity show aws-prod"))
 @click.argument("identity", shell_complete=name_completion.cloud_identities)
-@output.json_option
-@pass_target
+@output.with_target
 def show(target: Target, identity: str) -> output.CommandResult:
     """Show IDENTITY with the runners that are deployed with it."""
     found = target.api().get(_api_path(identity), IdentityView)
@@ -224,8 +218,7 @@ def show(target: Target, identity: str) -> output.CommandResult:
 @click.argument("identity", shell_complete=name_completion.cloud_identities)
 @_certificate_option
 @settings.request_options(IdentityChange, own=("ca_certificate",))
-@output.json_option
-@pass_target
+@output.with_target
 def update(target: Target, identity: str, change: IdentityChange) -> output.CommandResult:
     """Change IDENTITY. While runners are deployed with it, its account and region stay."""
     if not fields.given(change):
@@ -237,8 +230,7 @@ def update(target: Target, identity: str, change: IdentityChange) -> output.Comm
 @cloud_identity.command("delete")
 @click.argument("identity", shell_complete=name_completion.cloud_identities)
 @click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
-@output.json_option
-@pass_target
+@output.with_target
 def delete(target: Target, identity: str, yes: bool) -> output.CommandResult:
     """Delete IDENTITY, if no runner is deployed with it. One that is created again has another subject."""
     api = target.api()

@@ -8,7 +8,7 @@ from click.shell_completion import get_completion_class
 
 from terracrew.api.access import Link, Me, RoleListed
 from terracrew.cli.connection import profiles
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid, NotFound
@@ -24,8 +24,7 @@ def config() -> None:
 
 
 @config.command("show")
-@output.json_option
-@pass_target
+@output.with_target
 def show_config(target: Target) -> output.CommandResult:
     """Show the address and the token in use, and where each comes from. Only the start of the token is printed."""
     found, stored = target.resolve(), profiles.load()
@@ -56,8 +55,7 @@ def show_config(target: Target) -> output.CommandResult:
 @config.command("set")
 @click.argument("key", type=click.Choice(["url", "token", "organization", "profile"]))
 @click.argument("value", required=False)
-@output.json_option
-@pass_target
+@output.with_target
 def set_value(target: Target, key: str, value: str | None) -> output.CommandResult:
     """Store url, token or organization in the profile, or choose the profile. A token is read from standard input or a prompt."""
     stored = profiles.load()
@@ -106,8 +104,7 @@ def read_token() -> str:
 )
 @click.option("--link", is_flag=True, help="Instead, print a link that logs you in to the dashboard once.")
 @click.option("--token-stdin", is_flag=True, help="Read the token from standard input without asking.")
-@output.json_option
-@pass_target
+@output.with_target
 def login(target: Target, link: bool, token_stdin: bool) -> output.CommandResult:
     """Store the address of a server and a token for it.
 
@@ -134,8 +131,7 @@ def login(target: Target, link: bool, token_stdin: bool) -> output.CommandResult
 
 
 @click.command()
-@output.json_option
-@pass_target
+@output.with_target
 def logout(target: Target) -> output.CommandResult:
     """Delete the token that `terracrew login` stored. The token itself stays valid: `terracrew token revoke` ends it."""
     stored = profiles.load()
@@ -151,8 +147,7 @@ def logout(target: Target) -> output.CommandResult:
 
 
 @click.command()
-@output.json_option
-@pass_target
+@output.with_target
 def whoami(target: Target) -> output.CommandResult:
     """Show the user and the server of this command line."""
     me = target.api().get("/me", Me)

@@ -12,7 +12,7 @@ from terracrew.api.pages import Page
 from terracrew.cli.arguments import name_completion, values
 from terracrew.cli.connection import deadline as outages
 from terracrew.cli.connection.deadline import deadline
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
 from terracrew.wording.escapes import plain
@@ -48,8 +48,7 @@ def fleet_job() -> None:
 @click.option(
     "--limit", type=values.WholeNumber(1, 200), default=50, show_default=True, help="The number of jobs to list."
 )
-@output.json_option
-@pass_target
+@output.with_target
 def list_fleet_jobs(
     target: Target, job_type: str | None, status: str | None, target_id: str | None, limit: int
 ) -> output.CommandResult:
@@ -76,8 +75,7 @@ def list_fleet_jobs(
 
 @fleet_job.command("show", epilog=output.examples("terracrew fleet-job show 12"))
 @_job
-@output.json_option
-@pass_target
+@output.with_target
 def show(target: Target, job_id: str) -> output.CommandResult:
     """Show the job JOB, its steps and what each of them made."""
     found = target.api().get(f"/fleet-jobs/{segment(job_id)}", FleetJobView)
@@ -106,8 +104,7 @@ def show(target: Target, job_id: str) -> output.CommandResult:
 @_job
 @click.option("--follow", "-f", "following", is_flag=True, help="Continue until the job ends; exit with its exit code.")
 @_timeout
-@output.json_option
-@pass_target
+@output.with_target
 def logs(target: Target, job_id: str, following: bool, timeout: float | None) -> int:
     """Print the log of the job JOB. With --json, each line is an object: {attempt, number, at, text}."""
     api, as_json = target.api(), output.wants_json()
@@ -123,8 +120,7 @@ def logs(target: Target, job_id: str, following: bool, timeout: float | None) ->
 @fleet_job.command("wait", epilog=output.examples("terracrew fleet-job wait 12 --timeout 600"))
 @_job
 @_timeout
-@output.json_option
-@pass_target
+@output.with_target
 def wait(target: Target, job_id: str, timeout: float | None) -> output.CommandResult:
     """Wait until the job JOB has ended, and exit with its exit code."""
     with deadline(timeout, f"job {job_id}"):
@@ -135,8 +131,7 @@ def wait(target: Target, job_id: str, timeout: float | None) -> output.CommandRe
 
 @fleet_job.command("cancel", epilog=output.examples("terracrew fleet-job cancel 12"))
 @_job
-@output.json_option
-@pass_target
+@output.with_target
 def cancel(target: Target, job_id: str) -> output.CommandResult:
     """Cancel the job JOB. One that runs first removes what it has made."""
     found = target.api().post(f"/fleet-jobs/{segment(job_id)}/cancel", {}, FleetJobView)

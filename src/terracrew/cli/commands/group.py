@@ -7,7 +7,7 @@ from terracrew.api.groups import Group, GroupChange, GroupSettings, GroupView, N
 from terracrew.cli.arguments import name_completion, settings
 from terracrew.cli.commands import group_runs
 from terracrew.cli.commands.job import render
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
@@ -34,8 +34,7 @@ def group() -> None:
 
 @group.command("list")
 @click.argument("parent", default="", shell_complete=name_completion.groups)
-@output.json_option
-@pass_target
+@output.with_target
 def list_groups(target: Target, parent: str) -> output.CommandResult:
     """List the groups of the organization, or those below PARENT."""
     items = list(target.api().list("/groups", Group, parent=parent or None))
@@ -47,8 +46,7 @@ def list_groups(target: Target, parent: str) -> output.CommandResult:
 
 @group.command("show")
 @click.argument("path", shell_complete=name_completion.groups)
-@output.json_option
-@pass_target
+@output.with_target
 def show_group(target: Target, path: str) -> output.CommandResult:
     """Show the group PATH, or the organization, which is `/`."""
     found = target.api().get(f"/groups/{segment(path)}", GroupView)
@@ -79,8 +77,7 @@ def show_group(target: Target, path: str) -> output.CommandResult:
 @click.argument("path", shell_complete=name_completion.groups)
 @settings.request_options(GroupChange, defaults=NewGroup, without=_CHANGED_LATER)
 @click.option("--parents", "-p", is_flag=True, help="Also create missing parent groups.")
-@output.json_option
-@pass_target
+@output.with_target
 def create(target: Target, path: str, parents: bool, change: GroupChange) -> output.CommandResult:
     """Create the group PATH (`a/b/c`)."""
     query = "?parents=true" if parents else ""
@@ -97,8 +94,7 @@ def create(target: Target, path: str, parents: bool, change: GroupChange) -> out
 )
 @click.argument("path", shell_complete=name_completion.groups)
 @settings.request_options(GroupChange, removals=_REMOVALS)
-@output.json_option
-@pass_target
+@output.with_target
 def update(target: Target, path: str, change: GroupChange) -> output.CommandResult:
     """Change the group PATH, or the organization, which is `/`. Options that are not given change nothing."""
     changes = fields.given(change)
@@ -111,8 +107,7 @@ def update(target: Target, path: str, change: GroupChange) -> output.CommandResu
 
 @group.command("delete")
 @click.argument("path", shell_complete=name_completion.groups)
-@output.json_option
-@pass_target
+@output.with_target
 def delete(target: Target, path: str) -> output.CommandResult:
     """Delete the group PATH, which must be empty."""
     target.api().delete(f"/groups/{segment(path)}")

@@ -12,7 +12,7 @@ from terracrew.api.pages import Page
 from terracrew.cli.arguments import name_completion, values
 from terracrew.cli.connection import deadline as outages
 from terracrew.cli.connection.deadline import deadline
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
 from terracrew.errors import Invalid, NotFound
@@ -44,8 +44,7 @@ _timeout = click.option(
 @_resume
 @_detach
 @_timeout
-@output.json_option
-@pass_target
+@output.with_target
 def plan(target: Target, path: str, is_resumed: bool, detach: bool, timeout: float | None) -> output.CommandResult:
     """Plan all modules in the group PATH and below it, with the outputs that exist now, and change nothing."""
     api = target.api()
@@ -71,8 +70,7 @@ def plan(target: Target, path: str, is_resumed: bool, detach: bool, timeout: flo
 )
 @_detach
 @_timeout
-@output.json_option
-@pass_target
+@output.with_target
 def apply(
     target: Target, path: str, is_resumed: bool, is_planned: bool, detach: bool, timeout: float | None
 ) -> output.CommandResult:
@@ -93,8 +91,7 @@ def apply(
 @click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 @_detach
 @_timeout
-@output.json_option
-@pass_target
+@output.with_target
 def destroy(
     target: Target, path: str, is_resumed: bool, yes: bool, detach: bool, timeout: float | None
 ) -> output.CommandResult:
@@ -107,8 +104,7 @@ def destroy(
 
 @click.command("runs")
 @_path
-@output.json_option
-@pass_target
+@output.with_target
 def list_runs(target: Target, path: str) -> output.CommandResult:
     """List the runs of the group PATH, the newest first."""
     items = list(target.api().list(_place(path), GroupRun))
@@ -122,8 +118,7 @@ def list_runs(target: Target, path: str) -> output.CommandResult:
 @click.option("--run", "run_id", metavar="RUN", help="The id of a run; by default the newest one.")
 @click.option("--follow", "-f", "following", is_flag=True, help="Wait until the run has ended.")
 @_timeout
-@output.json_option
-@pass_target
+@output.with_target
 def progress(
     target: Target, path: str, run_id: str | None, following: bool, timeout: float | None
 ) -> output.CommandResult:
@@ -137,8 +132,7 @@ def progress(
 
 @click.command("stop")
 @_path
-@output.json_option
-@pass_target
+@output.with_target
 def stop(target: Target, path: str) -> output.CommandResult:
     """Stop the run of the group PATH: no more jobs are queued, and those that have started end by themselves."""
     api = target.api()

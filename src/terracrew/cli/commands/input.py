@@ -10,7 +10,7 @@ import msgspec
 from terracrew.api.inputs import Dependency, InputView, NewInput, OutputReference, UsedInput
 from terracrew.api.inputs import Target as InputTarget
 from terracrew.cli.arguments import name_completion
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid
@@ -35,8 +35,7 @@ def inputs() -> None:
 @inputs.command("list")
 @click.argument("place", default="/", shell_complete=name_completion.places)
 @click.option("--own", is_flag=True, help="Only those that are set at PLACE itself.")
-@output.json_option
-@pass_target
+@output.with_target
 def list_inputs(target: Target, place: str, own: bool) -> output.CommandResult:
     """List the inputs that apply to PLACE, with where each is set, by whom and when."""
     items = list(target.api().list("/inputs", InputView, place=place, inherited="false" if own else None))
@@ -83,8 +82,7 @@ def list_inputs(target: Target, place: str, own: bool) -> output.CommandResult:
     help=f"Something about the job: {', '.join(get_args(Definition))}.",
 )
 @click.option("--text", "is_text", is_flag=True, help="VALUE is a text, even if it is valid JSON (`5`, `true`).")
-@output.json_option
-@pass_target
+@output.with_target
 def set_input(
     target: Target,
     place: str,
@@ -152,8 +150,7 @@ def set_input(
 @click.argument("name")
 @_environment
 @_file
-@output.json_option
-@pass_target
+@output.with_target
 def remove(target: Target, place: str, name: str, is_environment: bool, is_file: bool) -> output.CommandResult:
     """Remove the input NAME from PLACE. If a place above has one of that name, it applies from then on."""
     query = {"place": place, "name": name, "target": _target(is_environment, is_file)}

@@ -31,8 +31,7 @@ def state() -> None:
 @state.command("list")
 @click.argument("module", shell_complete=name_completion.modules)
 @click.option("--quarantined", is_flag=True, help="Only states that wait for a decision.")
-@output.json_option
-@pass_target
+@output.with_target
 def list_states(target: Target, module: str, quarantined: bool) -> output.CommandResult:
     """List the states of MODULE, newest first."""
     found = target.api().list(f"/modules/{segment(module)}/states", State)
@@ -91,8 +90,7 @@ def show_state(target: Target, named: str, module: str | None) -> None:
     show_default=True,
     help="The number of resources to show.",
 )
-@output.json_option
-@pass_target
+@output.with_target
 def diff_states(
     target: Target, named: str, other: str | None, module: str | None, search: str, limit: int
 ) -> output.CommandResult:
@@ -119,8 +117,7 @@ def diff_states(
 @click.argument("module", shell_complete=name_completion.modules)
 @click.argument("file", type=click.File("rb"))
 @click.option("--force", is_flag=True, help="Also if it does not continue the state that MODULE has.")
-@output.json_option
-@pass_target
+@output.with_target
 def import_state(target: Target, module: str, file: BinaryIO, force: bool) -> output.CommandResult:
     """Make FILE, a state of OpenTofu or Terraform, the current state of MODULE. `-` reads standard input.
 
@@ -151,8 +148,7 @@ def import_state(target: Target, module: str, file: BinaryIO, force: bool) -> ou
 @click.argument("version", type=values.WholeNumber(1))
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--no-plan", is_flag=True, help="Do not plan afterwards.")
-@output.json_option
-@pass_target
+@output.with_target
 def rollback(target: Target, module: str, version: int, yes: bool, no_plan: bool) -> output.CommandResult:
     """Make the content of VERSION the current state of MODULE again, as a new version, and plan.
 
@@ -187,8 +183,7 @@ def rollback(target: Target, module: str, version: int, yes: bool, no_plan: bool
 @state.command("adopt")
 @click.argument("state_id", metavar="STATE")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@output.json_option
-@pass_target
+@output.with_target
 def adopt(target: Target, state_id: str, yes: bool) -> output.CommandResult:
     """Make the quarantined state STATE the current state of its module."""
     return _decide(target, state_id, "adopt", "It becomes the current state, and the next job plans from it.", yes)
@@ -197,8 +192,7 @@ def adopt(target: Target, state_id: str, yes: bool) -> output.CommandResult:
 @state.command("discard")
 @click.argument("state_id", metavar="STATE")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@output.json_option
-@pass_target
+@output.with_target
 def discard(target: Target, state_id: str, yes: bool) -> output.CommandResult:
     """Discard the quarantined state STATE. It can still be read."""
     return _decide(

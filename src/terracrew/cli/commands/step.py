@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from terracrew.api.steps import NewStepSettings, StepSettings
 from terracrew.cli.arguments import name_completion
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
@@ -35,8 +35,7 @@ def step() -> None:
 @step.command("list")
 @_place
 @click.option("--own", is_flag=True, help="Only what PLACE itself adds, without the groups above it.")
-@output.json_option
-@pass_target
+@output.with_target
 def list_steps(target: Target, place: str, own: bool) -> output.CommandResult:
     """List what is added to the steps of jobs in PLACE."""
     api = target.api()
@@ -78,8 +77,7 @@ def list_steps(target: Target, place: str, own: bool) -> output.CommandResult:
     "--flag", "flags", multiple=True, metavar="ENGINE:FLAG", help="A flag, such as `tofu:-parallelism=5`. Replaces all."
 )
 @click.option("--no-flags", is_flag=True, help="Add no flags any more.")
-@output.json_option
-@pass_target
+@output.with_target
 def set_step(target: Target, place: str, name: str, **given: Any) -> output.CommandResult:
     """Change what PLACE adds to STEP. Options that are not given change nothing.
 
@@ -104,8 +102,7 @@ def set_step(target: Target, place: str, name: str, **given: Any) -> output.Comm
 @step.command("clear")
 @_place
 @_step
-@output.json_option
-@pass_target
+@output.with_target
 def clear_step(target: Target, place: str, name: str) -> output.CommandResult:
     """Remove everything that PLACE itself adds to STEP."""
     api = target.api()

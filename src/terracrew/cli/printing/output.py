@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from terracrew.cli.connection.target import pass_target
 from terracrew.errors import TerracrewError
 from terracrew.protocol.events import PlanSummary
 from terracrew.wording import plan_words
@@ -115,6 +116,11 @@ def json_option(command: Callable[..., CommandResult | int | None]) -> Callable[
         return result.exit_code
 
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(run)
+
+
+def with_target(command: Callable[..., CommandResult | int | None]) -> Callable[..., int]:
+    """Pass the target of the call to a command, add --json to it, and print the result that it returns."""
+    return json_option(pass_target(command))
 
 
 def wants_json() -> bool:

@@ -74,8 +74,7 @@ def audit() -> None:
     "--limit", type=values.WholeNumber(1, 10_000), default=50, show_default=True, help="The number of changes to list."
 )
 @output.wide_option
-@output.json_option
-@pass_target
+@output.with_target
 def list_entries(target_server: Target, limit: int, wide: bool, **filters: str | None) -> output.CommandResult:
     """List the changes, newest first.
 

@@ -5,7 +5,7 @@ import click
 from terracrew.api.access import Me
 from terracrew.api.groups import NewOrganization, Organization, OrganizationChange, OrganizationDetails
 from terracrew.cli.arguments import name_completion
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
@@ -21,8 +21,7 @@ def organization() -> None:
 
 
 @organization.command("list")
-@output.json_option
-@pass_target
+@output.with_target
 def list_organizations(target: Target) -> output.CommandResult:
     """List the organizations in which you may work. A star marks the one that commands are about."""
     api = target.api()
@@ -34,8 +33,7 @@ def list_organizations(target: Target) -> output.CommandResult:
 
 @organization.command("show")
 @click.argument("name", shell_complete=name_completion.organizations)
-@output.json_option
-@pass_target
+@output.with_target
 def show(target: Target, name: str) -> output.CommandResult:
     """Show the organization NAME; its owners and administrators also see how much it has."""
     found = target.api().get(f"/organizations/{segment(name)}", OrganizationDetails)
@@ -48,8 +46,7 @@ def show(target: Target, name: str) -> output.CommandResult:
 @organization.command("create")
 @click.argument("name")
 @click.option("--owner", metavar="USER", shell_complete=name_completion.users, help="A user who becomes its owner.")
-@output.json_option
-@pass_target
+@output.with_target
 def create(target: Target, name: str, owner: str | None) -> output.CommandResult:
     """Create the organization NAME. Only administrators may."""
     made = target.api().post("/organizations", NewOrganization(name, owner), Organization)
@@ -63,8 +60,7 @@ def create(target: Target, name: str, owner: str | None) -> output.CommandResult
 @organization.command("update")
 @click.argument("name", shell_complete=name_completion.organizations)
 @click.option("--name", "new_name", required=True, metavar="NAME", help="A new name.")
-@output.json_option
-@pass_target
+@output.with_target
 def update(target: Target, name: str, new_name: str) -> output.CommandResult:
     """Rename the organization NAME. Client ids that begin with its name have to be changed; those with its id need not."""
     made = target.api().patch(f"/organizations/{segment(name)}", OrganizationChange(new_name), Organization)
@@ -74,8 +70,7 @@ def update(target: Target, name: str, new_name: str) -> output.CommandResult:
 @organization.command("delete")
 @click.argument("name", shell_complete=name_completion.organizations)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@output.json_option
-@pass_target
+@output.with_target
 def delete(target: Target, name: str, yes: bool) -> output.CommandResult:
     """Delete the organization NAME, which must be empty."""
     if not yes:

@@ -8,7 +8,7 @@ import click
 
 from terracrew.api.access import Explanation, NewRole, PlaceStep, Role, RoleBinding, RoleListed, Verb
 from terracrew.cli.arguments import name_completion, settings
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.errors import Invalid, NotFound
@@ -21,8 +21,7 @@ VERBS = [verb.value for verb in Verb if not verb.startswith(("hub.", "attempt.")
 @click.argument("who", shell_complete=name_completion.users)
 @click.argument("verb", metavar="VERB", type=click.Choice(VERBS))
 @click.argument("path", default="", shell_complete=name_completion.places)
-@output.json_option
-@pass_target
+@output.with_target
 def explain(target: Target, who: str, verb: str, path: str) -> output.CommandResult:
     """Explain whether WHO may VERB at PATH, a group or module, or at the organization without PATH.
 
@@ -116,8 +115,7 @@ def role() -> None:
     help="Only roles of this user or service account.",
 )
 @click.option("--own", "is_own", is_flag=True, help="With --group or --module: leave out what applies from above.")
-@output.json_option
-@pass_target
+@output.with_target
 def list_roles(
     target: Target, group: str | None, module: str | None, who: str | None, is_own: bool
 ) -> output.CommandResult:
@@ -152,8 +150,7 @@ def list_roles(
 )
 @_arguments_of_a_grant
 @settings.request_options(NewRole, "new", own=("principal", "role", "kind", "path"))
-@output.json_option
-@pass_target
+@output.with_target
 def grant(target: Target, new: NewRole) -> output.CommandResult:
     """Give WHO (a user, or a service account by id or `group/name`) the role ROLE.
 
@@ -166,8 +163,7 @@ def grant(target: Target, new: NewRole) -> output.CommandResult:
 
 @role.command("revoke")
 @_arguments_of_a_grant
-@output.json_option
-@pass_target
+@output.with_target
 def revoke(target: Target, principal: str, role: str, kind: str, path: str) -> output.CommandResult:
     """Take the role ROLE away from WHO, with immediate effect."""
     api, who = target.api(), principal

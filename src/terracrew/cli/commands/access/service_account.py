@@ -17,7 +17,7 @@ from terracrew.api.access import (
 from terracrew.api.runners import RunnerChange, RunnerView
 from terracrew.cli.arguments import name_completion, references, settings
 from terracrew.cli.arguments.references import api_path
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
@@ -27,8 +27,7 @@ from terracrew.errors import Conflict, Invalid
 @click.command("assign")
 @click.argument("account", shell_complete=name_completion.service_accounts)
 @click.argument("runner", shell_complete=name_completion.runners)
-@output.json_option
-@pass_target
+@output.with_target
 def assign(target: Target, account: str, runner: str) -> output.CommandResult:
     """Let the processes of RUNNER authenticate with ACCOUNT, which must belong to its group or to a group above it."""
     api = target.api()
@@ -41,8 +40,7 @@ def assign(target: Target, account: str, runner: str) -> output.CommandResult:
 @click.argument("account", shell_complete=name_completion.service_accounts)
 @click.argument("runner", shell_complete=name_completion.runners)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@output.json_option
-@pass_target
+@output.with_target
 def unassign(target: Target, account: str, runner: str, yes: bool) -> output.CommandResult:
     """Take ACCOUNT away from RUNNER. Connections that were opened with it end within seconds."""
     api = target.api()
@@ -66,8 +64,7 @@ def service_account() -> None:
 
 @service_account.command("list")
 @click.argument("group", default="", shell_complete=name_completion.groups)
-@output.json_option
-@pass_target
+@output.with_target
 def list_accounts(target: Target, group: str) -> output.CommandResult:
     """List the service accounts of GROUP and below it, or of the organization."""
     items = list(target.api().list("/service-accounts", ServiceAccount, group=group or None))
@@ -78,8 +75,7 @@ def list_accounts(target: Target, group: str) -> output.CommandResult:
 
 @service_account.command("show")
 @click.argument("account", shell_complete=name_completion.service_accounts)
-@output.json_option
-@pass_target
+@output.with_target
 def show(target: Target, account: str) -> output.CommandResult:
     """Show ACCOUNT with its roles and the runners that use it."""
     api = target.api()
@@ -102,8 +98,7 @@ def show(target: Target, account: str) -> output.CommandResult:
 @service_account.command("update")
 @click.argument("account", shell_complete=name_completion.service_accounts)
 @settings.request_options(AccountChange)
-@output.json_option
-@pass_target
+@output.with_target
 def update(target: Target, account: str, change: AccountChange) -> output.CommandResult:
     """Rename, disable or enable ACCOUNT. Runners that use a disabled account get no jobs."""
     if not fields.given(change):
@@ -129,8 +124,7 @@ def update(target: Target, account: str, change: AccountChange) -> output.Comman
     shell_complete=name_completion.groups,
     help="The group that it belongs to [the organization].",
 )
-@output.json_option
-@pass_target
+@output.with_target
 def create(target: Target, name: str, group: str) -> output.CommandResult:
     """Create the service account NAME. It has no role and no secret yet."""
     made = target.api().post("/service-accounts", NewServiceAccount(name, group), ServiceAccount)
@@ -150,8 +144,7 @@ def create(target: Target, name: str, group: str) -> output.CommandResult:
 @service_account.command("delete")
 @click.argument("account", shell_complete=name_completion.service_accounts)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@output.json_option
-@pass_target
+@output.with_target
 def delete(target: Target, account: str, yes: bool) -> output.CommandResult:
     """Delete ACCOUNT with its secrets and roles."""
     if not yes:
@@ -163,8 +156,7 @@ def delete(target: Target, account: str, yes: bool) -> output.CommandResult:
 
 @service_account.command("secrets")
 @click.argument("account", shell_complete=name_completion.service_accounts)
-@output.json_option
-@pass_target
+@output.with_target
 def secrets(target: Target, account: str) -> output.CommandResult:
     """List the secrets of ACCOUNT, without their values."""
     api = target.api()
@@ -176,8 +168,7 @@ def secrets(target: Target, account: str) -> output.CommandResult:
 @service_account.command("add-secret")
 @click.argument("account", shell_complete=name_completion.service_accounts)
 @settings.request_options(NewSecret, "new")
-@output.json_option
-@pass_target
+@output.with_target
 def add_secret(target: Target, account: str, new: NewSecret) -> output.CommandResult:
     """Add a secret to ACCOUNT and print the client id and the secret. The secret is shown only once."""
     api = target.api()
@@ -196,8 +187,7 @@ def add_secret(target: Target, account: str, new: NewSecret) -> output.CommandRe
 @service_account.command("revoke-secret")
 @click.argument("account", shell_complete=name_completion.service_accounts)
 @click.argument("secret_id", metavar="ID")
-@output.json_option
-@pass_target
+@output.with_target
 def revoke_secret(target: Target, account: str, secret_id: str) -> output.CommandResult:
     """Revoke the secret ID of ACCOUNT. Tokens that were obtained with it become invalid within seconds."""
     api = target.api()
@@ -220,8 +210,7 @@ def trust() -> None:
 
 @trust.command("list")
 @click.argument("account", shell_complete=name_completion.service_accounts)
-@output.json_option
-@pass_target
+@output.with_target
 def list_policies(target: Target, account: str) -> output.CommandResult:
     """List the trust policies of ACCOUNT."""
     api = target.api()
@@ -266,8 +255,7 @@ def _read_claims(_context: click.Context, _option: click.Parameter, claims: tupl
     help="What a claim must be, for example sub=repo:acme/network:*. `*` and `?` are wildcards. All must match.",
 )
 @settings.request_options(NewPolicy, "new", own=("issuer", "claims"))
-@output.json_option
-@pass_target
+@output.with_target
 def add(target: Target, account: str, new: NewPolicy) -> output.CommandResult:
     """Let tokens of an issuer stand for ACCOUNT if their audience and claims match. An account has up to ten policies."""
     api = target.api()
@@ -291,8 +279,7 @@ def add(target: Target, account: str, new: NewPolicy) -> output.CommandResult:
 @trust.command("remove")
 @click.argument("account", shell_complete=name_completion.service_accounts)
 @click.argument("policy_id", metavar="ID")
-@output.json_option
-@pass_target
+@output.with_target
 def remove(target: Target, account: str, policy_id: str) -> output.CommandResult:
     """Remove the trust policy ID of ACCOUNT. Tokens that were obtained by it become invalid within seconds."""
     api = target.api()

@@ -5,7 +5,7 @@ import click
 from terracrew.api.access import ApiToken, CreatedToken, NewToken
 from terracrew.api.releases import CreatedReleaseToken, NewReleaseToken, ReleaseToken
 from terracrew.cli.arguments import name_completion, references, settings
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 
@@ -34,8 +34,7 @@ def token() -> None:
         )
     },
 )
-@output.json_option
-@pass_target
+@output.with_target
 def create(target: Target, new: NewToken) -> output.CommandResult:
     """Create a token called NAME. It is printed once, and it is the only line on standard output."""
     return _made(target.api().post("/tokens", new, CreatedToken), "terracrew token")
@@ -43,8 +42,7 @@ def create(target: Target, new: NewToken) -> output.CommandResult:
 
 @token.command("list")
 @click.option("--user", metavar="NAME", shell_complete=name_completion.users, help="List the tokens of another user.")
-@output.json_option
-@pass_target
+@output.with_target
 def list_tokens(target: Target, user: str | None) -> output.CommandResult:
     """List your tokens, without their values."""
     items = list(target.api().list(references.tokens_path(user), ApiToken))
@@ -56,8 +54,7 @@ def list_tokens(target: Target, user: str | None) -> output.CommandResult:
 @token.command("revoke")
 @click.argument("token", metavar="NAME", shell_complete=name_completion.tokens)
 @click.option("--user", metavar="NAME", shell_complete=name_completion.users, help="Revoke a token of another user.")
-@output.json_option
-@pass_target
+@output.with_target
 def revoke(target: Target, token: str, user: str | None) -> output.CommandResult:
     """Revoke the token with this name or id. It becomes invalid at once."""
     api = target.api()
@@ -73,16 +70,14 @@ def release_token() -> None:
 @release_token.command("create", epilog=output.examples("terracrew release token create ci --expires-in-days 30"))
 @click.argument("name")
 @settings.request_options(NewReleaseToken, "new", own=("name",))
-@output.json_option
-@pass_target
+@output.with_target
 def create_release_token(target: Target, new: NewReleaseToken) -> output.CommandResult:
     """Create a release token called NAME. It is printed once, and it is the only line on standard output."""
     return _made(target.api().post("/release-tokens", new, CreatedReleaseToken), "terracrew release token")
 
 
 @release_token.command("list")
-@output.json_option
-@pass_target
+@output.with_target
 def list_release_tokens(target: Target) -> output.CommandResult:
     """List the release tokens, without their values."""
     items = list(target.api().list("/release-tokens", ReleaseToken))
@@ -96,8 +91,7 @@ def list_release_tokens(target: Target) -> output.CommandResult:
 
 @release_token.command("revoke")
 @click.argument("token", metavar="NAME", shell_complete=name_completion.release_tokens)
-@output.json_option
-@pass_target
+@output.with_target
 def revoke_release_token(target: Target, token: str) -> output.CommandResult:
     """Revoke the release token with this name or id. It becomes invalid at once."""
     api = target.api()

@@ -18,7 +18,7 @@ from terracrew.api.access import (
     UserListed,
 )
 from terracrew.cli.arguments import name_completion, settings
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
@@ -32,8 +32,7 @@ def user() -> None:
 
 @user.command("list")
 @click.option("--search", metavar="TEXT", help="Only users whose names contain TEXT.")
-@output.json_option
-@pass_target
+@output.with_target
 def list_users(target: Target, search: str | None) -> output.CommandResult:
     """List the users."""
     items = list(target.api().list("/users", UserListed, search=search))
@@ -45,8 +44,7 @@ def list_users(target: Target, search: str | None) -> output.CommandResult:
 
 @user.command("show")
 @click.argument("name", default="me", shell_complete=name_completion.users)
-@output.json_option
-@pass_target
+@output.with_target
 def show(target: Target, name: str) -> output.CommandResult:
     """Show the user NAME, or yourself without NAME."""
     found = target.api().get(f"/users/{segment(name)}", UserDetails)
@@ -81,8 +79,7 @@ def show(target: Target, name: str) -> output.CommandResult:
     is_flag=True,
     help="Make the user an administrator, who may do everything on this server.",
 )
-@output.json_option
-@pass_target
+@output.with_target
 def create(target: Target, name: str, is_system_admin: bool) -> output.CommandResult:
     """Create the user NAME and print a link with which they log in once and set a password."""
     made = target.api().post("/users", NewUser(name, is_system_admin), CreatedUser)
@@ -105,8 +102,7 @@ def create(target: Target, name: str, is_system_admin: bool) -> output.CommandRe
 @user.command("update")
 @click.argument("name", shell_complete=name_completion.users)
 @settings.request_options(UserChange)
-@output.json_option
-@pass_target
+@output.with_target
 def update(target: Target, name: str, change: UserChange) -> output.CommandResult:
     """Rename the user NAME, or decide whether they are an administrator of the server."""
     if not (changes := fields.given(change)):
@@ -118,8 +114,7 @@ def update(target: Target, name: str, change: UserChange) -> output.CommandResul
 @user.command("disable")
 @click.argument("name", shell_complete=name_completion.users)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@output.json_option
-@pass_target
+@output.with_target
 def disable(target: Target, name: str, yes: bool) -> output.CommandResult:
     """Disable the user NAME. Their sessions and tokens end at once."""
     if not yes:
@@ -129,8 +124,7 @@ def disable(target: Target, name: str, yes: bool) -> output.CommandResult:
 
 @user.command("enable")
 @click.argument("name", shell_complete=name_completion.users)
-@output.json_option
-@pass_target
+@output.with_target
 def enable(target: Target, name: str) -> output.CommandResult:
     """Enable the user NAME again."""
     return _set_disabled(target, name, False)
@@ -139,8 +133,7 @@ def enable(target: Target, name: str) -> output.CommandResult:
 @user.command("reset")
 @click.argument("name", shell_complete=name_completion.users)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@output.json_option
-@pass_target
+@output.with_target
 def reset(target: Target, name: str, yes: bool) -> output.CommandResult:
     """Print a link with which the user NAME sets a new password.
 
@@ -155,8 +148,7 @@ def reset(target: Target, name: str, yes: bool) -> output.CommandResult:
 @user.command("delete")
 @click.argument("name", shell_complete=name_completion.users)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@output.json_option
-@pass_target
+@output.with_target
 def delete(target: Target, name: str, yes: bool) -> output.CommandResult:
     """Delete the user NAME with their sessions, tokens and roles. The audit log keeps what they did."""
     if not yes:
@@ -167,8 +159,7 @@ def delete(target: Target, name: str, yes: bool) -> output.CommandResult:
 
 @user.command("sessions")
 @click.argument("name", default="me", shell_complete=name_completion.users)
-@output.json_option
-@pass_target
+@output.with_target
 def sessions(target: Target, name: str) -> output.CommandResult:
     """List the dashboard sessions of the user NAME, or your own without NAME."""
     items = list(target.api().list(f"/users/{segment(name)}/sessions", OpenSession))
@@ -179,8 +170,7 @@ def sessions(target: Target, name: str) -> output.CommandResult:
 @user.command("end-sessions")
 @click.argument("name", shell_complete=name_completion.users)
 @click.option("--session", metavar="ID", help="End only this session; `terracrew user sessions NAME` lists them.")
-@output.json_option
-@pass_target
+@output.with_target
 def end_sessions(target: Target, name: str, session: str | None) -> output.CommandResult:
     """End all dashboard sessions of the user NAME. Their API tokens stay valid."""
     place = f"/users/{segment(name)}/sessions"
@@ -193,8 +183,7 @@ def end_sessions(target: Target, name: str, session: str | None) -> output.Comma
 
 
 @user.command("password")
-@output.json_option
-@pass_target
+@output.with_target
 def password(target: Target) -> output.CommandResult:
     """Change your password. All your sessions and API tokens end, including the token of this command line.
 

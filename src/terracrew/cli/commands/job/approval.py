@@ -18,7 +18,7 @@ from terracrew.api.jobs import (
 )
 from terracrew.cli.arguments import name_completion, values
 from terracrew.cli.commands.job import diff, follow, lost_resources, render, run
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
 from terracrew.errors import Conflict
@@ -45,8 +45,7 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 )
 @click.option("--comment", default="", help="What you want to say about it; it is shown on the job with your name.")
 @_yes
-@output.json_option
-@pass_target
+@output.with_target
 def approve(target: Target, job_id: str, plan: int | None, comment: str, yes: bool) -> output.CommandResult:
     """Show the plan of the job JOB and approve it. The job continues when as many people as it needs have approved it."""
     api = target.api()
@@ -83,8 +82,7 @@ def approve(target: Target, job_id: str, plan: int | None, comment: str, yes: bo
     "--plan", type=values.WholeNumber(min=0), metavar="N", help="Decline only if this is still the plan of attempt N."
 )
 @_yes
-@output.json_option
-@pass_target
+@output.with_target
 def decline(target: Target, job_id: str, reason: str, plan: int | None, yes: bool) -> output.CommandResult:
     """Show the plan of the job JOB and end the job without applying it."""
     api = target.api()
@@ -107,8 +105,7 @@ def decline(target: Target, job_id: str, reason: str, plan: int | None, yes: boo
     help="Replan only if the job still waits with the plan of attempt N.",
 )
 @lost_resources.import_lost
-@output.json_option
-@pass_target
+@output.with_target
 def replan(
     target: Target, job_id: str, plan: int | None, lost_job: str | None, left_out: tuple[str, ...]
 ) -> output.CommandResult:
@@ -194,8 +191,7 @@ Nothing in {module} changes before somebody has approved a plan that was made af
     help="The attempt that is gone; by default the current one.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@output.json_option
-@pass_target
+@output.with_target
 def gone(target: Target, job_id: str, attempt: int | None, yes: bool) -> output.CommandResult:
     """Confirm that an attempt of JOB that was lost in the middle of a change is gone.
 
@@ -237,8 +233,7 @@ def give_up(api: "Api", job: JobView, attempt: int | None, yes: bool) -> output.
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @run.waiting_options
-@output.json_option
-@pass_target
+@output.with_target
 def apply(target: Target, job_id: str, yes: bool, waiting: run.WaitOptions) -> output.CommandResult:
     """Show the plan of the PLAN job JOB, and apply exactly this plan, by a new job.
 

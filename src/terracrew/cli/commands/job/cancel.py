@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from terracrew.api.jobs import CanceledMany, CancelMany, CancelRequest, Job, JobChange, OpenStatus
 from terracrew.cli.arguments import name_completion, values
 from terracrew.cli.commands.job import follow
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
 from terracrew.errors import Invalid
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     help="Stop after the current step (a change with its outputs); interrupt the engine like Ctrl-C; or kill it at once, which may "
     "lose state.",
 )
-@output.json_option
-@pass_target
+@output.with_target
 def cancel(
     target: Target,
     job_id: str | None,
@@ -99,8 +98,7 @@ def _words(count: int, wanted: CancelMany) -> str:
     required=True,
     help="A job with a higher priority runs first: -100 to 100. Above 10, you must be an owner of the module.",
 )
-@output.json_option
-@pass_target
+@output.with_target
 def update(target: Target, job_id: str, priority: int) -> output.CommandResult:
     """Change the priority of the job JOB, which must be queued or wait for an approval."""
     made = target.api().patch(f"/jobs/{segment(job_id)}", JobChange(priority), Job)

@@ -11,7 +11,7 @@ from terracrew.cli.arguments import name_completion, values
 from terracrew.cli.commands import input as inputs
 from terracrew.cli.commands.job import approval, cancel, diff, follow, logs, lost_resources, render, run
 from terracrew.cli.commands.module import module as modules
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
@@ -48,8 +48,7 @@ from terracrew.protocol.spec import JobType
 @click.option(
     "--limit", type=values.WholeNumber(1, 200), default=50, show_default=True, help="The number of jobs to list."
 )
-@output.json_option
-@pass_target
+@output.with_target
 def list_jobs(
     target: Target,
     status: JobStatus | None,
@@ -104,8 +103,7 @@ def list_jobs(
     show_default=True,
     help="With --diff: the number of resources to show.",
 )
-@output.json_option
-@pass_target
+@output.with_target
 def show_job(target: Target, job_id: str, is_diff: bool, search: str, limit: int) -> output.CommandResult:
     """Show the job JOB: why it waits, its steps and attempts, its plan, who holds the lock."""
     api = target.api()
@@ -121,8 +119,7 @@ def show_job(target: Target, job_id: str, is_diff: bool, search: str, limit: int
 @click.command("inputs")
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option("--attempt", type=click.IntRange(min=1), help="An earlier attempt than the last one.")
-@output.json_option
-@pass_target
+@output.with_target
 def job_inputs(target: Target, job_id: str, attempt: int | None) -> output.CommandResult:
     """Show which inputs the job JOB was given, where each came from, and whether it has changed since."""
     found = target.api().get(f"/jobs/{segment(job_id)}/inputs", JobInputs, attempt=attempt)
@@ -145,8 +142,7 @@ def job_inputs(target: Target, job_id: str, attempt: int | None) -> output.Comma
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.argument("name", required=False)
 @click.option("--sensitive", is_flag=True, help="Also show sensitive values. This is recorded in the audit log.")
-@output.json_option
-@pass_target
+@output.with_target
 def job_outputs(target: Target, job_id: str, name: str | None, sensitive: bool) -> output.CommandResult:
     """Print the outputs that the job JOB has read after its change, or the one called NAME."""
     found = target.api().get(f"/jobs/{segment(job_id)}/outputs", JobOutputs, sensitive=sensitive or None)

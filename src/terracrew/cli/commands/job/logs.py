@@ -9,7 +9,7 @@ from terracrew.cli.arguments import name_completion, values
 from terracrew.cli.commands.job import follow
 from terracrew.cli.commands.job.run import color_option, stop_option, timeout_option
 from terracrew.cli.connection.deadline import deadline
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output, streams
 from terracrew.client.address import segment
 from terracrew.errors import Invalid, NotFound
@@ -46,8 +46,7 @@ MAX_TAIL_LINES = 10_000
 @stop_option
 @timeout_option
 @color_option
-@output.json_option
-@pass_target
+@output.with_target
 def logs(
     target: Target,
     job_id: str,

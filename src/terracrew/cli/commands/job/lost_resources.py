@@ -9,7 +9,7 @@ import msgspec
 from terracrew.api.job_views import JobView
 from terracrew.api.lost_resources import ImportLost, LostResources
 from terracrew.cli.arguments import name_completion
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
 from terracrew.errors import Invalid
@@ -58,8 +58,7 @@ def wanted(lost_job: str | None, left_out: Sequence[str]) -> ImportLost | None:
 @click.option(
     "--import-blocks", "is_blocks", is_flag=True, help="Print the blocks that import them, for a file of the source."
 )
-@output.json_option
-@pass_target
+@output.with_target
 def lost_resources(target: Target, job_id: str, is_blocks: bool) -> output.CommandResult:
     """Show what the job JOB created, changed or destroyed before it was cut short, and no state records.
 

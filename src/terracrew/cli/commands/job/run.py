@@ -17,7 +17,7 @@ from terracrew.cli.arguments import name_completion, settings, values
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.commands.job import follow, lost_resources
 from terracrew.cli.connection.deadline import deadline
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output, streams
 from terracrew.client.address import segment
 from terracrew.errors import Invalid
@@ -97,8 +97,7 @@ def waiting_options(command: F) -> F:
 @sources.input_options
 @settings.request_options(LimitsChange, "limits")
 @waiting_options
-@output.json_option
-@pass_target
+@output.with_target
 def run(
     target: Target,
     module: str,
@@ -164,8 +163,7 @@ def report_made(target: Target, made: Job, waiting: WaitOptions) -> output.Comma
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @stop_option
 @timeout_option
-@output.json_option
-@pass_target
+@output.with_target
 def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | None) -> output.CommandResult:
     """Wait until the job JOB ends, print why it waits, and exit with its exit code."""
     return _until_end(target, job_id, WaitOptions(False, True, stop_at_approval, timeout, None))
@@ -175,8 +173,7 @@ def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | N
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option("--yes", is_flag=True, help="For a DESTROY job: do not ask. Required without a terminal.")
 @waiting_options
-@output.json_option
-@pass_target
+@output.with_target
 def rerun(target: Target, job_id: str, yes: bool, waiting: WaitOptions) -> output.CommandResult:
     """Queue a new job with the same request as the job JOB."""
     api = target.api()

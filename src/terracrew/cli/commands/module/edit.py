@@ -15,7 +15,7 @@ from terracrew.cli.arguments import name_completion, settings
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.commands import state
 from terracrew.cli.commands.job.approval import give_up
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
 from terracrew.errors import Conflict, Invalid
@@ -50,8 +50,7 @@ _REMOVALS = {
 )
 @settings.request_options(ModuleChange, defaults=NewModule, completions=_COMPLETIONS)
 @click.option("--parents", "-p", is_flag=True, help="Also create missing parent groups.")
-@output.json_option
-@pass_target
+@output.with_target
 def create(
     target: Target,
     path: str,
@@ -107,8 +106,7 @@ def create(
 )
 @click.option("--yes", is_flag=True, help="Do not ask before the backend changes.")
 @settings.request_options(ModuleChange, removals=_REMOVALS, completions=_COMPLETIONS)
-@output.json_option
-@pass_target
+@output.with_target
 def update(
     target: Target,
     path: str,
@@ -154,8 +152,7 @@ def update(
 )
 @click.argument("path", shell_complete=name_completion.modules)
 @click.argument("to")
-@output.json_option
-@pass_target
+@output.with_target
 def move(target: Target, path: str, to: str) -> output.CommandResult:
     """Rename the module PATH, or move it to another group: TO is its new path.
 
@@ -169,8 +166,7 @@ def move(target: Target, path: str, to: str) -> output.CommandResult:
 @click.argument("path", shell_complete=name_completion.modules)
 @click.option("--force", is_flag=True, help="Also delete its jobs, logs and states, and if others use its outputs.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@output.json_option
-@pass_target
+@output.with_target
 def delete(target: Target, path: str, force: bool, yes: bool) -> output.CommandResult:
     """Delete the module PATH. Its resources continue to exist: run a destroy job first."""
     if not yes:
@@ -201,8 +197,7 @@ def bring_state(api: "Api", path: str, file: BinaryIO) -> None:
 @click.command("unlock")
 @click.argument("path", shell_complete=name_completion.modules)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@output.json_option
-@pass_target
+@output.with_target
 def unlock(target: Target, path: str, yes: bool) -> output.CommandResult:
     """Free the lock of the module PATH if the attempt that holds it is lost. This is the same as `terracrew job gone`."""
     api = target.api()

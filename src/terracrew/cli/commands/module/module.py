@@ -13,7 +13,7 @@ from terracrew.cli.arguments import name_completion, references
 from terracrew.cli.commands import input as inputs
 from terracrew.cli.commands.job import render
 from terracrew.cli.commands.module import edit
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output, streams
 from terracrew.client.address import segment
@@ -24,8 +24,7 @@ from terracrew.wording.durations import written
 
 @click.command("list")
 @click.argument("group", default="", shell_complete=name_completion.groups)
-@output.json_option
-@pass_target
+@output.with_target
 def list_modules(target: Target, group: str) -> output.CommandResult:
     """List the modules of the organization, or those below GROUP."""
     items = list(target.api().list("/modules", ModuleListed, group=group or None, recursive=True))
@@ -53,8 +52,7 @@ def _newest_job(module: ModuleListed) -> tuple[str, str]:
 
 @click.command("show")
 @click.argument("path", shell_complete=name_completion.modules)
-@output.json_option
-@pass_target
+@output.with_target
 def show_module(target: Target, path: str) -> output.CommandResult:
     """Show the module PATH, and what blocks its jobs."""
     api = target.api()
@@ -123,8 +121,7 @@ def _quarantined(path: str, states: list[Quarantined]) -> list[str]:
 @click.argument("path", shell_complete=name_completion.modules)
 @click.option("--versions", is_flag=True, help="List all versions instead.")
 @click.option("--version", "version_id", metavar="N", help="Print this version (or id) instead of the current one.")
-@output.json_option
-@pass_target
+@output.with_target
 def state(target: Target, path: str, versions: bool, version_id: str | None) -> output.CommandResult | None:
     """Print the current state of the module PATH as its engine wrote it."""
     api = target.api()
@@ -145,8 +142,7 @@ def state(target: Target, path: str, versions: bool, version_id: str | None) -> 
 @click.argument("path", shell_complete=name_completion.modules)
 @click.argument("name", required=False)
 @click.option("--sensitive", is_flag=True, help="Also show sensitive values. This is recorded in the audit log.")
-@output.json_option
-@pass_target
+@output.with_target
 def outputs(target: Target, path: str, name: str | None, sensitive: bool) -> output.CommandResult:
     """Print the outputs of the module PATH, or the one called NAME."""
     found = target.api().get(f"/modules/{segment(path)}/outputs", ModuleOutputs, sensitive=sensitive or None)
@@ -159,8 +155,7 @@ def outputs(target: Target, path: str, name: str | None, sensitive: bool) -> out
 
 @click.command("resources")
 @click.argument("path", shell_complete=name_completion.modules)
-@output.json_option
-@pass_target
+@output.with_target
 def resources(target: Target, path: str) -> output.CommandResult:
     """List the resources in the current state of the module PATH."""
     found = target.api().get(f"/modules/{segment(path)}/resources", Resources)
@@ -172,8 +167,7 @@ def resources(target: Target, path: str) -> output.CommandResult:
 
 @click.command("dependencies")
 @click.argument("path", shell_complete=name_completion.modules)
-@output.json_option
-@pass_target
+@output.with_target
 def dependencies(target: Target, path: str) -> output.CommandResult:
     """List the outputs of other modules that the module PATH uses, and the modules that use its outputs."""
     api = target.api()
@@ -192,8 +186,7 @@ def dependencies(target: Target, path: str) -> output.CommandResult:
 @click.command("end-use")
 @click.argument("path", shell_complete=name_completion.modules)
 @click.argument("dependency")
-@output.json_option
-@pass_target
+@output.with_target
 def end_use(target: Target, path: str, dependency: str) -> output.CommandResult:
     """End the use of an output of the module PATH by another one. DEPENDENCY is its id in `module dependencies`.
 

@@ -9,7 +9,7 @@ import msgspec
 from terracrew.api.releases import AddedFile, NewArtifact, NewRelease, ReleaseView
 from terracrew.cli.arguments import settings
 from terracrew.cli.arguments.values import Moment
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output, progress
 from terracrew.client.address import segment
 from terracrew.errors import Invalid
@@ -45,8 +45,7 @@ _file = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--breaking", "breaking_words", default="", metavar="TEXT", help="It is breaking; what to do before an update."
 )
-@output.json_option
-@pass_target
+@output.with_target
 def publish(
     target: Target, new: NewRelease, notes: Path | None, whole_notes: bool, artifacts: tuple[Path, ...]
 ) -> output.CommandResult:

@@ -11,7 +11,7 @@ from terracrew.cli.arguments import name_completion
 from terracrew.cli.commands.access.token import release_token
 from terracrew.cli.commands.release.publish import publish
 from terracrew.cli.commands.release.rollout import rollout
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
@@ -38,8 +38,7 @@ from terracrew.wording.escapes import plain
     shell_complete=name_completion.releases,
     help="Only versions up to this one, included.",
 )
-@output.json_option
-@pass_target
+@output.with_target
 def show_notes(target: Target, since: str | None, until: str | None) -> output.CommandResult:
     """Print the notes of every version between two, the highest first.
 
@@ -106,8 +105,7 @@ release.add_command(rollout)
 
 
 @release.command("list")
-@output.json_option
-@pass_target
+@output.with_target
 def list_releases(target: Target) -> output.CommandResult:
     """List all releases, the highest version first."""
     items = list(target.api().list("/releases", ReleaseView))
@@ -130,8 +128,7 @@ def list_releases(target: Target) -> output.CommandResult:
 
 @release.command("show")
 @click.argument("version", shell_complete=name_completion.releases)
-@output.json_option
-@pass_target
+@output.with_target
 def show(target: Target, version: str) -> output.CommandResult:
     """Show a release and its artifacts. `terracrew release notes` prints what is written about it."""
     found = target.api().get(f"/releases/{segment(version)}", ReleaseView)
@@ -167,8 +164,7 @@ def show(target: Target, version: str) -> output.CommandResult:
 
 
 @release.command("key")
-@output.json_option
-@pass_target
+@output.with_target
 def show_key(target: Target) -> output.CommandResult:
     """Print the public key with which the server checks releases, as `minisign -P` takes it."""
     found = target.api().get("/releases/key", ReleaseKey)
@@ -193,8 +189,7 @@ def show_key(target: Target) -> output.CommandResult:
     metavar="FILE",
     help="Where to write it [the name of the artifact, in the current folder].",
 )
-@output.json_option
-@pass_target
+@output.with_target
 def download(target: Target, version: str, artifact: str, file: Path | None) -> output.CommandResult:
     """Download the file ARTIFACT of a release, and its signature beside it. A file that exists is not replaced.
 
@@ -234,8 +229,7 @@ def download(target: Target, version: str, artifact: str, file: Path | None) -> 
 @click.argument("version", shell_complete=name_completion.releases)
 @click.option("--reason", required=True, metavar="TEXT", help="Why, for people whose runners have this version.")
 @click.option("--yes", "is_confirmed", is_flag=True, help="Do not ask.")
-@output.json_option
-@pass_target
+@output.with_target
 def withdraw(target: Target, version: str, reason: str, is_confirmed: bool) -> output.CommandResult:
     """Withdraw a release: it is no longer the latest one, and runners do not get its files any more.
 

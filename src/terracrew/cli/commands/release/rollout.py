@@ -17,7 +17,7 @@ from terracrew.api.rollouts import (
     RolloutView,
 )
 from terracrew.cli.connection import deadline
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
 
@@ -34,8 +34,7 @@ def rollout() -> None:
 
 
 @rollout.command("list")
-@output.json_option
-@pass_target
+@output.with_target
 def list_rollouts(target: Target) -> output.CommandResult:
     """List the roll-outs of the organization, the newest first."""
     items = list(target.api().list("/rollouts", RolloutSummary))
@@ -56,8 +55,7 @@ def list_rollouts(target: Target) -> output.CommandResult:
 
 @rollout.command("show")
 @_rollout_argument
-@output.json_option
-@pass_target
+@output.with_target
 def show(target: Target, rollout_id: str) -> output.CommandResult:
     """Show how far a roll-out is.
 
@@ -69,8 +67,7 @@ def show(target: Target, rollout_id: str) -> output.CommandResult:
 
 @rollout.command("pause")
 @_rollout_argument
-@output.json_option
-@pass_target
+@output.with_target
 def pause(target: Target, rollout_id: str) -> output.CommandResult:
     """Start no further update until the roll-out is resumed. Updates that run go on."""
     return _changed(target.api().post(f"{_place(rollout_id)}/pause", None, RolloutView), "paused")
@@ -78,8 +75,7 @@ def pause(target: Target, rollout_id: str) -> output.CommandResult:
 
 @rollout.command("resume")
 @_rollout_argument
-@output.json_option
-@pass_target
+@output.with_target
 def resume(target: Target, rollout_id: str) -> output.CommandResult:
     """Go on with a roll-out that was paused or stopped. Runners that failed are updated again."""
     return _changed(target.api().post(f"{_place(rollout_id)}/resume", None, RolloutView), "resumed")
@@ -87,8 +83,7 @@ def resume(target: Target, rollout_id: str) -> output.CommandResult:
 
 @rollout.command("stop")
 @_rollout_argument
-@output.json_option
-@pass_target
+@output.with_target
 def stop(target: Target, rollout_id: str) -> output.CommandResult:
     """End a roll-out. Updates that run go on; runners that wait are not updated."""
     return _changed(target.api().post(f"{_place(rollout_id)}/stop", None, RolloutView), "stopped")

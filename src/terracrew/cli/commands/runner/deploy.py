@@ -10,7 +10,7 @@ from terracrew.cli.arguments import name_completion, settings
 from terracrew.cli.arguments.references import api_path
 from terracrew.cli.commands import fleet_job
 from terracrew.cli.commands.runner.register import place_options
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output
 from terracrew.protocol.field import VCPU_UNIT_COUNT
 from terracrew.wording.durations import duration
@@ -36,8 +36,7 @@ _wait_option = click.option("--wait/--no-wait", default=True, help="Whether to f
 @settings.request_options(NewCloudRunner, "new", own=("name", "identity", "group", "assign"), defaults=NewCloudRunner)
 @place_options
 @_wait_option
-@output.json_option
-@pass_target
+@output.with_target
 def deploy(target: Target, new: NewCloudRunner, wait: bool) -> output.CommandResult:
     """Deploy a runner called NAME in the account of a cloud identity. It sleeps while there are no jobs."""
     made = target.api().post("/runners/deploy", new, DeployedRunner)
@@ -51,8 +50,7 @@ def deploy(target: Target, new: NewCloudRunner, wait: bool) -> output.CommandRes
 @settings.request_options(DeployAgain, own=("new_token",))
 @click.option("--new-token", is_flag=True, help="Replace the token of its instances; those that run lose contact.")
 @_wait_option
-@output.json_option
-@pass_target
+@output.with_target
 def redeploy(target: Target, path: str, change: DeployAgain, wait: bool) -> output.CommandResult:
     """Deploy the cloud-hosted runner PATH again, with other settings if there are any. Jobs that run finish where they are."""
     made = target.api().post(f"{api_path(path)}/deploy", change, DeployedRunner)
@@ -64,8 +62,7 @@ def redeploy(target: Target, path: str, change: DeployAgain, wait: bool) -> outp
 @click.option("--force", is_flag=True, help="Do not wait for its jobs: they count as lost.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @_wait_option
-@output.json_option
-@pass_target
+@output.with_target
 def destroy(target: Target, path: str, force: bool, yes: bool, wait: bool) -> output.CommandResult:
     """Remove the cloud-hosted runner PATH with everything that was made for it in the cloud. It drains first."""
     api = target.api()
@@ -82,8 +79,7 @@ def destroy(target: Target, path: str, force: bool, yes: bool, wait: bool) -> ou
 
 @click.command("deployment")
 @click.argument("path", shell_complete=name_completion.runners)
-@output.json_option
-@pass_target
+@output.with_target
 def deployment(target: Target, path: str) -> output.CommandResult:
     """Show what is deployed for the cloud-hosted runner PATH, what runs of it, and what its cloud last refused."""
     found = target.api().get(f"{api_path(path)}/deployment", DeploymentView)
@@ -129,8 +125,7 @@ def deployment(target: Target, path: str) -> output.CommandResult:
 
 @click.command("wake")
 @click.argument("path", shell_complete=name_completion.runners)
-@output.json_option
-@pass_target
+@output.with_target
 def wake(target: Target, path: str) -> output.CommandResult:
     """Start an instance of the cloud-hosted runner PATH before a job needs it. It sleeps again if no job comes."""
     found = target.api().post(f"{api_path(path)}/wake", {}, DeploymentView)

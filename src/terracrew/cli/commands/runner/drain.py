@@ -23,7 +23,7 @@ from terracrew.cli.arguments import name_completion
 from terracrew.cli.arguments.references import api_path
 from terracrew.cli.arguments.values import Duration
 from terracrew.cli.connection import deadline
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output, streams
 from terracrew.errors import Conflict, NotFound
 
@@ -43,8 +43,7 @@ _timeout = click.option(
 @_path
 @click.option("--wait", is_flag=True, help="Return when its last job has ended, and show what is left meanwhile.")
 @_timeout
-@output.json_option
-@pass_target
+@output.with_target
 def drain(target: Target, path: str, wait: bool, timeout: int | None) -> output.CommandResult:
     """Drain the runner PATH: it finishes its jobs and gets no new ones.
 
@@ -62,8 +61,7 @@ def drain(target: Target, path: str, wait: bool, timeout: int | None) -> output.
 
 @click.command("undrain")
 @_path
-@output.json_option
-@pass_target
+@output.with_target
 def undrain(target: Target, path: str) -> output.CommandResult:
     """End the drain of the runner PATH: it gets jobs again. This also stops its removal."""
     found = target.api().post(f"{api_path(path)}/drain", DrainRequest(on=False), RunnerView)
@@ -72,8 +70,7 @@ def undrain(target: Target, path: str) -> output.CommandResult:
 
 @click.command("disable")
 @_path
-@output.json_option
-@pass_target
+@output.with_target
 def disable(target: Target, path: str) -> output.CommandResult:
     """Disable the runner PATH: it stays connected and reports, and gets no new jobs."""
     api = target.api()
@@ -85,8 +82,7 @@ def disable(target: Target, path: str) -> output.CommandResult:
 
 @click.command("enable")
 @_path
-@output.json_option
-@pass_target
+@output.with_target
 def enable(target: Target, path: str) -> output.CommandResult:
     """Enable the runner PATH again."""
     made = target.api().patch(api_path(path), RunnerChange(is_disabled=False), RunnerView)
@@ -100,8 +96,7 @@ def enable(target: Target, path: str) -> output.CommandResult:
 @click.option("--wait/--no-wait", default=True, help="Whether to wait until its last job has ended [--wait].")
 @_timeout
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@output.json_option
-@pass_target
+@output.with_target
 def remove(target: Target, path: str, force: bool, wait: bool, timeout: int | None, yes: bool) -> output.CommandResult:
     """Remove the runner PATH. It drains first and disappears after its last job; its processes then exit.
 

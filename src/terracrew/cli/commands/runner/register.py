@@ -19,7 +19,7 @@ from terracrew.api.runners import (
 from terracrew.cli.arguments import name_completion, references, settings
 from terracrew.cli.arguments.references import api_path
 from terracrew.cli.arguments.values import Duration
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.client.address import is_loopback, segment
@@ -65,8 +65,7 @@ def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--replace", is_flag=True, help="Give an existing runner a new token; the old one becomes invalid at once."
 )
-@output.json_option
-@pass_target
+@output.with_target
 def register(target: Target, new: Registration) -> output.CommandResult:
     """Register a runner called NAME and print the commands that start it. Its token is shown only once."""
     made = target.api().post("/runners/register", new, Registered)
@@ -77,8 +76,7 @@ def register(target: Target, new: Registration) -> output.CommandResult:
 @click.command("reregister")
 @click.argument("path", shell_complete=name_completion.runners)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@output.json_option
-@pass_target
+@output.with_target
 def reregister(target: Target, path: str, yes: bool) -> output.CommandResult:
     """Give the runner PATH a new token and print the commands that start it. The old token ends.
 
@@ -103,8 +101,7 @@ def reregister(target: Target, path: str, yes: bool) -> output.CommandResult:
     NewRunner, "new", own=("name", "group", "assign"), defaults=NewRunner, without=("service_account",)
 )
 @place_options
-@output.json_option
-@pass_target
+@output.with_target
 def create(target: Target, service_account: str, new: NewRunner) -> output.CommandResult:
     """Create a runner called NAME that authenticates with a service account and has no token."""
     api = target.api()
@@ -160,8 +157,7 @@ def once_token() -> None:
     metavar="DURATION",
     help="How long it may wait for its job, from 60s to 24h; by default 1h.",
 )
-@output.json_option
-@pass_target
+@output.with_target
 def create_once_token(target: Target, path: str, valid_for: int | None) -> output.CommandResult:
     """Make a token for one job of the runner PATH and print the commands that use it. It is shown only once.
 
@@ -182,8 +178,7 @@ def create_once_token(target: Target, path: str, valid_for: int | None) -> outpu
 
 @once_token.command("list")
 @click.argument("path", shell_complete=name_completion.runners)
-@output.json_option
-@pass_target
+@output.with_target
 def list_once_tokens(target: Target, path: str) -> output.CommandResult:
     """List the tokens for one job of the runner PATH, without their values. Old ones that have ended are removed."""
     items = list(target.api().list(f"{api_path(path)}/once-tokens", OnceTokenView))
@@ -197,8 +192,7 @@ def list_once_tokens(target: Target, path: str) -> output.CommandResult:
 @once_token.command("revoke")
 @click.argument("path", shell_complete=name_completion.runners)
 @click.argument("token", metavar="ID")
-@output.json_option
-@pass_target
+@output.with_target
 def revoke_once_token(target: Target, path: str, token: str) -> output.CommandResult:
     """Revoke a token of the runner PATH. A job that it has claimed continues: `terracrew job cancel` stops that."""
     target.api().delete(f"{api_path(path)}/once-tokens/{segment(token)}")

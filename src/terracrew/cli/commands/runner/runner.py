@@ -17,7 +17,7 @@ from terracrew.api.runners import (
 from terracrew.cli.arguments import name_completion, references
 from terracrew.cli.arguments.references import api_path
 from terracrew.cli.commands.runner import deploy, drain, register, update
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.wording import alert_words
@@ -30,8 +30,7 @@ from terracrew.wording import alert_words
     help="Only runners with this status.",
 )
 @click.option("--group", metavar="PATH", shell_complete=name_completion.groups, help="Only runners of this group.")
-@output.json_option
-@pass_target
+@output.with_target
 def list_runners(target: Target, status: str | None, group: str | None) -> output.CommandResult:
     """List the runners. JOBS is how many jobs each has, and how many its connected instances can run at once."""
     items = list(target.api().list("/runners", RunnerView, status=status, group=group))
@@ -50,8 +49,7 @@ def list_runners(target: Target, status: str | None, group: str | None) -> outpu
 
 @click.command("show")
 @click.argument("path", shell_complete=name_completion.runners)
-@output.json_option
-@pass_target
+@output.with_target
 def show_runner(target: Target, path: str) -> output.CommandResult:
     """Show the runner PATH, its instances and its assignments."""
     api = target.api()
@@ -192,8 +190,7 @@ def _status(runner: RunnerView) -> str:
 @click.command("alerts")
 @click.argument("path", shell_complete=name_completion.runners)
 @click.option("--acknowledge", is_flag=True, help="Acknowledge the alerts that this command shows.")
-@output.json_option
-@pass_target
+@output.with_target
 def alerts(target: Target, path: str, acknowledge: bool) -> output.CommandResult:
     """Show the alerts about the runner PATH that nobody has acknowledged: takeovers, moves, and uses of earlier tokens."""
     api = target.api()

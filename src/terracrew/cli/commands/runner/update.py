@@ -16,7 +16,7 @@ from terracrew.cli.arguments import name_completion, settings, values
 from terracrew.cli.arguments.references import api_path
 from terracrew.cli.commands import fleet_job
 from terracrew.cli.commands.release import rollout as rollout_view
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output
 from terracrew.errors import Conflict, Invalid
 from terracrew.protocol.limits import MAX_LOG_BATCH_EVENTS, MAX_LOG_PERIOD_SECONDS
@@ -52,8 +52,7 @@ from terracrew.protocol.limits import MAX_LOG_BATCH_EVENTS, MAX_LOG_PERIOD_SECON
 @click.option("--accept-breaking", is_flag=True, help="Update also if a release on the way is breaking.")
 @click.option("--wait/--no-wait", default=True, help="Whether to follow an update to its end [--wait].")
 @click.option("--yes", "-y", is_flag=True, help="With --all: do not ask.")
-@output.json_option
-@pass_target
+@output.with_target
 def update(
     target: Target,
     path: str | None,
@@ -120,8 +119,7 @@ def _check(path: str | None, changes: Collection[str], *, is_all: bool, is_for_a
     help="How many seconds a log event waits for its batch to fill.",
 )
 @click.option("--reset", is_flag=True, help="Remove the whole configuration, so that the runner's own settings apply.")
-@output.json_option
-@pass_target
+@output.with_target
 def configure(target: Target, path: str, levels: tuple[str, ...], reset: bool, **given: Any) -> output.CommandResult:
     """Change settings of all instances of the runner PATH without a restart. Options that are not given change nothing.
 
@@ -174,8 +172,7 @@ def _place_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.argument("path", shell_complete=name_completion.runners)
 @_place_options
-@output.json_option
-@pass_target
+@output.with_target
 def assign(target: Target, path: str, group: str | None, module: str | None, is_all: bool) -> output.CommandResult:
     """Let a group, a module or all modules of its own group use the runner PATH."""
     api, place = target.api(), _place(group, module, is_all)
@@ -189,8 +186,7 @@ def assign(target: Target, path: str, group: str | None, module: str | None, is_
 @click.command("unassign")
 @click.argument("path", shell_complete=name_completion.runners)
 @_place_options
-@output.json_option
-@pass_target
+@output.with_target
 def unassign(target: Target, path: str, group: str | None, module: str | None, is_all: bool) -> output.CommandResult:
     """Take the runner PATH away from a group, a module, or its own group as a whole. Jobs that it has continue."""
     api, place = target.api(), _place(group, module, is_all)

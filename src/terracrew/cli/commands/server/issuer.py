@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from terracrew.api.operations import IssuerView
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output
 from terracrew.errors import Conflict
 from terracrew.system import durable
@@ -26,8 +26,7 @@ def issuer() -> None:
 
 
 @issuer.command("show", epilog=output.examples("terracrew server issuer show"))
-@output.json_option
-@pass_target
+@output.with_target
 def show(target: Target) -> output.CommandResult:
     """Show the issuer, its keys, and whether its files are current."""
     found = target.api().get("/issuer", IssuerView)
@@ -57,8 +56,7 @@ def show(target: Target) -> output.CommandResult:
     ),
 )
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
-@output.json_option
-@pass_target
+@output.with_target
 def export(target: Target, directory: Path) -> output.CommandResult:
     """Write the two files that clouds read if they cannot reach it.
 

@@ -10,7 +10,7 @@ from terracrew.api.job_views import HoldView
 from terracrew.api.operations import Preview, RekeyProgress, ReleaseHold, StartHold, Usage
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.connection import deadline
-from terracrew.cli.connection.target import Target, pass_target
+from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output
 from terracrew.errors import TerracrewError
 
@@ -26,8 +26,7 @@ _CHORES = {"pass": "Retention", "sweep": "The sweep of orphans"}
 @click.command("hold")
 @click.option("--start", is_flag=True, help="Hold the server now, for example before a failover.")
 @click.option("--reason", default="", help="Why, for those who find it held.")
-@output.json_option
-@pass_target
+@output.with_target
 def hold(target: Target, start: bool, reason: str) -> output.CommandResult:
     """Show whether the server hands out changes, and what is known of its modules since its database was set back."""
     api = target.api()
@@ -44,8 +43,7 @@ def hold(target: Target, start: bool, reason: str) -> output.CommandResult:
     is_flag=True,
     help="Nothing was changed since: let the next plans begin without an approval.",
 )
-@output.json_option
-@pass_target
+@output.with_target
 def release(target: Target, modules: tuple[str, ...], is_all: bool, is_untouched: bool) -> output.CommandResult:
     """Hand out changes of these modules again, or of all.
 
@@ -84,8 +82,7 @@ def _print_hold(found: HoldView) -> None:
 @click.command("rekey")
 @click.option("--no-wait", is_flag=True, help="Start the re-encryption and do not wait for its end.")
 @click.option("--stop", is_flag=True, help="Stop the re-encryption; values that were re-encrypted already stay so.")
-@output.json_option
-@pass_target
+@output.with_target
 def rekey(target: Target, no_wait: bool, stop: bool) -> output.CommandResult:
     """Re-encrypt everything in the database and the object store under the newest master key, while the server runs.
 
@@ -137,8 +134,7 @@ def _print_rekey(progress: RekeyProgress) -> None:
 
 
 @click.command("usage")
-@output.json_option
-@pass_target
+@output.with_target
 def usage(target: Target) -> output.CommandResult:
     """Show what is stored: counts and bytes by kind and by organization, the largest modules, and what retention would free.
 
@@ -172,8 +168,7 @@ def usage(target: Target) -> output.CommandResult:
 
 @click.command("retention")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
-@output.json_option
-@pass_target
+@output.with_target
 def retention(target: Target, dry_run: bool) -> output.CommandResult:
     """Show what retention would remove. The server removes it once an hour; this command removes nothing.
 
