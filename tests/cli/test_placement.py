@@ -130,7 +130,7 @@ def test_a_group_and_the_organization_get_a_limit_of_running_jobs(
     assert server.asked[-1].json() == sent
     assert terracrew("group", "update", "/", *options) == "updated the organization: max_running_jobs\n"
     assert server.asked[-1].json() == sent
-    assert "max running jobs  5" in terracrew("group", "show", "a")
+    assert "jobs at once  5" in terracrew("group", "show", "a")
     terracrew("group", "update", "a", "--max-running-jobs", "0")
     assert (terracrew.code, "0 is not in the range" in terracrew.err) == (2, True)
 

@@ -55,7 +55,9 @@ class DeploymentOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     ] = 300
     """The last instance without a job stays for this long. Further ones leave after half a minute without a job."""
     max_lifetime_seconds: Annotated[
-        int, msgspec.Meta(ge=3600, le=1_209_600), Field(option="--max-lifetime", metavar="TIME", unit="seconds")
+        int,
+        msgspec.Meta(ge=3600, le=1_209_600),
+        Field(label="Max lifetime", option="--max-lifetime", metavar="TIME", unit="seconds"),
     ] = 86_400
     """An instance that is this old takes no further jobs and leaves after its last one."""
     wakes_ahead: Annotated[bool, Field(option="--wake-ahead")] = False

@@ -41,7 +41,7 @@ class GroupSettings(PlaceSettings, frozen=True, kw_only=True):
     """Whether service accounts may approve plans. If one place from the organization down says no, or no place says anything, they may
     not."""
     max_running_jobs: Annotated[
-        MaxRunningJobs | None, Field(label="Running jobs", section="placement", metavar="N")
+        MaxRunningJobs | None, Field(label="Jobs at once", section="placement", metavar="N")
     ] = None
     """How many jobs of the modules in and below the group may run at once; null sets no limit. The limits of all groups above apply,
     too."""

@@ -63,7 +63,7 @@ class ModuleSettings(PlaceSettings, frozen=True, kw_only=True):
         default_factory=list[str]
     )
     """Only a runner that has all of these tags gets its jobs. At most 50 of up to 63 letters, digits, `.`, `_`, `:` and `-`."""
-    priority: Annotated[Priority, Field(metavar="N", section="placement")] = 0
+    priority: Annotated[Priority, Field(label="Priority of its jobs", metavar="N", section="placement")] = 0
     """The priority of its jobs that are not given another one. Among the jobs that wait for the same runners, those with a higher
     priority run first."""
     inputs: Annotated[dict[str, Any] | UnsetType, Field(option=None)] = UNSET

@@ -12,6 +12,7 @@ import msgspec
 from terracrew.api import fields
 from terracrew.api.fields import StructField
 from terracrew.cli.arguments.values import Number, WholeNumber
+from terracrew.cli.printing import details
 from terracrew.errors import Invalid
 from terracrew.protocol.field import VCPU_UNIT_COUNT
 from terracrew.wording import durations
@@ -120,7 +121,7 @@ def _option(
     elif defaults is not None:
         usual = fields.describe(defaults)[field.name].default if len(path) == 1 else field.default
         if isinstance(usual, str | int) and usual:
-            settings["show_default"] = _WRITERS[field.words.unit](usual) if field.words.unit else str(usual)
+            settings["show_default"] = usual if isinstance(usual, str) else details.written(usual, field.words.unit)
     return click.option(option, parameter, **settings)
 
 
@@ -206,9 +207,8 @@ class _Value(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - g
             self.fail(f"{text!r} is {words}", param, ctx)
         if found is not None:
             if found < (found if low is None else low) or found > (found if high is None else high):
-                limits = [
-                    words + _WRITERS[unit](each) for words, each in (("at least ", low), ("at most ", high)) if each
-                ]
+                bounds = (("at least", low), ("at most", high))
+                limits = [f"{words} {details.written(each, unit)}" for words, each in bounds if each]
                 self.fail(f"{text} is out of bounds: {', '.join(limits)}", param, ctx)
             return found
         bounds: Any = Number(low, high)
@@ -233,12 +233,6 @@ _READERS: dict[str, Callable[[str], int | None]] = {
     "seconds": durations.parse,
     "megabytes": _megabytes,
     "vcpus": _cpu_units,
-}
-_WRITERS: dict[str, Callable[[Any], str]] = {
-    "seconds": durations.written,
-    "megabytes": lambda size: f"{size}MB" if size % _MEGABYTES["GB"] else f"{size // _MEGABYTES['GB']}GB",
-    "vcpus": lambda units: f"{units / VCPU_UNIT_COUNT:g}",
-    "percent": str,
 }
 
 

@@ -9,13 +9,11 @@ from terracrew.cli.commands import group_runs
 from terracrew.cli.commands.job import render
 from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
-from terracrew.cli.printing import output
+from terracrew.cli.printing import details, output
 from terracrew.client.address import segment
 from terracrew.errors import Invalid
-from terracrew.wording import approval_words, module_words
+from terracrew.wording import approval_words
 
-_DESCRIBED = ("limits", "cloud", "dispatcher")
-"""The fields of a group that are shown in words."""
 _CHANGED_LATER = (
     "interrupted",
     "max_destroy",
@@ -50,18 +48,13 @@ def list_groups(target: Target, parent: str) -> output.CommandResult:
 def show_group(target: Target, path: str) -> output.CommandResult:
     """Show the group PATH, or the organization, which is `/`."""
     found = target.api().get(f"/groups/{segment(path)}", GroupView)
-    rules = [name for name in fields.describe(GroupSettings) if name not in ("description", *_DESCRIBED)]
     return output.details(
         found,
         [
             ("path", found.path or "/ (the organization)"),
             ("id", found.id),
-            ("description", found.description),
-            *((name.replace("_", " "), getattr(found, name)) for name in rules),
+            *details.rows(found, GroupSettings, render.place_words(found)),
             *(("approval rule that applies", each) for each in approval_words.described(found.approval_rules)),
-            ("limits", ", ".join(module_words.described_limits(found.limits))),
-            ("dispatcher", ", ".join(module_words.described_choice(found.dispatcher))),
-            ("cloud logins", render.cloud_logins(found.cloud)),
             ("created", output.age(found.created_at)),
         ],
     )

@@ -9,6 +9,7 @@ import msgspec
 
 from terracrew.api.job_views import AttemptReport, HeldLock, JobView, ModuleHold, ModuleState, Placement
 from terracrew.api.jobs import GivenApproval, JobStatus, Lock
+from terracrew.api.place_settings import PlaceSettings
 from terracrew.cli.commands.job import follow
 from terracrew.cli.printing import output
 from terracrew.protocol.cloud import CloudIdentities, Phase
@@ -149,6 +150,15 @@ def placement(found: Placement) -> list[tuple[str, str]]:
     ]
 
 
+def place_words(found: PlaceSettings) -> dict[str, Any]:
+    """Return the settings of a module or a group that are shown in words, by their names."""
+    return {
+        "limits": module_words.described_limits(found.limits),
+        "cloud": _cloud_logins(found.cloud),
+        "dispatcher": module_words.described_choice(found.dispatcher),
+    }
+
+
 def lock(holder: Lock | None) -> str:
     """Describe who holds a module's lock, and for how long a lost holder has been lost."""
     if holder is None:
@@ -231,7 +241,7 @@ def _show_made(known: AttemptReport) -> None:
         click.echo("  … and more before that: see its log", err=True)
 
 
-def cloud_logins(clouds: CloudIdentities) -> str:
+def _cloud_logins(clouds: CloudIdentities) -> str:
     """Return in one line who jobs are in each cloud."""
     identities = [(name, getattr(clouds, name)) for name in clouds.__struct_fields__]
     return "; ".join(f"{name}: {', '.join(_phases(each))}" for name, each in identities if each is not None)

@@ -1,13 +1,16 @@
 """`terracrew module`: lists and shows modules, what blocks their jobs, and what the jobs have left; `edit` has its other commands."""
 
 from collections.abc import Mapping
+from typing import get_args
 
 import click
 import msgspec
 
+from terracrew.api.groups import RuleName
 from terracrew.api.inputs import Dependency
 from terracrew.api.job_views import AttemptReport
 from terracrew.api.module_views import ModuleListed, ModuleView, Quarantined
+from terracrew.api.modules import ModuleSettings
 from terracrew.api.states import JobOutputs, ModuleOutput, ModuleOutputs, Resources, State
 from terracrew.cli.arguments import name_completion, references
 from terracrew.cli.commands import input as inputs
@@ -15,11 +18,17 @@ from terracrew.cli.commands.job import render
 from terracrew.cli.commands.module import edit
 from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
-from terracrew.cli.printing import output, streams
+from terracrew.cli.printing import details, output, streams
 from terracrew.client.address import segment
 from terracrew.errors import Invalid, NotFound
 from terracrew.wording import approval_words, module_words
 from terracrew.wording.durations import written
+
+_COMPOSED = {
+    *get_args(RuleName),
+    *("needs_approval", "approval_seconds", "engine_version", "triggers", "runner_instance_name", "tags"),
+}
+"""The settings that rows with other labels show."""
 
 
 @click.command("list")
@@ -58,25 +67,20 @@ def show_module(target: Target, path: str) -> output.CommandResult:
     api = target.api()
     found = api.get(f"/modules/{segment(path)}", ModuleView)
     rules = found.approval_rules
+    words = render.place_words(found) | {
+        "source": module_words.described_source(found.source),
+        "engine": f"{found.engine} {found.engine_version}".strip(),
+        "environment": sorted(found.environment or ()),
+        "dispatcher": module_words.described_choice(found.applying_dispatcher, found.dispatcher_from),
+    }
     return output.details(
         found,
         [
             ("path", found.path),
             ("id", found.id),
-            ("description", found.description),
-            ("team", found.team),
-            ("engine", f"{found.engine} {found.engine_version}".strip()),
-            ("source", module_words.described_source(found.source)),
-            ("inputs", found.inputs or None),
-            ("environment", sorted(found.environment or ())),
+            *details.rows(found, ModuleSettings, words, without=_COMPOSED),
             ("applied by itself", "when an output that it uses changes" if found.triggers == "auto" else ""),
-            ("init", "runs in every job" if found.is_fresh else ""),
             *render.placement(found.placement),
-            ("priority of its jobs", found.priority),
-            ("limits", ", ".join(module_words.described_limits(found.limits))),
-            ("oidc audiences", found.oidc_audiences),
-            ("dispatcher", ", ".join(module_words.described_choice(found.applying_dispatcher, found.dispatcher_from))),
-            ("cloud logins", render.cloud_logins(found.cloud)),
             ("state", f"version {found.state_version}" if found.state_version else "none yet"),
             ("lock", render.lock(found.lock)),
             ("backend lock", render.held_lock(found.held_lock)),

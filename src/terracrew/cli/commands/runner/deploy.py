@@ -5,16 +5,25 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
-from terracrew.api.deployments import DeployAgain, DeployedRunner, DeploymentView, DestroyRequest, NewCloudRunner
+from terracrew.api.deployments import (
+    DeployAgain,
+    DeployedRunner,
+    DeploymentSettings,
+    DeploymentView,
+    DestroyRequest,
+    NewCloudRunner,
+)
 from terracrew.cli.arguments import name_completion, settings
 from terracrew.cli.arguments.references import api_path
 from terracrew.cli.commands import fleet_job
 from terracrew.cli.commands.runner.register import place_options
 from terracrew.cli.connection.target import Target
-from terracrew.cli.printing import output
+from terracrew.cli.printing import details, output
 from terracrew.protocol.field import VCPU_UNIT_COUNT
 from terracrew.wording.durations import duration
 
+_COMPOSED = {"image", "cpu_units", "memory_mb", "min_instances", "max_instances", "capacity", "idle_seconds"}
+"""The settings that rows with other labels show."""
 _wait_option = click.option("--wait/--no-wait", default=True, help="Whether to follow the job to its end [--wait].")
 
 
@@ -97,6 +106,7 @@ def deployment(target: Target, path: str) -> output.CommandResult:
                 ("size", f"{chosen.cpu_units / VCPU_UNIT_COUNT:g} vCPU, {chosen.memory_mb / 1024:g} GB"),
                 ("instances", f"{chosen.min_instances} to {chosen.max_instances}"),
                 ("jobs of each", chosen.capacity),
+                *details.rows(chosen, DeploymentSettings, without=_COMPOSED),
                 ("sleeps after", f"{chosen.idle_seconds} s without a job"),
                 (
                     "sleeps",

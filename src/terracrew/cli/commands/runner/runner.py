@@ -9,8 +9,10 @@ from terracrew.api.pages import Page
 from terracrew.api.runners import (
     Acknowledgement,
     Assignment,
+    Configuration,
     Instance,
     RunnerAlert,
+    RunnerOptions,
     RunnerStatus,
     RunnerView,
 )
@@ -19,7 +21,7 @@ from terracrew.cli.arguments.references import api_path
 from terracrew.cli.commands.runner import deploy, drain, register, update
 from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
-from terracrew.cli.printing import output
+from terracrew.cli.printing import details, output
 from terracrew.wording import alert_words
 
 
@@ -68,12 +70,10 @@ def show_runner(target: Target, path: str) -> output.CommandResult:
                 ("version", _version(found)),
                 ("update", _update(found)),
                 ("jobs", _jobs(found).replace("/", " of ")),
-                ("limit", _limit(found)),
-                ("instances", "several" if found.allow_multiple_instances else "one"),
-                ("tags", found.tags),
+                *details.rows(found, RunnerOptions, {"max_jobs": _limit(found)}),
                 ("token", _token(found)),
                 ("service account", references.account_name(api, found.service_account_id)),
-                ("configured", update.configured(found)),
+                *details.rows(found.configuration, Configuration),
                 ("assigned to", [each.path or "(everything)" for each in assignments]),
                 ("created", output.age(found.created_at)),
             ]
