@@ -59,7 +59,7 @@ def test_what_is_set_on_one_server_reaches_runner_and_executor_on_the_other_at_o
         "--log-period",
         "0.05",
     )
-    assert "heartbeat_seconds" in shown
+    assert "seconds between heartbeats" in shown
     eventually(lambda: said(runner, BEAT) >= 3, within=20, what="a heartbeat a second, in the log")
     eventually(lambda: "Reading..." in one.log(job), within=10, what="the line that waited")
     assert instance(one)["connected_at"] == before

@@ -47,6 +47,8 @@ class StructField(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[str, ...] = ()
     """The possible values, if there is a fixed set of them; of a list, those of its items."""
     minimum: float | None = None
+    is_minimum_excluded: bool = False
+    """Whether the value must be more than the minimum."""
     maximum: float | None = None
     max_length: int | None = None
     """The most characters of a text, or the most items of a list."""
@@ -198,6 +200,7 @@ def _described(kind: type[msgspec.Struct], field: msgspec.structs.FieldInfo) -> 
         minimum=next(
             (each for each in (getattr(first, "ge", None), getattr(first, "gt", None)) if each is not None), None
         ),
+        is_minimum_excluded=getattr(first, "gt", None) is not None,
         maximum=next(
             (each for each in (getattr(first, "le", None), getattr(first, "lt", None)) if each is not None), None
         ),

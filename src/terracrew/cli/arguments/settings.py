@@ -211,7 +211,7 @@ class _Value(click.ParamType):  # pyright: ignore[reportMissingTypeArgument] - g
                 limits = [f"{words} {details.written(each, unit)}" for words, each in bounds if each]
                 self.fail(f"{text} is out of bounds: {', '.join(limits)}", param, ctx)
             return found
-        bounds: Any = Number(low, high)
+        bounds: Any = Number(low, high, min_open=self._field.is_minimum_excluded)
         if self._field.shape == "integer":
             bounds = WholeNumber(None if low is None else int(low), None if high is None else int(high))
         return bounds.convert(text, param, ctx)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, get_args
 
 import click
 import msgspec
@@ -11,15 +11,22 @@ from terracrew.api import fields
 from terracrew.api.fleet_jobs import FleetJob
 from terracrew.api.pages import Page
 from terracrew.api.rollouts import NewRollout, RolloutPreview, RolloutView, RunnerUpdate
-from terracrew.api.runners import Assignment, AssignTo, ConfigurationChange, RunnerChange, RunnerView
-from terracrew.cli.arguments import name_completion, settings, values
+from terracrew.api.runners import (
+    Assignment,
+    AssignTo,
+    Configuration,
+    ConfigurationChange,
+    Level,
+    RunnerChange,
+    RunnerView,
+)
+from terracrew.cli.arguments import name_completion, settings
 from terracrew.cli.arguments.references import api_path
 from terracrew.cli.commands import fleet_job
 from terracrew.cli.commands.release import rollout as rollout_view
 from terracrew.cli.connection.target import Target
-from terracrew.cli.printing import output
+from terracrew.cli.printing import details, output
 from terracrew.errors import Conflict, Invalid
-from terracrew.protocol.limits import MAX_LOG_BATCH_EVENTS, MAX_LOG_PERIOD_SECONDS
 
 
 @click.command(
@@ -94,58 +101,42 @@ def _check(path: str | None, changes: Collection[str], *, is_all: bool, is_for_a
         raise Invalid("--version updates the program of a runner: change its fields with another command")
 
 
+def _read_levels(
+    context: click.Context, option: click.Parameter, given: tuple[str, ...]
+) -> dict[str, str | None] | None:
+    levels = click.Choice(get_args(Level), case_sensitive=False)
+    found: dict[str, str | None] = {}
+    for text in given:
+        category, equals, level = text.partition("=")
+        if not category or not equals:
+            raise Invalid(f"--log-level {text!r} is not CATEGORY=LEVEL")
+        found[category] = levels.convert(level, option, context) if level else None
+    return found or None
+
+
 @click.command("configure")
 @click.argument("path", shell_complete=name_completion.runners)
 @click.option(
-    "--heartbeat-seconds", type=values.Number(1, 30), help="The time between two heartbeats of an instance [10]."
-)
-@click.option(
     "--log-level",
-    "levels",
     multiple=True,
+    callback=_read_levels,
     metavar="CATEGORY=LEVEL",
     help="Trace, Debug, Information, Warning, Error, Critical or None; an empty level removes the category. Can be repeated.",
 )
-@click.option(
-    "--log-batch-size",
-    "batch_size_limit",
-    type=values.WholeNumber(1, MAX_LOG_BATCH_EVENTS),
-    help="How many log events are sent in one batch.",
-)
-@click.option(
-    "--log-period",
-    "period_seconds",
-    type=values.Number(0, MAX_LOG_PERIOD_SECONDS, min_open=True),
-    help="How many seconds a log event waits for its batch to fill.",
-)
+@settings.request_options(ConfigurationChange, own=("log_level",), without=("log_level",))
 @click.option("--reset", is_flag=True, help="Remove the whole configuration, so that the runner's own settings apply.")
 @output.with_target
-def configure(target: Target, path: str, levels: tuple[str, ...], reset: bool, **given: Any) -> output.CommandResult:
+def configure(target: Target, path: str, reset: bool, change: ConfigurationChange) -> output.CommandResult:
     """Change settings of all instances of the runner PATH without a restart. Options that are not given change nothing.
 
     The batch size and the period apply while nobody watches a log; a watched log is sent line by line.
     """
-    if levels:
-        given["log_level"] = dict(_level(each) for each in levels)
-    change = ConfigurationChange(**{name: value for name, value in given.items() if value is not None})
     if reset == bool(fields.given(change)):
         raise Invalid("give the settings to change, or --reset alone")
     wanted = RunnerChange(configuration=None if reset else change)
     found = target.api().patch(api_path(path), wanted, RunnerView)
-    words = list(configured(found).items()) or [("configuration", "its own settings")]
-    return output.details(found, [("path", found.path), *words])
-
-
-def configured(runner: RunnerView) -> dict[str, object]:
-    """Return the settings of a runner that operators have changed, by their names."""
-    return {name: value for name, value in fields.given(runner.configuration).items() if value}
-
-
-def _level(text: str) -> tuple[str, str | None]:
-    category, equals, level = text.partition("=")
-    if not category or not equals:
-        raise Invalid(f"--log-level {text!r} is not CATEGORY=LEVEL")
-    return category, level.capitalize() or None
+    configured = details.rows(found.configuration, Configuration) or [("configuration", "its own settings")]
+    return output.details(found, [("path", found.path), *configured])
 
 
 def _place_options(command: Callable[..., Any]) -> Callable[..., Any]:
