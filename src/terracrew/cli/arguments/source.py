@@ -4,13 +4,14 @@ import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 import msgspec
 
 from terracrew.api.groups import Group, GroupView, NewGroup
 from terracrew.api.modules import Archive
+from terracrew.cli.arguments.options import combine
 from terracrew.cli.printing import output, progress
 from terracrew.client.address import segment
 from terracrew.errors import Invalid, NotFound
@@ -19,8 +20,6 @@ from terracrew.wording import module_words, typed_values
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -47,11 +46,21 @@ _OPTIONS = {
 }
 
 
-def _option(field: str, text: str, metavar: str) -> Callable[[F], F]:
+def _option(field: str, text: str, metavar: str) -> Callable[..., Any]:
     return click.option(_OPTIONS[field], _PREFIX + field, metavar=metavar, help=text)
 
 
-_REMOTE: tuple[Callable[..., Any], ...] = (
+_source_options = combine(
+    click.option(
+        "--from",
+        "folder",
+        metavar="DIR",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="Pack and upload this folder (without .git, state files and what .terracrewignore lists).",
+    ),
+    click.option(
+        "--path", "local_path", metavar="PATH", help="A folder on the runner's machine, below one of its allowed roots."
+    ),
     _option("url", "A git repository: https://host/path, ssh://user@host/path or user@host:path.", "URL"),
     _option("branch", "The branch of the repository. Without a revision: its default branch.", "NAME"),
     _option("tag", "The tag of the repository.", "NAME"),
@@ -72,40 +81,27 @@ _REMOTE: tuple[Callable[..., Any], ...] = (
         default=None,
         help="Whether the submodules of the repository are fetched, too (the default).",
     ),
+    click.option("--subdirectory", default="", metavar="DIR", help="The folder of the module in the source."),
+)
+input_options = combine(
+    click.option(
+        "--var",
+        "variables",
+        multiple=True,
+        metavar="K=V",
+        help="An input. JSON is a list, a number and so on; anything else is a text, also a number such as `1.30` or `1e3`.",
+    ),
+    click.option("--env", "environment", multiple=True, metavar="K=V", help="An environment variable."),
+)
+removal_options = combine(
+    click.option("--unset-var", "unset_variables", multiple=True, metavar="NAME", help="Remove this input."),
+    click.option(
+        "--unset-env", "unset_environment", multiple=True, metavar="NAME", help="Remove this environment variable."
+    ),
 )
 
 
-_folder = click.option(
-    "--from",
-    "folder",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Pack and upload this folder (without .git, state files and what .terracrewignore lists).",
-)
-_path = click.option(
-    "--path", "local_path", metavar="PATH", help="A folder on the runner's machine, below one of its allowed roots."
-)
-_subdirectory = click.option(
-    "--subdirectory", default="", metavar="DIR", help="The folder of the module in the source."
-)
-_variables = click.option(
-    "--var",
-    "variables",
-    multiple=True,
-    metavar="K=V",
-    help="An input. JSON is a list, a number and so on; anything else is a text, also a number such as `1.30` or `1e3`.",
-)
-_environment = click.option("--env", "environment", multiple=True, metavar="K=V", help="An environment variable.")
-
-_unset_variables = click.option(
-    "--unset-var", "unset_variables", multiple=True, metavar="NAME", help="Remove this input."
-)
-_unset_environment = click.option(
-    "--unset-env", "unset_environment", multiple=True, metavar="NAME", help="Remove this environment variable."
-)
-
-
-def source_options(command: F) -> F:
+def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --from, --path, the options of a repository or a registry, and --subdirectory. The command gets them as `source`."""
 
     @functools.wraps(command)
@@ -116,20 +112,7 @@ def source_options(command: F) -> F:
         remote = {field: value for field, value in given.items() if value is not None}
         return command(*args, source=SourceOptions(folder, local_path, subdirectory, remote), **values)
 
-    decorated: Any = _subdirectory(run)
-    for option in reversed(_REMOTE):
-        decorated = option(decorated)
-    return _folder(_path(decorated))
-
-
-def input_options(command: F) -> F:
-    """Add --var and --env, which can be repeated."""
-    return _variables(_environment(command))
-
-
-def removal_options(command: F) -> F:
-    """Add --unset-var and --unset-env, which can be repeated."""
-    return _unset_variables(_unset_environment(command))
+    return _source_options(run)
 
 
 def source(api: "Api", options: SourceOptions, before: Source | None = None) -> Source | None:

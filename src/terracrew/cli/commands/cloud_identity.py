@@ -14,7 +14,7 @@ from terracrew.api.cloud_identities import (
     ReportedResource,
 )
 from terracrew.api.fleet_jobs import FleetJob
-from terracrew.cli.arguments import name_completion, settings, values
+from terracrew.cli.arguments import name_completion, options, settings
 from terracrew.cli.commands import fleet_job
 from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
@@ -34,9 +34,7 @@ _identity = click.argument("identity", shell_complete=name_completion.cloud_iden
 )
 @_identity
 @click.option("--detach", is_flag=True, help="Do not wait for the end.")
-@click.option(
-    "--timeout", type=values.Number(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
-)
+@options.timeout
 @output.with_target
 def test(target: Target, identity: str, detach: bool, timeout: float | None) -> output.CommandResult:
     """Test IDENTITY: sign in, check each permission, quotas and networks. Nothing is changed in the account.
@@ -164,13 +162,7 @@ def list_identities(target: Target, usable_in: str | None) -> output.CommandResu
     ),
 )
 @click.argument("name")
-@click.option(
-    "--group",
-    default="",
-    metavar="PATH",
-    shell_complete=name_completion.groups,
-    help="The group whose runners may use it, and those below; by default the organization.",
-)
+@options.group("The group whose runners may use it, and those below; by default the organization.", default="")
 @click.option("--kind", type=click.Choice(["aws", "kubernetes"]), help="The cloud [aws].")
 @_certificate_option
 @settings.request_options(NewIdentity, "new", own=("name", "group", "kind", "ca_certificate"), defaults=NewIdentity)

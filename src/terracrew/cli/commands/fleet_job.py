@@ -9,7 +9,7 @@ import msgspec
 
 from terracrew.api.fleet_jobs import FleetJob, FleetJobStatus, FleetJobType, FleetJobView, FleetLine, FleetStep
 from terracrew.api.pages import Page
-from terracrew.cli.arguments import name_completion, values
+from terracrew.cli.arguments import name_completion, options, values
 from terracrew.cli.connection import deadline as outages
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target
@@ -25,9 +25,6 @@ STATUSES = [each.value for each in FleetJobStatus]
 EXIT_CODES = {"SUCCEEDED": 0, "FAILED": 10, "CANCELED": 11}
 _MARKS = {"done": "✓", "failed": "✗", "running": "…", "pending": "·"}
 _job = click.argument("job_id", metavar="JOB", shell_complete=name_completion.fleet_jobs)
-_timeout = click.option(
-    "--timeout", type=values.Number(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
-)
 
 
 @click.group("fleet-job")
@@ -103,7 +100,7 @@ def show(target: Target, job_id: str) -> output.CommandResult:
 )
 @_job
 @click.option("--follow", "-f", "following", is_flag=True, help="Continue until the job ends; exit with its exit code.")
-@_timeout
+@options.timeout
 @output.with_target
 def logs(target: Target, job_id: str, following: bool, timeout: float | None) -> int:
     """Print the log of the job JOB. With --json, each line is an object: {attempt, number, at, text}."""
@@ -119,7 +116,7 @@ def logs(target: Target, job_id: str, following: bool, timeout: float | None) ->
 
 @fleet_job.command("wait", epilog=output.examples("terracrew fleet-job wait 12 --timeout 600"))
 @_job
-@_timeout
+@options.timeout
 @output.with_target
 def wait(target: Target, job_id: str, timeout: float | None) -> output.CommandResult:
     """Wait until the job JOB has ended, and exit with its exit code."""

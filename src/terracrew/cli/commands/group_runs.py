@@ -9,7 +9,7 @@ import click
 from terracrew.api.group_runs import AppliedPlans, GroupRun, GroupRunView, NewGroupRun, RunModuleView, RunType
 from terracrew.api.module_views import ModuleListed
 from terracrew.api.pages import Page
-from terracrew.cli.arguments import name_completion, values
+from terracrew.cli.arguments import name_completion, options
 from terracrew.cli.connection import deadline as outages
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target
@@ -28,9 +28,6 @@ _resume = click.option(
     "--resume", "is_resumed", is_flag=True, help="Continue the newest run: only what did not succeed is run."
 )
 _detach = click.option("--detach", is_flag=True, help="Do not wait: the server continues the run by itself.")
-_timeout = click.option(
-    "--timeout", type=values.Number(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
-)
 
 
 @click.command(
@@ -43,7 +40,7 @@ _timeout = click.option(
 @_path
 @_resume
 @_detach
-@_timeout
+@options.timeout
 @output.with_target
 def plan(target: Target, path: str, is_resumed: bool, detach: bool, timeout: float | None) -> output.CommandResult:
     """Plan all modules in the group PATH and below it, with the outputs that exist now, and change nothing."""
@@ -69,7 +66,7 @@ def plan(target: Target, path: str, is_resumed: bool, detach: bool, timeout: flo
     help="Apply the plans of the newest `group plan`, as they were shown, and wait for nothing.",
 )
 @_detach
-@_timeout
+@options.timeout
 @output.with_target
 def apply(
     target: Target, path: str, is_resumed: bool, is_planned: bool, detach: bool, timeout: float | None
@@ -90,7 +87,7 @@ def apply(
 @_resume
 @click.option("--yes", is_flag=True, help="Do not ask. Required without a terminal.")
 @_detach
-@_timeout
+@options.timeout
 @output.with_target
 def destroy(
     target: Target, path: str, is_resumed: bool, yes: bool, detach: bool, timeout: float | None
@@ -117,7 +114,7 @@ def list_runs(target: Target, path: str) -> output.CommandResult:
 @_path
 @click.option("--run", "run_id", metavar="RUN", help="The id of a run; by default the newest one.")
 @click.option("--follow", "-f", "following", is_flag=True, help="Wait until the run has ended.")
-@_timeout
+@options.timeout
 @output.with_target
 def progress(
     target: Target, path: str, run_id: str | None, following: bool, timeout: float | None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from terracrew.api.states import State, StateDiff
-from terracrew.cli.arguments import name_completion, references, values
+from terracrew.cli.arguments import name_completion, options, references, values
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output, progress, streams
@@ -62,9 +62,7 @@ def list_states(target: Target, module: str, quarantined: bool) -> output.Comman
 
 @state.command("show")
 @click.argument("named", metavar="STATE")
-@click.option(
-    "--module", metavar="PATH", shell_complete=name_completion.modules, help="The module, if STATE is a version."
-)
+@options.module("The module, if STATE is a version.")
 @pass_target
 def show_state(target: Target, named: str, module: str | None) -> None:
     """Print the state STATE (an id, or a version with --module) as its engine wrote it. The audit log records this.
@@ -79,9 +77,7 @@ def show_state(target: Target, named: str, module: str | None) -> None:
 @state.command("diff")
 @click.argument("named", metavar="STATE")
 @click.argument("other", metavar="[WITH]", required=False)
-@click.option(
-    "--module", metavar="PATH", shell_complete=name_completion.modules, help="The module, if STATE is a version."
-)
+@options.module("The module, if STATE is a version.")
 @click.option("--search", metavar="TEXT", default="", help="Only resources that contain this text.")
 @click.option(
     "--limit",

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from terracrew.api.access import Me
 from terracrew.api.audit import Entry
 from terracrew.api.groups import Organization
-from terracrew.cli.arguments import name_completion, values
+from terracrew.cli.arguments import name_completion, options, values
 from terracrew.cli.arguments.values import Moment
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
@@ -21,7 +21,7 @@ from terracrew.wording import audit_words
 if TYPE_CHECKING:
     from terracrew.client.http import Api
 
-_FILTERS = (
+_filters = options.combine(
     click.option("--actor", metavar="WHO", shell_complete=name_completion.users, help="Only changes by WHO."),
     click.option("--action", metavar="ACTION", help="Only this action (`job.approve`), or all of a kind (`job`)."),
     click.option("--target", metavar="ID", help="Only changes to the object with this id."),
@@ -35,6 +35,7 @@ _FILTERS = (
     click.option("--until", type=Moment(), metavar="WHEN", help="Only before that time."),
     click.option("--search", "text", metavar="TEXT", help="Only changes with TEXT in their names or details."),
 )
+"""Choose entries."""
 _Cell = Callable[[Entry], object]
 _COLUMNS: dict[str, _Cell] = {
     "WHEN": lambda entry: output.age(entry.created_at),
@@ -48,13 +49,6 @@ _WIDE_COLUMNS: dict[str, _Cell] = {
     "ID": lambda entry: entry.target_id,
 }
 PROGRESS_BYTES = 1 << 20
-
-
-def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that choose entries."""
-    for add in reversed(_FILTERS):
-        command = add(command)
-    return command
 
 
 @click.group(cls=LazyGroup)

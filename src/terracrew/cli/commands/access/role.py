@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from terracrew.api.access import Explanation, NewRole, PlaceStep, Role, RoleBinding, RoleListed, Verb
-from terracrew.cli.arguments import name_completion, settings
+from terracrew.cli.arguments import name_completion, options, settings
 from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
@@ -65,25 +65,12 @@ def _arguments_of_a_grant(command: Callable[..., Any]) -> Callable[..., Any]:
         place = ("group", group or "") if module is None else ("module", module)
         return command(*args, kind=place[0], path=place[1], **values)
 
-    decorated: Callable[..., Any] = run
-    for add in (
-        click.option(
-            "--module",
-            metavar="PATH",
-            shell_complete=name_completion.modules,
-            help="The module where the role is granted.",
-        ),
-        click.option(
-            "--group",
-            metavar="PATH",
-            shell_complete=name_completion.groups,
-            help="The group where the role is granted [the organization].",
-        ),
-        click.argument("role", type=click.Choice([role.value for role in Role])),
+    return options.combine(
         click.argument("principal", metavar="WHO", shell_complete=name_completion.users),
-    ):
-        decorated = add(decorated)
-    return decorated
+        click.argument("role", type=click.Choice([role.value for role in Role])),
+        options.group("The group where the role is granted [the organization]."),
+        options.module("The module where the role is granted."),
+    )(run)
 
 
 @click.group(cls=LazyGroup)
@@ -95,18 +82,8 @@ def role() -> None:
 
 
 @role.command("list")
-@click.option(
-    "--group",
-    metavar="PATH",
-    shell_complete=name_completion.groups,
-    help="Only roles that apply to this group, also from the groups above it.",
-)
-@click.option(
-    "--module",
-    metavar="PATH",
-    shell_complete=name_completion.modules,
-    help="Only roles that apply to this module, also from the groups above it.",
-)
+@options.group("Only roles that apply to this group, also from the groups above it.")
+@options.module("Only roles that apply to this module, also from the groups above it.")
 @click.option(
     "--user",
     "who",

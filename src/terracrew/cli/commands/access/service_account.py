@@ -15,7 +15,7 @@ from terracrew.api.access import (
     TrustPolicy,
 )
 from terracrew.api.runners import RunnerChange, RunnerView
-from terracrew.cli.arguments import name_completion, references, settings
+from terracrew.cli.arguments import name_completion, options, references, settings
 from terracrew.cli.arguments.references import api_path
 from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
@@ -117,13 +117,7 @@ def update(target: Target, account: str, change: AccountChange) -> output.Comman
     ),
 )
 @click.argument("name")
-@click.option(
-    "--group",
-    default="",
-    metavar="PATH",
-    shell_complete=name_completion.groups,
-    help="The group that it belongs to [the organization].",
-)
+@options.group("The group that it belongs to [the organization].", default="")
 @output.with_target
 def create(target: Target, name: str, group: str) -> output.CommandResult:
     """Create the service account NAME. It has no role and no secret yet."""

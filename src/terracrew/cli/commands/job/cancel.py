@@ -6,7 +6,7 @@ import click
 from msgspec.structs import replace
 
 from terracrew.api.jobs import CanceledMany, CancelMany, CancelRequest, Job, JobChange, OpenStatus
-from terracrew.cli.arguments import name_completion, values
+from terracrew.cli.arguments import name_completion, options, values
 from terracrew.cli.commands.job import follow
 from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output
@@ -21,15 +21,8 @@ if TYPE_CHECKING:
 @click.command("cancel")
 @click.argument("job_id", metavar="[JOB]", required=False, shell_complete=name_completion.jobs)
 @click.option("--all", "every", is_flag=True, help="All jobs that have not ended and that you may cancel.")
-@click.option(
-    "--module", metavar="PATH", shell_complete=name_completion.modules, help="With --all: only jobs of this module."
-)
-@click.option(
-    "--group",
-    metavar="PATH",
-    shell_complete=name_completion.groups,
-    help="With --all: only jobs of modules below this group.",
-)
+@options.module("With --all: only jobs of this module.")
+@options.group("With --all: only jobs of modules below this group.")
 @click.option(
     "--status",
     type=click.Choice(get_args(OpenStatus), case_sensitive=False),

@@ -7,7 +7,7 @@ from terracrew.api.job_views import JobListed, JobView
 from terracrew.api.jobs import JobStatus
 from terracrew.api.pages import Page
 from terracrew.api.states import JobOutputs
-from terracrew.cli.arguments import name_completion, values
+from terracrew.cli.arguments import name_completion, options, values
 from terracrew.cli.commands import input as inputs
 from terracrew.cli.commands.job import approval, cancel, diff, follow, logs, lost_resources, render, run
 from terracrew.cli.commands.module import module as modules
@@ -32,7 +32,7 @@ from terracrew.protocol.spec import JobType
     metavar="STATUS",
     help=f"Only jobs with this status: {', '.join(JobStatus).lower()}.",
 )
-@click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="Only jobs of this module.")
+@options.module("Only jobs of this module.")
 @click.option("--active", is_flag=True, help="Only jobs that have not ended.")
 @click.option(
     "--type",

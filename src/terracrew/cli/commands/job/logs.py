@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import click
 
 from terracrew.api.job_views import JobView
-from terracrew.cli.arguments import name_completion, values
+from terracrew.cli.arguments import name_completion, options, values
 from terracrew.cli.commands.job import follow
-from terracrew.cli.commands.job.run import color_option, stop_option, timeout_option
+from terracrew.cli.commands.job.run import color_option, stop_option
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output, streams
@@ -44,7 +44,7 @@ MAX_TAIL_LINES = 10_000
     help="Only the last N lines of the last attempt, or of --attempt.",
 )
 @stop_option
-@timeout_option
+@options.timeout
 @color_option
 @output.with_target
 def logs(

@@ -1,47 +1,39 @@
 """`terracrew job lost-resources`, and the options of the commands that plan with imports of lost resources."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
 import click
 import msgspec
 
 from terracrew.api.job_views import JobView
 from terracrew.api.lost_resources import ImportLost, LostResources
-from terracrew.cli.arguments import name_completion
+from terracrew.cli.arguments import name_completion, options
 from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
 from terracrew.errors import Invalid
 from terracrew.wording import plan_words
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def import_lost(command: F) -> F:
-    """Add `--import-lost [JOB]` and `--leave-out ADDRESS`."""
-    for option in (
-        click.option(
-            "--leave-out",
-            "left_out",
-            multiple=True,
-            metavar="ADDRESS",
-            help="With --import-lost: do not import this resource. Can be repeated.",
-        ),
-        click.option(
-            "--import-lost",
-            "lost_job",
-            is_flag=False,
-            flag_value="",
-            default=None,
-            metavar="[JOB]",
-            shell_complete=name_completion.jobs,
-            help="Import what JOB created before it was cut short; without JOB, what all jobs did that put the module in doubt. "
-            "Give it after the other arguments.",
-        ),
-    ):
-        command = option(command)
-    return command
+import_lost = options.combine(
+    click.option(
+        "--import-lost",
+        "lost_job",
+        is_flag=False,
+        flag_value="",
+        default=None,
+        metavar="[JOB]",
+        shell_complete=name_completion.jobs,
+        help="Import what JOB created before it was cut short; without JOB, what all jobs did that put the module in doubt. "
+        "Give it after the other arguments.",
+    ),
+    click.option(
+        "--leave-out",
+        "left_out",
+        multiple=True,
+        metavar="ADDRESS",
+        help="With --import-lost: do not import this resource. Can be repeated.",
+    ),
+)
 
 
 def wanted(lost_job: str | None, left_out: Sequence[str]) -> ImportLost | None:

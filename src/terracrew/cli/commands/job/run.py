@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -13,7 +13,7 @@ from terracrew.api.jobs import Job, NewJob
 from terracrew.api.module_views import ModuleView
 from terracrew.api.place_settings import LimitsChange
 from terracrew.api.states import Resources
-from terracrew.cli.arguments import name_completion, settings, values
+from terracrew.cli.arguments import name_completion, options, settings, values
 from terracrew.cli.arguments import source as sources
 from terracrew.cli.commands.job import follow, lost_resources
 from terracrew.cli.connection.deadline import deadline
@@ -27,10 +27,6 @@ from terracrew.wording import approval_words, module_words
 if TYPE_CHECKING:
     from terracrew.client.http import Api
 
-F = TypeVar("F", bound=Callable[..., Any])
-timeout_option = click.option(
-    "--timeout", type=values.Number(min=0), metavar="SECONDS", help="Stop waiting after this time (exit code 13)."
-)
 stop_option = click.option("--stop-at-approval", is_flag=True, help="Exit with 14 when the plan waits for approval.")
 color_option = click.option(
     "--color/--no-color", default=None, help="Keep the log's colours; by default on a terminal only."
@@ -47,7 +43,7 @@ class WaitOptions(NamedTuple):
     color: bool | None
 
 
-def waiting_options(command: F) -> F:
+def waiting_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a command that queues a job. It gets them as `waiting`."""
 
     @wraps(command)
@@ -55,11 +51,13 @@ def waiting_options(command: F) -> F:
         others = (values.pop(each) for each in ("stop_at_approval", "timeout", "color"))
         return command(*args, waiting=WaitOptions(is_following, is_waiting, *others), **values)
 
-    decorated: Any = stop_option(timeout_option(color_option(run)))
-    decorated = click.option("--wait", "is_waiting", is_flag=True, help="Wait until it ends, without the log.")(
-        decorated
-    )
-    return click.option("--follow", "-f", "is_following", is_flag=True, help="Print its log until it ends.")(decorated)
+    return options.combine(
+        click.option("--follow", "-f", "is_following", is_flag=True, help="Print its log until it ends."),
+        click.option("--wait", "is_waiting", is_flag=True, help="Wait until it ends, without the log."),
+        stop_option,
+        options.timeout,
+        color_option,
+    )(run)
 
 
 @click.command(
@@ -162,7 +160,7 @@ def report_made(target: Target, made: Job, waiting: WaitOptions) -> output.Comma
 @click.command("wait")
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @stop_option
-@timeout_option
+@options.timeout
 @output.with_target
 def wait(target: Target, job_id: str, stop_at_approval: bool, timeout: float | None) -> output.CommandResult:
     """Wait until the job JOB ends, print why it waits, and exit with its exit code."""

@@ -1,8 +1,7 @@
 """`terracrew runner register`, `reregister`, `create` and `once-token`: runners and the tokens with which their processes start."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from shlex import quote
-from typing import Any
 
 import click
 import msgspec
@@ -16,7 +15,7 @@ from terracrew.api.runners import (
     Registration,
     RunnerView,
 )
-from terracrew.cli.arguments import name_completion, references, settings
+from terracrew.cli.arguments import name_completion, options, references, settings
 from terracrew.cli.arguments.references import api_path
 from terracrew.cli.arguments.values import Duration
 from terracrew.cli.connection.target import Target
@@ -30,24 +29,15 @@ _AFTER_REPLACEMENT = (
 )
 
 
-def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say where a new runner belongs."""
-    for add in (
-        click.option(
-            "--assign/--no-assign",
-            default=True,
-            help="Whether all modules of its group may use it at once; otherwise it is assigned to nothing yet.",
-        ),
-        click.option(
-            "--group",
-            default="",
-            metavar="PATH",
-            shell_complete=name_completion.groups,
-            help="The group that it belongs to; by default the organization.",
-        ),
-    ):
-        command = add(command)
-    return command
+place_options = options.combine(
+    options.group("The group that it belongs to; by default the organization.", default=""),
+    click.option(
+        "--assign/--no-assign",
+        default=True,
+        help="Whether all modules of its group may use it at once; otherwise it is assigned to nothing yet.",
+    ),
+)
+"""Say where a new runner belongs."""
 
 
 @click.command(

@@ -16,7 +16,7 @@ from terracrew.api.runners import (
     RunnerStatus,
     RunnerView,
 )
-from terracrew.cli.arguments import name_completion, references
+from terracrew.cli.arguments import name_completion, options, references
 from terracrew.cli.arguments.references import api_path
 from terracrew.cli.commands.runner import deploy, drain, register, update
 from terracrew.cli.connection.target import Target
@@ -31,7 +31,7 @@ from terracrew.wording import alert_words
     type=click.Choice([each.value for each in RunnerStatus], case_sensitive=False),
     help="Only runners with this status.",
 )
-@click.option("--group", metavar="PATH", shell_complete=name_completion.groups, help="Only runners of this group.")
+@options.group("Only runners of this group.")
 @output.with_target
 def list_runners(target: Target, status: str | None, group: str | None) -> output.CommandResult:
     """List the runners. JOBS is how many jobs each has, and how many its connected instances can run at once."""

@@ -1,8 +1,8 @@
 """`terracrew runner update`, `configure`, `assign` and `unassign`: updates runners to a release, or changes what they are."""
 
 import sys
-from collections.abc import Callable, Collection
-from typing import Any, get_args
+from collections.abc import Collection
+from typing import get_args
 
 import click
 import msgspec
@@ -20,7 +20,7 @@ from terracrew.api.runners import (
     RunnerChange,
     RunnerView,
 )
-from terracrew.cli.arguments import name_completion, settings
+from terracrew.cli.arguments import name_completion, options, settings
 from terracrew.cli.arguments.references import api_path
 from terracrew.cli.commands import fleet_job
 from terracrew.cli.commands.release import rollout as rollout_view
@@ -48,13 +48,7 @@ from terracrew.errors import Conflict, Invalid
 @click.option("--disable/--enable", "is_disabled", default=None, help="A disabled runner gets no new jobs.")
 @click.option("--version", metavar="VERSION", help="Update the runner to this release [the latest].")
 @click.option("--all", "is_all", is_flag=True, help="Update all outdated runners that you may change, in waves.")
-@click.option(
-    "--group",
-    metavar="PATH",
-    default="",
-    shell_complete=name_completion.groups,
-    help="With --all: only runners in this group and below it.",
-)
+@options.group("With --all: only runners in this group and below it.", default="")
 @click.option("--dry-run", is_flag=True, help="With --all: only print what would be updated, and what by hand.")
 @click.option("--accept-breaking", is_flag=True, help="Update also if a release on the way is breaking.")
 @click.option("--wait/--no-wait", default=True, help="Whether to follow an update to its end [--wait].")
@@ -139,19 +133,11 @@ def configure(target: Target, path: str, reset: bool, change: ConfigurationChang
     return output.details(found, [("path", found.path), *configured])
 
 
-def _place_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for add in (
-        click.option("--all", "is_all", is_flag=True, help="All modules of the runner's own group."),
-        click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help="This module."),
-        click.option(
-            "--group",
-            metavar="PATH",
-            shell_complete=name_completion.groups,
-            help="Everything below this group; '' is the whole organization.",
-        ),
-    ):
-        command = add(command)
-    return command
+_place_options = options.combine(
+    options.group("Everything below this group; '' is the whole organization."),
+    options.module("This module."),
+    click.option("--all", "is_all", is_flag=True, help="All modules of the runner's own group."),
+)
 
 
 @click.command(
