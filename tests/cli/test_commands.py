@@ -379,12 +379,12 @@ def test_ages_are_told_in_one_unit(seconds: float, words: str) -> None:
     from datetime import UTC, timedelta
 
     now = datetime(2024, 1, 2, tzinfo=UTC)
-    assert output.age((now - timedelta(seconds=seconds)).isoformat(), now) == words
+    assert output.age(now - timedelta(seconds=seconds), now) == words
 
 
 def test_a_duration_is_never_negative() -> None:
     """After a clock jump `job show` said "took -7159.6s"."""
-    assert output.duration("2026-01-01T12:00:00Z", "2026-01-01T10:00:40Z") == "<0.1s"
+    assert output.duration(datetime(2026, 1, 1, 12), datetime(2026, 1, 1, 10, 0, 40)) == "<0.1s"
 
 
 def test_a_runner_whose_disk_is_full_is_listed_with_that_reason(terracrew: Terracrew, server: ScriptedServer) -> None:
@@ -407,5 +407,5 @@ def test_a_runner_whose_disk_is_full_is_listed_with_that_reason(terracrew: Terra
 )
 def test_no_more_is_left_of_a_time_than_the_whole(now: str, words: str) -> None:
     """A lease of 30 minutes had `4h left` after the clock of a machine had been set."""
-    start, end = "2024-01-02T03:04:00Z", "2024-01-02T03:34:00Z"
+    start, end = map(datetime.fromisoformat, ("2024-01-02T03:04:00Z", "2024-01-02T03:34:00Z"))
     assert output.left(end, datetime.fromisoformat(now), since=start) == words

@@ -233,46 +233,42 @@ def text(value: Any) -> str:
     return "".join(character if character.isprintable() else "�" for character in str(value))
 
 
-def age(moment: datetime | str | None, now: datetime | None = None) -> str:
+def age(moment: datetime | None, now: datetime | None = None) -> str:
     """Return how long ago a time was, or how far ahead it is, in one unit: `3m ago`, `in 2d`."""
     if not moment:
         return "—"
-    seconds = ((now or datetime.now(UTC)) - _time(moment)).total_seconds()
+    seconds = ((now or datetime.now(UTC)) - moment).total_seconds()
     size, unit = next((each for each in _UNITS if abs(seconds) >= each[0]), _UNITS[-1])
     count = int(abs(seconds) // size)
     return f"in {count}{unit}" if seconds <= -1 else f"{count}{unit} ago"
 
 
-def duration(start: datetime | str | None, end: datetime | str | None) -> str:
+def duration(start: datetime | None, end: datetime | None) -> str:
     if not start or not end:
         return "—"
     # The times of steps come from a runner's clock, which may have been set back in between.
-    seconds = max(0.0, (_time(end) - _time(start)).total_seconds())
+    seconds = max(0.0, (end - start).total_seconds())
     if seconds < 0.05:
         return "<0.1s"
     return f"{seconds:.1f}s" if seconds < 60 else f"{int(seconds // 60)}m {int(seconds % 60)}s"
 
 
-def moment(when: datetime | str | None) -> str:
+def moment(when: datetime | None) -> str:
     """Return a time as `age` writes it, or an empty string if there is none."""
     return age(when) if when else ""
 
 
-def lasting(since: datetime | str, now: datetime | None = None) -> str:
+def lasting(since: datetime, now: datetime | None = None) -> str:
     """Return for how long something has lasted: `for 3m`."""
     words = age(since, now)
     return f"for {words.removesuffix(' ago')}" if words.endswith(" ago") else "for 0s"
 
 
-def left(until: datetime | str, now: datetime | None = None, *, since: datetime | str | None = None) -> str:
+def left(until: datetime, now: datetime | None = None, *, since: datetime | None = None) -> str:
     """Return how much time is left: `6d left`. It is never more than the whole time since `since`: the clocks may differ."""
     now = now or datetime.now(UTC)
-    words = age(until, max(now, _time(since)) if since else now)
+    words = age(until, max(now, since) if since else now)
     return f"{words.removeprefix('in ')} left" if words.startswith("in ") else "the time is up"
-
-
-def _time(moment: datetime | str) -> datetime:
-    return datetime.fromisoformat(moment) if isinstance(moment, str) else moment
 
 
 def job_type(job: "Job") -> str:
