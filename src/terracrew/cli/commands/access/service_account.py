@@ -122,17 +122,16 @@ def update(target: Target, account: str, change: AccountChange) -> output.Comman
 def create(target: Target, name: str, group: str) -> output.CommandResult:
     """Create the service account NAME. It has no role and no secret yet."""
     made = target.api().post("/service-accounts", NewServiceAccount(name, group), ServiceAccount)
-
-    def show() -> None:
-        click.echo(f"created service account {made.name} ({made.id})")
-        # The role is suggested for the account's own group: without --group it would apply to the whole organization.
-        # An account of the organization has no path, and a user may have the same name.
-        named = made.path if made.group else made.id
-        output.note(f"next: terracrew role grant {named} operator{f' --group {group}' if group else ''}")
-        output.note(f"and:  terracrew service-account add-secret {named}")
-        output.note(f"or, without a secret:  terracrew service-account trust add {named} --issuer URL --claim sub=…")
-
-    return output.CommandResult(made, show)
+    # The role is suggested for the account's own group: without --group it would apply to the whole organization.
+    # An account of the organization has no path, and a user may have the same name.
+    named = made.path if made.group else made.id
+    return output.message(
+        made,
+        f"created service account {made.name} ({made.id})",
+        f"next: terracrew role grant {named} operator{f' --group {group}' if group else ''}",
+        f"and:  terracrew service-account add-secret {named}",
+        f"or, without a secret:  terracrew service-account trust add {named} --issuer URL --claim sub=…",
+    )
 
 
 @service_account.command("delete")
@@ -167,15 +166,8 @@ def add_secret(target: Target, account: str, new: NewSecret) -> output.CommandRe
     """Add a secret to ACCOUNT and print the client id and the secret. The secret is shown only once."""
     api = target.api()
     made = api.post(f"{references.account_path(api, account)}/secrets", new, CreatedSecret)
-
-    def show() -> None:
-        output.note(
-            "store the secret now, it is not shown again; programs exchange both values for a token at /connect/token"
-        )
-        click.echo(f"client_id={made.client_id}")
-        click.echo(f"client_secret={made.client_secret}")
-
-    return output.CommandResult(made, show)
+    before = "store the secret now, it is not shown again; programs exchange both values for a token at /connect/token"
+    return output.message(made, f"client_id={made.client_id}\nclient_secret={made.client_secret}", before=before)
 
 
 @service_account.command("revoke-secret")
@@ -254,20 +246,17 @@ def add(target: Target, account: str, new: NewPolicy) -> output.CommandResult:
     """Let tokens of an issuer stand for ACCOUNT if their audience and claims match. An account has up to ten policies."""
     api = target.api()
     made = api.post(f"{references.account_path(api, account)}/trust-policies", new, TrustPolicy)
-
-    def show() -> None:
-        click.echo(f"{account} trusts {made.issuer} ({made.id})")
-        if not made.claims:
-            output.note(
-                f"every token of {made.issuer} for the audience {made.audience} now acts as {account}: make sure that only "
-                "your own programs can ask for one, or add a policy with --claim instead"
-            )
-        output.note(
-            f"programs send client_id={made.organization_id}:{made.service_account_id} and a token for the audience "
-            f"{made.audience} to /connect/token: see docs/federation.md"
+    notes = [
+        f"programs send client_id={made.organization_id}:{made.service_account_id} and a token for the audience "
+        f"{made.audience} to /connect/token: see docs/federation.md"
+    ]
+    if not made.claims:
+        warning = (
+            f"every token of {made.issuer} for the audience {made.audience} now acts as {account}: make sure that only "
+            "your own programs can ask for one, or add a policy with --claim instead"
         )
-
-    return output.CommandResult(made, show)
+        notes = [warning, *notes]
+    return output.message(made, f"{account} trusts {made.issuer} ({made.id})", *notes)
 
 
 @trust.command("remove")

@@ -83,20 +83,14 @@ def show(target: Target, name: str) -> output.CommandResult:
 def create(target: Target, name: str, is_system_admin: bool) -> output.CommandResult:
     """Create the user NAME and print a link with which they log in once and set a password."""
     made = target.api().post("/users", NewUser(name, is_system_admin), CreatedUser)
-
-    def show() -> None:
-        if made.link:
-            output.note(f"created {name}; this link works once:")
-            click.echo(made.link)
-        else:
-            output.note(
-                f"created {name} without a login link, which is a login and not for an API token: log in to the dashboard and reset "
-                f"{name} there, or run `terracrew user reset {name}` on the server's machine"
-            )
-        if not is_system_admin:
-            output.note(f"give a role: terracrew role grant {name} operator --group PATH")
-
-    return output.CommandResult(made, show)
+    before = f"created {name}; this link works once:"
+    if not made.link:
+        before = (
+            f"created {name} without a login link, which is a login and not for an API token: log in to the dashboard and reset "
+            f"{name} there, or run `terracrew user reset {name}` on the server's machine"
+        )
+    notes = [] if is_system_admin else [f"give a role: terracrew role grant {name} operator --group PATH"]
+    return output.message(made, made.link or "", *notes, before=before)
 
 
 @user.command("update")
@@ -196,13 +190,9 @@ def password(target: Target) -> output.CommandResult:
     else:
         current, new = (sys.stdin.readline().rstrip("\n") for _ in range(2))
     made = target.api().post("/me/password", NewPassword(new, current or None), PasswordChanged)
-
-    def show() -> None:
-        click.echo("changed your password")
-        ended = f"ended {made.sessions_ended} sessions and {made.tokens_revoked} API tokens"
-        output.note(f"{ended}: log in with the new password, and create new tokens for scripts and `terracrew login`")
-
-    return output.CommandResult(made, show)
+    ended = f"ended {made.sessions_ended} sessions and {made.tokens_revoked} API tokens"
+    next_step = "log in with the new password, and create new tokens for scripts and `terracrew login`"
+    return output.message(made, "changed your password", f"{ended}: {next_step}")
 
 
 def _set_disabled(target: Target, name: str, is_disabled: bool) -> output.CommandResult:

@@ -1,6 +1,5 @@
 """`terracrew runner register`, `reregister`, `create` and `once-token`: runners and the tokens with which their processes start."""
 
-from collections.abc import Mapping
 from shlex import quote
 
 import click
@@ -115,23 +114,15 @@ def _of_new_token(found: RunnerView) -> str:
 
 
 def _print_registered(made: Registered, words: str) -> output.CommandResult:
-
-    def show() -> None:
-        output.note(f"{words.format(path=made.path)}; the token is shown only once:")
-        if is_loopback(made.environment.get("TERRACREW_API_URL", "")):
-            output.note(
-                "this address works only on the server's machine; for other machines, set TERRACREW_SERVER_PUBLIC_URL on the server"
-            )
-        _print_start(made.environment, made.command)
-
-    return output.CommandResult(made, show)
+    before = f"{words.format(path=made.path)}; the token is shown only once:"
+    if is_loopback(made.environment.get("TERRACREW_API_URL", "")):
+        before += "\nthis address works only on the server's machine; for other machines, set TERRACREW_SERVER_PUBLIC_URL on the server"
+    return output.message(made, _shell_lines(made), before=before)
 
 
-def _print_start(environment: Mapping[str, str], command: str) -> None:
-    """Print what starts the processes of a runner, to be pasted into a shell."""
-    for key, value in environment.items():
-        click.echo(f"export {key}={quote(value)}")
-    click.echo(command)
+def _shell_lines(made: Registered | MadeOnceToken) -> str:
+    """Return what starts the processes of a runner, to be pasted into a shell."""
+    return "\n".join([*(f"export {key}={quote(value)}" for key, value in made.environment.items()), made.command])
 
 
 @click.group("once-token", cls=LazyGroup)
@@ -155,15 +146,11 @@ def create_once_token(target: Target, path: str, valid_for: int | None) -> outpu
     """
     wanted = NewOnceToken() if valid_for is None else NewOnceToken(valid_for)
     made = target.api().post(f"{api_path(path)}/once-tokens", wanted, MadeOnceToken)
-
-    def show() -> None:
-        output.note(
-            f"made {made.id} for one job of {made.runner_path}, which expires {output.age(made.expires_at)} unless it has "
-            "claimed a job; it is shown only once:"
-        )
-        _print_start(made.environment, made.command)
-
-    return output.CommandResult(made, show)
+    before = (
+        f"made {made.id} for one job of {made.runner_path}, which expires {output.age(made.expires_at)} unless it has "
+        "claimed a job; it is shown only once:"
+    )
+    return output.message(made, _shell_lines(made), before=before)
 
 
 @once_token.command("list")

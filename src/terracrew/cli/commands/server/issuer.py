@@ -70,18 +70,15 @@ def export(target: Target, directory: Path) -> output.CommandResult:
             hint="set `issuer_url` (TERRACREW_SERVER_ISSUER_URL) to the address of the files, and restart the server",
         )
     written = [_write(directory / DISCOVERY, found.configuration), _write(directory / KEYS, found.jwks)]
-
-    def show() -> None:
-        for path in written:
-            click.echo(f"wrote {path}")
-        output.note(f"Upload both as application/json, so that {found.issuer}/{DISCOVERY} is the first one.")
-        if found.next_signs_from:
-            output.note(
-                f"They are enough until {_day(found.export_by)}. From {_day(found.next_signs_from)} on, another key "
-                "follows: export and upload again between these days. Until then the server signs with a key that the files have."
-            )
-
-    return output.CommandResult(msgspec.to_builtins(found) | {"files": [str(path) for path in written]}, show)
+    notes = [f"Upload both as application/json, so that {found.issuer}/{DISCOVERY} is the first one."]
+    if found.next_signs_from:
+        notes.append(
+            f"They are enough until {_day(found.export_by)}. From {_day(found.next_signs_from)} on, another key "
+            "follows: export and upload again between these days. Until then the server signs with a key that the files have."
+        )
+    files = [str(path) for path in written]
+    text = "\n".join(f"wrote {path}" for path in files)
+    return output.message(msgspec.to_builtins(found) | {"files": files}, text, *notes)
 
 
 def _write(path: Path, document: object) -> Path:
