@@ -95,7 +95,7 @@ def test_an_identity_is_created_with_what_was_given_and_the_next_commands_are_sh
         ("PATCH", "/api/v1/cloud-identities/pay%2Faws-prod", {"name": "x", "description": ""}),
     ]
     terracrew("cloud-identity", "update", "pay/aws-prod")
-    assert "no option was given that changes it" in terracrew.err
+    assert "changes it: see `terracrew cloud-identity update --help`" in terracrew.err
 
 
 def test_identities_are_listed_and_shown(terracrew: Terracrew, server: ScriptedServer) -> None:

@@ -67,6 +67,14 @@ def request_options(
     return add
 
 
+def read_changes(change: msgspec.Struct) -> dict[str, Any]:
+    """Return what the options of a command change. Raises Invalid if none of them was given."""
+    if found := fields.given(change):
+        return found
+    command = click.get_current_context().command_path
+    raise Invalid(f"no option was given that changes it: see `{command} --help`")
+
+
 def _leaves(kind: type[msgspec.Struct], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], StructField]]:
     """Yield the fields that have options, with their paths. Those of a struct within the request come one by one."""
     for field in fields.describe(kind).values():

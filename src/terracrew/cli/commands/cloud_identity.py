@@ -4,7 +4,6 @@ import io
 
 import click
 
-from terracrew.api import fields
 from terracrew.api.cloud_identities import (
     IdentityChange,
     IdentityPolicies,
@@ -20,7 +19,6 @@ from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
-from terracrew.errors import Invalid
 
 _identity = click.argument("identity", shell_complete=name_completion.cloud_identities)
 
@@ -213,8 +211,7 @@ def show(target: Target, identity: str) -> output.CommandResult:
 @output.with_target
 def update(target: Target, identity: str, change: IdentityChange) -> output.CommandResult:
     """Change IDENTITY. While runners are deployed with it, its account and region stay."""
-    if not fields.given(change):
-        raise Invalid("no option was given that changes it: see `terracrew cloud-identity update --help`")
+    settings.read_changes(change)
     made = target.api().patch(_api_path(identity), change, IdentityView)
     return output.message(made, f"changed the cloud identity {made.path} for {made.location}")
 

@@ -11,7 +11,6 @@ from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import details, output
 from terracrew.client.address import segment
-from terracrew.errors import Invalid
 from terracrew.wording import approval_words
 
 _CHANGED_LATER = (
@@ -90,9 +89,7 @@ def create(target: Target, path: str, parents: bool, change: GroupChange) -> out
 @output.with_target
 def update(target: Target, path: str, change: GroupChange) -> output.CommandResult:
     """Change the group PATH, or the organization, which is `/`. Options that are not given change nothing."""
-    changes = fields.given(change)
-    if not changes:
-        raise Invalid("no option was given that changes the group: see `terracrew group update --help`")
+    changes = settings.read_changes(change)
     made = target.api().patch(f"/groups/{segment(path)}", change, Group)
     what = f"group {made.path}" if made.path else "the organization"
     return output.message(made, f"updated {what}: {', '.join(changes)}")

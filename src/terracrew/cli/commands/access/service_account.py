@@ -2,7 +2,6 @@
 
 import click
 
-from terracrew.api import fields
 from terracrew.api.access import (
     AccountChange,
     ClientSecret,
@@ -101,8 +100,7 @@ def show(target: Target, account: str) -> output.CommandResult:
 @output.with_target
 def update(target: Target, account: str, change: AccountChange) -> output.CommandResult:
     """Rename, disable or enable ACCOUNT. Runners that use a disabled account get no jobs."""
-    if not fields.given(change):
-        raise Invalid("no option was given that changes it: see `terracrew service-account update --help`")
+    settings.read_changes(change)
     api = target.api()
     made = api.patch(references.account_path(api, account), change, ServiceAccount)
     return output.message(made, f"service account {made.name} is {_status(made)}")

@@ -4,7 +4,6 @@ import sys
 
 import click
 
-from terracrew.api import fields
 from terracrew.api.access import (
     CreatedUser,
     Ended,
@@ -22,7 +21,6 @@ from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
-from terracrew.errors import Invalid
 
 
 @click.group(cls=LazyGroup)
@@ -99,8 +97,7 @@ def create(target: Target, name: str, is_system_admin: bool) -> output.CommandRe
 @output.with_target
 def update(target: Target, name: str, change: UserChange) -> output.CommandResult:
     """Rename the user NAME, or decide whether they are an administrator of the server."""
-    if not (changes := fields.given(change)):
-        raise Invalid("no option was given that changes the user: see `terracrew user update --help`")
+    changes = settings.read_changes(change)
     made = target.api().patch(f"/users/{segment(name)}", change, User)
     return output.message(made, f"updated user {made.name}: {', '.join(changes)}")
 

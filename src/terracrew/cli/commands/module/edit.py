@@ -133,9 +133,7 @@ def update(
         change = replace(change, environment=kept | sources.environment(environment))
     if own_backend is not None:
         change = replace(change, backend="own" if own_backend else "terracrew")
-    changes = fields.given(change)
-    if not changes:
-        raise Invalid("no option was given that changes the module: see `terracrew module update --help`")
+    changes = settings.read_changes(change)
     confirm(before, changes.get("backend"), state_file, is_confirmed=yes)
     if state_file is not None:
         bring_state(api, path, state_file)
