@@ -100,8 +100,11 @@ def changed(before: S, request: msgspec.Struct, **values: Any) -> S:
     return msgspec.structs.replace(before, **after)
 
 
-def created(kind: type[S], request: msgspec.Struct, **values: Any) -> S:
-    """Return a new struct with the settings of a request. `values` are the other fields, or come instead of those of the request."""
+def created(kind: type[S], request: msgspec.Struct, /, **values: Any) -> S:
+    """Return a new struct with the settings of a request, or with the fields of the same names of any other struct.
+
+    `values` are the remaining fields, or come instead of those of the request.
+    """
     described = describe(kind)
     asked = {name: value for name, value in given(request).items() if name in described and name not in values}
     settings = {

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from terracrew import ids
+from terracrew.api import fields
 from terracrew.api.releases import AddedFile, NewArtifact, NewRelease
 from terracrew.errors import Forbidden, Incomplete, Invalid, NotFound
 from terracrew.protocol.transfers import UploadWanted
@@ -94,13 +95,7 @@ async def _checked(
     context: PublishingContext, who: Principal, key: PublicKey, version: str, wanted: NewArtifact
 ) -> ReleaseArtifact:
     if wanted.kind == "image":
-        return ReleaseArtifact(
-            name=wanted.name,
-            kind="image",
-            sha256=checks.check_image(key, version, wanted),
-            signature=wanted.signature,
-            reference=wanted.reference,
-        )
+        return fields.created(ReleaseArtifact, wanted, sha256=checks.check_image(key, version, wanted))
     staging, target = context.staging, service.upload_target(version)
     upload = await staging.db.read(lambda tx: uploads.finished(tx, who.id, wanted.upload, target))
     name = upload.result or ""
@@ -108,28 +103,17 @@ async def _checked(
         size = await checks.check_file(key, version, wanted, staging.objects.stream(name))
     except NotFound:
         raise Incomplete(f"{wanted.name} has been removed meanwhile: send the file again") from None
-    return ReleaseArtifact(
-        name=wanted.name,
-        kind=wanted.kind,
-        size_bytes=size,
-        sha256=wanted.sha256,
-        signature=wanted.signature,
-        object_name=name,
-    )
+    return fields.created(ReleaseArtifact, wanted, size_bytes=size, object_name=name)
 
 
 def _release(who: Principal, wanted: NewRelease, artifacts: list[ReleaseArtifact], now: datetime) -> Release:
-    return Release(
+    return fields.created(
+        Release,
+        wanted,
         id=ids.new("rel"),
-        version=wanted.version,
         base_version=str(rules.parse(wanted.version)),
-        notes=wanted.notes,
         released_at=(wanted.released_at or now).astimezone(UTC),
-        commit_id=wanted.commit_id,
-        link=wanted.link,
-        is_breaking=wanted.is_breaking,
         breaking_words=wanted.breaking_words.strip(),
-        min_server_version=wanted.min_server_version,
         published_by=who.id,
         published_by_name=who.name,
         published_at=now,

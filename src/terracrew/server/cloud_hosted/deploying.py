@@ -56,15 +56,8 @@ async def deploy(tx: Tx, who: Principal, new: NewCloudRunner, default_image: str
         raise groups.unseen(new.group)  # the identities are those of the caller's organization
     identity = await identities.hold_usable(tx, who, new.identity, group.path)
     _check(new.settings, identity, new.service_account, default_image)
-    record = NewRunner(
-        name=new.name,
-        group=group.id,
-        description=new.description,
-        max_jobs=new.settings.capacity,
-        allow_multiple_instances=True,
-        tags=new.tags,
-        service_account=new.service_account,
-        assign=new.assign,
+    record = fields.created(
+        NewRunner, new, group=group.id, max_jobs=new.settings.capacity, allow_multiple_instances=True
     )
     cloud = identity.settings
     region = cloud.region if isinstance(cloud, AwsAccount) else ""  # a cluster has none
@@ -182,20 +175,15 @@ async def show(tx: Tx, who: Principal, reference: str) -> DeploymentView:
 async def view(tx: Tx, runner: Runner, deployment: CloudDeployment) -> DeploymentView:
     """Return what was deployed for a runner that the caller may see."""
     identity = await identity_store.get(tx, deployment.identity_id)
-    return DeploymentView(
-        runner_id=runner.id,
+    return fields.created(
+        DeploymentView,
+        deployment,
         path=runner.path,
         kind=identity.kind,
-        identity_id=identity.id,
         identity=identity.path,
         region=runner.region or "",
-        status=deployment.status,
-        settings=deployment.settings,
-        facts=deployment.facts,
-        version=deployment.version,
         image=deployment.settings.image or deployment.image,
         refusal=deployment.refusal_words,
-        retry_at=deployment.retry_at,
         typical_start_seconds=deployment.typical_start_seconds,
         sleeps_at=await _sleeps_at(tx, deployment),
         job=await fleet_reads.newest(tx, runner.id),

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import msgspec
 
+from terracrew.api import fields
 from terracrew.api.cloud_identities import CloudKind
 from terracrew.clouds.model import AwsAccount, CloudIdentity, CloudSettings
 
@@ -42,12 +43,4 @@ def as_cloud_identity(record: IdentityRecord, issuer: str) -> CloudIdentity:
     cloud = record.settings
     if isinstance(cloud, AwsAccount):
         cloud = msgspec.structs.replace(cloud, external_id=record.external_id)
-    return CloudIdentity(
-        id=record.id,
-        organization_id=record.organization_id,
-        name=record.name,
-        subject=record.subject,
-        audience=record.audience,
-        issuer=issuer,
-        cloud=cloud,
-    )
+    return fields.created(CloudIdentity, record, issuer=issuer, cloud=cloud)

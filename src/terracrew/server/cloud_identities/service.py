@@ -212,14 +212,7 @@ def as_new(record: IdentityRecord) -> NewIdentity:
     """Return the identity as somebody would ask for it, so that a change is checked like a new one."""
     settings: dict[str, Any] = msgspec.structs.asdict(record.settings)
     settings.pop("external_id", None)
-    return NewIdentity(
-        name=record.name,
-        kind=record.kind,
-        group=record.group,
-        description=record.description,
-        audience=record.audience,
-        **settings,
-    )
+    return fields.created(NewIdentity, record, **settings)
 
 
 def _changed(before: IdentityRecord, after: IdentityRecord) -> list[str]:

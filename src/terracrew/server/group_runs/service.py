@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from msgspec.structs import asdict, replace
 
 from terracrew import ids
+from terracrew.api import fields
 from terracrew.api.group_runs import (
     AppliedPlan,
     AppliedPlans,
@@ -156,16 +157,12 @@ async def view(tx: Tx, run: GroupRun, watch: reasons.Watch) -> GroupRunView:
     for each in found:
         job = known.get(each.job_id or "")
         shown.append(
-            RunModuleView(
-                module_id=each.module_id,
-                path=each.path,
-                position=each.position,
+            fields.created(
+                RunModuleView,
+                each,
                 waits_for=[paths[other] for other in each.waits_for if other in paths],
-                status=each.status,
-                job_id=each.job_id,
                 job_number=job.number if job else None,
                 job_status=job.status if job else None,
-                message=each.message,
                 reason=why.get(job.id) if job else None,
                 plan=replace(job.plan, resources=[], outputs={}) if job and job.plan else None,
                 has_changes=job is not None and plan_words.has_changes(job.plan),

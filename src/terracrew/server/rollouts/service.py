@@ -1,6 +1,7 @@
 """Starts, shows, pauses, resumes and stops roll-outs, updates single runners, and checks that the caller may."""
 
 from terracrew import ids
+from terracrew.api import fields
 from terracrew.api.fleet_jobs import FleetJob
 from terracrew.api.pages import Page
 from terracrew.api.rollouts import (
@@ -138,16 +139,12 @@ async def _insert(
         started_at=now,
     )
     members = [
-        RolloutRunner(
+        fields.created(
+            RolloutRunner,
+            each,
             rollout_id=rollout.id,
-            runner_id=each.runner_id,
-            group_id=each.group_id,
-            path=each.path,
-            wave=each.wave,
-            from_version=each.from_version,
             status=_S.BY_HAND if each.wave is None else _S.WAITING,
             words=each.reason,
-            command=each.command,
             changed_at=now,
         )
         for each in planned

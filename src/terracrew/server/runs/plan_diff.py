@@ -2,6 +2,7 @@
 
 import msgspec
 
+from terracrew.api import fields
 from terracrew.api.job_views import PlanDiff
 from terracrew.api.jobs import CHOSEN, Job
 from terracrew.errors import Invalid
@@ -55,14 +56,10 @@ async def listing(
     if stored is None:
         return PlanDiff()
     found = await page(objects, keys, diffs, who, stored, msgspec.structs.replace(query, start=int(place or 0)))
-    head = found.head
-    return PlanDiff(
+    return fields.created(
+        PlanDiff,
+        found.head,
         attempt=stored.attempt,
-        counts=head.counts,
-        drift=head.drift,
-        left_out=head.left_out,
-        outputs=head.outputs,
-        outputs_left_out=head.outputs_left_out,
         total=found.total,
         items=found.resources,
         next=None if found.next is None else paging.cursor(str(found.next)),

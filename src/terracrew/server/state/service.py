@@ -5,6 +5,7 @@ from typing import TypeAlias
 import msgspec
 
 from terracrew import ids
+from terracrew.api import fields
 from terracrew.api.states import State
 from terracrew.protocol.events import OutputsRead
 from terracrew.server.db.seam import Row, Tx
@@ -52,8 +53,9 @@ async def insert(
     tx: Tx, module_id: str, job_id: str, attempt: int, event: int, received: Received, version: int | None
 ) -> None:
     """Add a state. With a version, it is the current one; without, it is in quarantine."""
-    fact = received.fact
-    state = State(
+    state = fields.created(
+        State,
+        received.fact,
         id=ids.new("sta"),
         module_id=module_id,
         version=version,
@@ -61,11 +63,6 @@ async def insert(
         job_id=job_id,
         attempt=attempt,
         event=event,
-        origin=fact.origin,
-        serial=fact.serial,
-        lineage=fact.lineage,
-        sha256=fact.sha256,
-        size=fact.size,
         problem=received.problem,
         created_at=tx.moment,
     )

@@ -8,6 +8,7 @@ from itertools import islice
 import msgspec
 
 from terracrew import ids
+from terracrew.api import fields
 from terracrew.errors import Removed, Superseded, Unauthenticated, Unavailable
 from terracrew.protocol import limits, messages
 from terracrew.protocol.messages import Installation
@@ -87,26 +88,15 @@ def _connecting(
 ) -> tuple[str, instance_store.Connecting]:
     """Return a new secret for the next connection of the process, and what is stored of the process."""
     resume = secrets.token_hex(32)
-    return resume, instance_store.Connecting(
+    return resume, fields.created(
+        instance_store.Connecting,
+        hello,
         runner_id=owner.id,
         name=hello.instance,
         key_sha256=credentials.digest(hello.instance_key),
         server_id=server_id,
-        version=hello.version,
-        capacity=hello.capacity,
-        engines=hello.engines,
-        engine_versions=hello.engine_versions,
-        installable_engines=hello.installable_engines,
-        dispatchers=hello.dispatchers,
         is_draining=hello.is_draining or hello.is_on_trial,
-        is_disk_full=hello.is_disk_full,
-        drain_reason=hello.drain_reason,
-        ends_at=hello.ends_at,
-        isolation=hello.isolation,
-        machine=hello.machine,
         installation=_readable(hello.installation),
-        is_self_updating=hello.is_self_updating,
-        is_on_trial=hello.is_on_trial,
         resume_sha256=credentials.digest(resume),
         once_token_id=once_token_id,
     )

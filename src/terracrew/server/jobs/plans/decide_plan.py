@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from terracrew.api import fields
 from terracrew.api.jobs import CHOSEN, Attempt, GivenApproval, Job, JobStatus, Plan, plain
 from terracrew.errors import Conflict
 from terracrew.protocol.events import KeptPlan
@@ -16,15 +17,12 @@ from terracrew.wording import approval_words, plan_words
 
 def saved(job: Job, attempt: Attempt, kept: KeptPlan, now: datetime, why: str) -> Plan:
     """Return the row of a plan that an attempt has saved. `why`: why a person has to look at it."""
-    return Plan(
+    return fields.created(
+        Plan,
+        kept,
         job_id=job.id,
         attempt=attempt.number,
-        state_version=kept.state_version,
         inputs_sha256=attempt.inputs_sha256,
-        path=kept.path,
-        sha256=kept.sha256,
-        size=kept.size,
-        plan_sha256=kept.plan_sha256,
         made_at=now,
         decide_by=now + timedelta(seconds=job.approval_seconds),
         why=plain(why),

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api import fields
 from terracrew.api.inputs import InputView, Kind, NewInput, Target
 from terracrew.api.pages import Page
 from terracrew.errors import Invalid, NotFound, Undecryptable
@@ -201,22 +202,15 @@ def _is_hidden(each: Input) -> bool:
 def _view(each: EffectiveInput, values: dict[str, Any], *, is_module: bool) -> InputView:
     found = each.input
     is_stored = found.kind in ("literal", "secret")
-    return InputView(
-        target=found.target,
-        name=found.name,
-        kind=found.kind,
+    return fields.created(
+        InputView,
+        found,
         value=None if _is_hidden(found) else values.get(found.name),
         is_hidden=is_stored and _is_hidden(found),
         place_kind=effective.place_kind(found, is_module=is_module),
-        path=found.path,
         is_inherited=found.level > 0,
-        version=found.version,
-        set_by=found.set_by,
-        set_by_name=found.set_by_name,
-        set_at=found.set_at,
         overrides=each.overridden.path if each.overridden else None,
         source_module=found.source_path,
-        source_output=found.source_output,
         warning=names.static_key_warning(found.name) if is_stored and found.target != "file" else "",
     )
 
