@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeAlias
 
 from terracrew.server.db.seam import Param, Row
 from terracrew.server.identity.keys import signing
@@ -19,26 +19,57 @@ from terracrew.server.state import service as states
 from terracrew.server.tree.inputs import sealing as input_sealing
 from terracrew.server.tree.modules import module_key
 
+_Key: TypeAlias = Mapping[LiteralString, Param]
+
 
 @dataclass(frozen=True)
 class Column:
     """A column of ciphertexts. Its statements take the values of the key as parameters."""
 
     name: str
-    column: str
-    """The names of the table and the column, with a dot between them."""
-    first: Mapping[str, Param]
+    table: LiteralString
+    ciphertext: LiteralString
+    """The name of the column."""
+    first: _Key
     """The names of the key's columns, with values below all others."""
-    page: LiteralString
-    """Reads the next rows after a key, each with its key and the beginning of its ciphertext as `head`."""
-    get: LiteralString
-    """Reads the ciphertext of one row as `sealed`, with the values that its context consists of."""
-    replace: LiteralString
-    """Replaces the ciphertext `:old` by `:new`, unless it was changed in the meantime."""
     context: Callable[[Row], str]
-    """Returns the context that the ciphertext of a row is bound to."""
+    """Returns the context that the ciphertext of a row is bound to, from the key and the columns `others`."""
+    others: tuple[LiteralString, ...] = ()
+    condition: LiteralString = "true"
+    """Holds for the rows that have a ciphertext of this kind."""
     batch_rows: int = 10
     """How many ciphertexts one transaction replaces. With SQLite, all other writers wait for it."""
+
+    @property
+    def column(self) -> str:
+        return f"{self.table}.{self.ciphertext}"
+
+    @property
+    def page(self) -> LiteralString:
+        """Reads the next rows after a key, each with its key and the beginning of its ciphertext as `head`."""
+        key, after = ", ".join(self.first), ", ".join([f":{name}" for name in self.first])
+        return f"""SELECT {key}, substr({self.ciphertext}, 1, 9) AS head FROM {self.table}
+        WHERE ({key}) > ({after}) AND {self._is_encrypted} ORDER BY {key} LIMIT :most"""
+
+    @property
+    def get(self) -> LiteralString:
+        """Reads the ciphertext of one row as `sealed`, with the values that its context consists of."""
+        columns = ", ".join([*self.first, *self.others])
+        return f"""SELECT {columns}, {self.ciphertext} AS sealed FROM {self.table}
+        WHERE {self._is_row} AND {self._is_encrypted}"""
+
+    @property
+    def replace(self) -> LiteralString:
+        """Replaces the ciphertext `:old` by `:new`, unless it was changed in the meantime."""
+        return f"UPDATE {self.table} SET {self.ciphertext} = :new WHERE {self._is_row} AND {self.ciphertext} = :old"
+
+    @property
+    def _is_row(self) -> LiteralString:
+        return " AND ".join([f"{name} = :{name}" for name in self.first])
+
+    @property
+    def _is_encrypted(self) -> LiteralString:
+        return f"{self.ciphertext} IS NOT NULL AND {self.condition}"
 
 
 @dataclass(frozen=True)
@@ -53,110 +84,55 @@ class Folder:
     """Returns the job that an object belongs to; '' if it belongs to none."""
 
 
+_ID: _Key = {"id": ""}
+_JOB_ID: _Key = {"job_id": ""}
 COLUMNS: tuple[Column, ...] = (
-    Column(
-        "keys of modules",
-        "modules.sealed_key",
-        {"id": ""},
-        """SELECT id, substr(sealed_key, 1, 9) AS head FROM modules
-        WHERE id > :id AND sealed_key IS NOT NULL ORDER BY id LIMIT :most""",
-        "SELECT id, sealed_key AS sealed FROM modules WHERE id = :id",
-        "UPDATE modules SET sealed_key = :new WHERE id = :id AND sealed_key = :old",
-        lambda row: module_key.context(row["id"]),
-    ),
+    Column("keys of modules", "modules", "sealed_key", _ID, lambda row: module_key.context(row["id"])),
     Column(
         "inputs",
-        "inputs.sealed",
-        {"id": ""},
-        """SELECT id, substr(sealed, 1, 9) AS head FROM inputs
-        WHERE id > :id AND sealed IS NOT NULL ORDER BY id LIMIT :most""",
-        "SELECT id, place_id, target, name, version, sealed FROM inputs WHERE id = :id",
-        "UPDATE inputs SET sealed = :new WHERE id = :id AND sealed = :old",
+        "inputs",
+        "sealed",
+        _ID,
         lambda row: input_sealing.context(row["place_id"], row["target"], row["name"], row["version"]),
+        ("place_id", "target", "name", "version"),
     ),
-    Column(
-        "inputs of jobs",
-        "job_inputs.sealed",
-        {"job_id": ""},
-        "SELECT job_id, substr(sealed, 1, 9) AS head FROM job_inputs WHERE job_id > :job_id ORDER BY job_id LIMIT :most",
-        "SELECT job_id, sealed FROM job_inputs WHERE job_id = :job_id",
-        "UPDATE job_inputs SET sealed = :new WHERE job_id = :job_id AND sealed = :old",
-        lambda row: job_inputs.context(row["job_id"]),
-    ),
+    Column("inputs of jobs", "job_inputs", "sealed", _JOB_ID, lambda row: job_inputs.context(row["job_id"])),
     Column(
         "states",
-        "states.content",
-        {"id": ""},
-        """SELECT id, substr(content, 1, 9) AS head FROM states
-        WHERE id > :id AND content IS NOT NULL ORDER BY id LIMIT :most""",
-        "SELECT module_id, job_id, attempt, event, content AS sealed FROM states WHERE id = :id",
-        "UPDATE states SET content = :new WHERE id = :id AND content = :old",
+        "states",
+        "content",
+        _ID,
         lambda row: content.state_context(row["module_id"], row["job_id"], row["attempt"], row["event"]),
+        ("module_id", "job_id", "attempt", "event"),
         batch_rows=1,  # up to a MiB each
     ),
     Column(
         "outputs",
-        "outputs.content",
-        {"job_id": ""},
-        """SELECT job_id, substr(content, 1, 9) AS head FROM outputs
-        WHERE job_id > :job_id AND object IS NULL ORDER BY job_id LIMIT :most""",
-        "SELECT job_id, content AS sealed FROM outputs WHERE job_id = :job_id AND object IS NULL",
-        "UPDATE outputs SET content = :new WHERE job_id = :job_id AND content = :old",
+        "outputs",
+        "content",
+        _JOB_ID,
         lambda row: states.outputs_context(row["job_id"]),
+        condition="object IS NULL",
         batch_rows=1,  # up to a MiB each
     ),
-    Column(
-        "diffs of plans",
-        "plan_diffs.content",
-        {"job_id": ""},
-        """SELECT job_id, substr(content, 1, 9) AS head FROM plan_diffs
-        WHERE job_id > :job_id AND content IS NOT NULL ORDER BY job_id LIMIT :most""",
-        "SELECT job_id, content AS sealed FROM plan_diffs WHERE job_id = :job_id AND content IS NOT NULL",
-        "UPDATE plan_diffs SET content = :new WHERE job_id = :job_id AND content = :old",
-        lambda row: diff_store.context(row["job_id"]),
-    ),
+    Column("diffs of plans", "plan_diffs", "content", _JOB_ID, lambda row: diff_store.context(row["job_id"])),
     Column(
         "keys of attempts",
-        "attempts.state_key",
+        "attempts",
+        "state_key",
         {"job_id": "", "number": 0},
-        """SELECT job_id, number, substr(state_key, 1, 9) AS head FROM attempts
-        WHERE (job_id, number) > (:job_id, :number) ORDER BY job_id, number LIMIT :most""",
-        "SELECT job_id, number, state_key AS sealed FROM attempts WHERE job_id = :job_id AND number = :number",
-        "UPDATE attempts SET state_key = :new WHERE job_id = :job_id AND number = :number AND state_key = :old",
         lambda row: claims.state_key_context(row["job_id"], row["number"]),
     ),
     Column(
         "starts of attempts",
-        "executor_starts.content",
+        "executor_starts",
+        "content",
         {"job_id": "", "attempt": 0},
-        """SELECT job_id, attempt, substr(content, 1, 9) AS head FROM executor_starts
-        WHERE (job_id, attempt) > (:job_id, :attempt) AND content IS NOT NULL ORDER BY job_id, attempt LIMIT :most""",
-        """SELECT job_id, attempt, content AS sealed FROM executor_starts
-        WHERE job_id = :job_id AND attempt = :attempt AND content IS NOT NULL""",
-        """UPDATE executor_starts SET content = :new
-        WHERE job_id = :job_id AND attempt = :attempt AND content = :old""",
         lambda row: starts.context(row["job_id"], row["attempt"]),
         batch_rows=1,  # up to 4 MiB each
     ),
-    Column(
-        "signing keys",
-        "signing_keys.private_jwk",
-        {"id": ""},
-        "SELECT id, substr(private_jwk, 1, 9) AS head FROM signing_keys WHERE id > :id ORDER BY id LIMIT :most",
-        "SELECT id, private_jwk AS sealed FROM signing_keys WHERE id = :id",
-        "UPDATE signing_keys SET private_jwk = :new WHERE id = :id AND private_jwk = :old",
-        lambda row: signing.context(row["id"]),
-    ),
-    Column(
-        "settings",
-        "settings.value",
-        {"name": ""},
-        """SELECT name, substr(value, 1, 9) AS head FROM settings
-        WHERE name > :name AND name IN ('built_in_token') ORDER BY name LIMIT :most""",
-        "SELECT name, value AS sealed FROM settings WHERE name = :name",
-        "UPDATE settings SET value = :new WHERE name = :name AND value = :old",
-        lambda row: row["name"],
-    ),
+    Column("signing keys", "signing_keys", "private_jwk", _ID, lambda row: signing.context(row["id"])),
+    Column("settings", "settings", "value", {"name": ""}, lambda row: row["name"], condition="name = 'built_in_token'"),
 )
 
 FOLDERS: tuple[Folder, ...] = (
@@ -166,12 +142,11 @@ FOLDERS: tuple[Folder, ...] = (
 
 LAST = Column(
     "check value",
-    "settings.value",
+    "settings",
+    "value",
     {"name": ""},
-    "SELECT name, substr(value, 1, 9) AS head FROM settings WHERE name > :name AND name = 'master_key_check' LIMIT :most",
-    "SELECT name, value AS sealed FROM settings WHERE name = :name",
-    "UPDATE settings SET value = :new WHERE name = :name AND value = :old",
     lambda _: master_key.CHECK,
+    condition="name = 'master_key_check'",
 )
 """This is encrypted last. Until then, a server that has only the new key refuses to start."""
 
