@@ -23,7 +23,7 @@ from terracrew.server.dashboard.jobs import diff
 from terracrew.server.dashboard.releases import listing as release_words
 from terracrew.server.dashboard.runners import cloud
 from terracrew.server.dashboard.tree import words as place_words
-from terracrew.server.dashboard.tree.words import cloud_names, dispatcher_phrases, limit_phrases, places
+from terracrew.server.dashboard.tree.words import cloud_names, places
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.history import store as holds
@@ -237,10 +237,10 @@ _FILTERS: dict[str, Any] = {
     "ended": words.ended,
     "span": _span,
     "seconds": duration,
-    "limits": limit_phrases,
+    "limits": module_words.described_limits,
     "markdown": markdown.to_html,
     "clouds": cloud_names,
-    "dispatcher": dispatcher_phrases,
+    "dispatcher": module_words.described_choice,
     "dispatcher_places": places,
 }
 

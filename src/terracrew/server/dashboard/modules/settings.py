@@ -15,7 +15,7 @@ from terracrew.server.dashboard import field_forms, forms, render, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.field_forms import FieldContext, FormSection
 from terracrew.server.dashboard.forms import RunnerChoices
-from terracrew.server.dashboard.tree.words import cloud_names, dispatcher_phrases, limit_phrases
+from terracrew.server.dashboard.tree.words import cloud_names
 from terracrew.server.db.seam import Tx
 from terracrew.server.group_runs import service as group_runs
 from terracrew.server.jobs import module_outputs
@@ -79,8 +79,8 @@ def _describe_rule(name: str, it: EffectiveRule) -> FieldContext:
 def describe_above(above: Sequence[Group]) -> dict[str, list[str]]:
     """Return what the groups above a place say, the nearest first, by the section of the settings."""
     phrases = {
-        "limits": [(each, limit_phrases(each.limits)) for each in above],
-        "dispatcher": [(each, dispatcher_phrases(each.dispatcher)) for each in above],
+        "limits": [(each, module_words.described_limits(each.limits)) for each in above],
+        "dispatcher": [(each, module_words.described_choice(each.dispatcher)) for each in above],
         "cloud": [(each, cloud_names(each.cloud)) for each in above],
     }
     return {

@@ -8,9 +8,6 @@ from terracrew.api.groups import Group
 from terracrew.api.inputs import InputView
 from terracrew.api.modules import Module
 from terracrew.protocol.cloud import CloudIdentities
-from terracrew.protocol.dispatcher_choice import DispatcherChoice
-from terracrew.protocol.spec import JobLimits
-from terracrew.wording import module_words
 
 MAX_VALUE_CHARACTERS = 300
 HIDDEN = "•••"
@@ -54,16 +51,6 @@ def input_value(found: InputView) -> str:
     is_text = found.target == "environment" and isinstance(found.value, str)
     text: str = found.value if is_text else msgspec.json.encode(found.value).decode()
     return text if len(text) <= MAX_VALUE_CHARACTERS else text[:MAX_VALUE_CHARACTERS] + "…"
-
-
-def limit_phrases(limits: JobLimits) -> list[str]:
-    """Return the limits of a place or a job in words."""
-    return module_words.described_limits(limits)
-
-
-def dispatcher_phrases(choice: DispatcherChoice) -> list[str]:
-    """Return what a place or a job asks of a dispatcher in words."""
-    return module_words.described_choice(choice)
 
 
 def places(lineage: Iterable[Module | Group]) -> list[Module | Group]:
