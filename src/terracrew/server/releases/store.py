@@ -9,6 +9,7 @@ from terracrew import ids
 from terracrew.api.releases import ReleaseToken
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.fragments import delete_some
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table
 from terracrew.server.releases.model import Release, ReleaseArtifact
@@ -156,8 +157,4 @@ async def delete(tx: Tx, token_id: str) -> str:
 
 async def prune(tx: Tx, before: float, limit: int) -> int:
     """Remove tokens that expired before this time. Until then, administrators can see that they have expired."""
-    return await tx.run(
-        "DELETE FROM release_tokens WHERE id IN (SELECT id FROM release_tokens WHERE expires_at < :before LIMIT :limit)",
-        before=before,
-        limit=limit,
-    )
+    return await delete_some(tx, "release_tokens", "expires_at < :before", before, limit)

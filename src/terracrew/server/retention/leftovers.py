@@ -20,6 +20,7 @@ from terracrew.server.identity.federation import store as federation
 from terracrew.server.identity.people import store as people
 from terracrew.server.jobs import store as jobs
 from terracrew.server.releases import store as release_tokens
+from terracrew.server.retention.policy import DAY_SECONDS
 from terracrew.server.runners import service as runners
 from terracrew.server.runners.alerts import store as runner_alerts
 from terracrew.server.runners.once_tokens import store as once_tokens
@@ -31,7 +32,6 @@ BATCH_ROWS = 500
 PAUSE_SECONDS = 0.1
 """The pause between two batches."""
 LEASE = "leftovers"
-DAY_SECONDS = 86400.0
 Prune: TypeAlias = Callable[[Tx, float, int], Awaitable[int]]
 log = get_logger("terracrew.server")
 

@@ -5,7 +5,7 @@ from typing import LiteralString, NamedTuple
 
 from terracrew.api.runners import Runner, RunnerOptions
 from terracrew.server.db.seam import Columns, Tx
-from terracrew.server.db.statements.fragments import ACTIVE_STATUSES
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, delete_some
 from terracrew.server.db.statements.mapping import rows_to, to_params
 from terracrew.server.db.statements.table import Table, assignments
 
@@ -25,12 +25,9 @@ _UPDATE = f"UPDATE runners SET {assignments(*_CHANGEABLE)} WHERE id = :id"
 _KEEP_NAME: LiteralString = """
 INSERT INTO removed (id, name, removed_at) SELECT batch.id, batch.name, batch.now FROM batch
 WHERE EXISTS (SELECT 1 FROM attempts WHERE attempts.instance_id = batch.id)"""
-_DELETE_NAMES: LiteralString = """
-DELETE FROM removed WHERE id IN (
-    SELECT id FROM removed WHERE removed_at < :before
-        AND NOT EXISTS (SELECT 1 FROM attempts WHERE attempts.instance_id = removed.id)
-        AND NOT EXISTS (SELECT 1 FROM attempts WHERE attempts.runner_id = removed.id)
-    ORDER BY removed_at LIMIT :count)"""
+_IS_NAME_UNUSED: LiteralString = """removed_at < :before
+    AND NOT EXISTS (SELECT 1 FROM attempts WHERE attempts.instance_id = removed.id)
+    AND NOT EXISTS (SELECT 1 FROM attempts WHERE attempts.runner_id = removed.id) ORDER BY removed_at"""
 
 _ACCOUNT: LiteralString = """SELECT service_accounts.id, groups.path
 FROM service_accounts JOIN groups ON groups.id = service_accounts.group_id"""
@@ -192,4 +189,4 @@ async def keep_names(tx: Tx, instances: Sequence[tuple[str, str]]) -> None:
 
 async def delete_names(tx: Tx, before: float, count: int) -> int:
     """Delete the names of runners and instances that were removed before this time, if no attempt refers to them."""
-    return await tx.run(_DELETE_NAMES, before=before, count=count)
+    return await delete_some(tx, "removed", _IS_NAME_UNUSED, before, count)

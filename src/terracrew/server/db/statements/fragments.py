@@ -7,7 +7,7 @@ condition literally.
 from collections.abc import Callable, Sequence
 from typing import LiteralString, TypeVar
 
-from terracrew.server.db.seam import Param
+from terracrew.server.db.seam import Param, Tx
 
 ACTIVE_STATUSES: LiteralString = "('CLAIMED', 'PROCESSING')"
 """The statuses of jobs that an attempt owns: `jobs.status IN {ACTIVE_STATUSES}`."""
@@ -73,6 +73,17 @@ def patterns(typed: str) -> dict[str, Param]:
 
 def _escaped(word: str) -> str:
     return word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+async def delete_some(
+    tx: Tx, table: LiteralString, condition: LiteralString, before: float, count: int, key: LiteralString = "id"
+) -> int:
+    """Delete up to `count` rows that meet a condition, which may name `:before` and end with an order. Returns how many."""
+    return await tx.run(
+        f"DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {table} WHERE {condition} LIMIT :count)",
+        before=before,
+        count=count,
+    )
 
 
 T = TypeVar("T")

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import LiteralString
 
 from terracrew.server.db.seam import Columns, Row, Tx
+from terracrew.server.db.statements.fragments import delete_some
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.principals.model import AttemptScope
 
@@ -104,12 +105,8 @@ async def extend_worker_token(tx: Tx, token_sha256: str, expires_at: float) -> N
 
 async def prune_ended_tokens(tx: Tx, before: float, count: int) -> int:
     """Forget the worker tokens that runners replaced before this time."""
-    return await tx.run(
-        """DELETE FROM ended_worker_tokens WHERE sha256 IN (
-            SELECT sha256 FROM ended_worker_tokens WHERE ended_at < :before ORDER BY ended_at LIMIT :count)""",
-        before=before,
-        count=count,
-    )
+    condition = "ended_at < :before ORDER BY ended_at"
+    return await delete_some(tx, "ended_worker_tokens", condition, before, count, key="sha256")
 
 
 async def runners_with_worker_tokens(tx: Tx, runner_ids: Iterable[str]) -> dict[str, Row]:

@@ -6,6 +6,7 @@ from terracrew import ids
 from terracrew.api.access import ClientSecret, ServiceAccount
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.fragments import delete_some
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table
 from terracrew.server.identity.access import role_store
@@ -115,12 +116,7 @@ async def delete_secret(tx: Tx, account_id: str, secret_id: str) -> None:
 
 async def prune_secrets(tx: Tx, before: float, count: int) -> int:
     """Remove secrets of service accounts that expired before this time."""
-    return await tx.run(
-        """DELETE FROM service_account_secrets WHERE id IN (
-            SELECT id FROM service_account_secrets WHERE expires_at < :before LIMIT :count)""",
-        before=before,
-        count=count,
-    )
+    return await delete_some(tx, "service_account_secrets", "expires_at < :before", before, count)
 
 
 async def account_by_secret(tx: Tx, secret_sha256: str) -> Row | None:

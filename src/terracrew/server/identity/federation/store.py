@@ -8,6 +8,7 @@ import msgspec
 from terracrew.api.access import TrustPolicy
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.fragments import delete_some
 from terracrew.server.db.statements.mapping import row_to, to_params
 from terracrew.server.db.statements.table import Table
 from terracrew.server.identity.federation.model import TrustedAccount
@@ -141,19 +142,11 @@ async def note_use(tx: Tx, policy_id: str) -> None:
 
 async def prune_exchanged(tx: Tx, before: float, count: int) -> int:
     """Forget tokens that expired before this time."""
-    return await tx.run(
-        """DELETE FROM exchanged_tokens WHERE (organization_id, sha256) IN (
-            SELECT organization_id, sha256 FROM exchanged_tokens WHERE expires_at < :before LIMIT :count)""",
-        before=before,
-        count=count,
+    return await delete_some(
+        tx, "exchanged_tokens", "expires_at < :before", before, count, key="organization_id, sha256"
     )
 
 
 async def prune_policies(tx: Tx, before: float, count: int) -> int:
     """Remove trust policies that expired before this time."""
-    return await tx.run(
-        """DELETE FROM trust_policies WHERE id IN (
-            SELECT id FROM trust_policies WHERE expires_at < :before LIMIT :count)""",
-        before=before,
-        count=count,
-    )
+    return await delete_some(tx, "trust_policies", "expires_at < :before", before, count)

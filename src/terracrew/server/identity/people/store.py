@@ -7,6 +7,7 @@ from terracrew import ids
 from terracrew.api.access import ApiToken, OpenSession, User
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.fragments import delete_some
 from terracrew.server.db.statements.mapping import row_to, to_params
 from terracrew.server.db.statements.table import Table
 
@@ -304,28 +305,14 @@ async def note_token_use(tx: Tx, token_id: str) -> None:
 
 async def prune_sessions(tx: Tx, before: float, count: int) -> int:
     """Remove sessions that expired before this time."""
-    return await tx.run(
-        """DELETE FROM sessions WHERE id IN (
-            SELECT id FROM sessions WHERE expires_at < :before ORDER BY expires_at LIMIT :count)""",
-        before=before,
-        count=count,
-    )
+    return await delete_some(tx, "sessions", "expires_at < :before ORDER BY expires_at", before, count)
 
 
 async def prune_links(tx: Tx, before: float, count: int) -> int:
     """Remove one-time links that expired before this time."""
-    return await tx.run(
-        """DELETE FROM one_time_links WHERE token_sha256 IN (
-            SELECT token_sha256 FROM one_time_links WHERE expires_at < :before LIMIT :count)""",
-        before=before,
-        count=count,
-    )
+    return await delete_some(tx, "one_time_links", "expires_at < :before", before, count, key="token_sha256")
 
 
 async def prune_tokens(tx: Tx, before: float, count: int) -> int:
     """Remove API tokens that expired before this time. Until then, their owners can see that they have expired."""
-    return await tx.run(
-        "DELETE FROM api_tokens WHERE id IN (SELECT id FROM api_tokens WHERE expires_at < :before LIMIT :count)",
-        before=before,
-        count=count,
-    )
+    return await delete_some(tx, "api_tokens", "expires_at < :before", before, count)

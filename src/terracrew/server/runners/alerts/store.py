@@ -8,6 +8,7 @@ import msgspec
 from terracrew import ids
 from terracrew.api.runners import AlertKind, RunnerAlert
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.fragments import delete_some
 from terracrew.server.db.statements.mapping import to_params
 from terracrew.server.db.statements.table import Table, excluded_assignments
 
@@ -118,10 +119,5 @@ async def urgent_counts(tx: Tx, runner_ids: Sequence[str]) -> dict[str, int]:
 
 async def delete_old(tx: Tx, before: float, count: int) -> int:
     """Delete alerts that were acknowledged, and moves, if they last occurred before this time."""
-    return await tx.run(
-        """DELETE FROM runner_alerts WHERE id IN (
-            SELECT id FROM runner_alerts WHERE last_at < :before AND (acknowledged_at IS NOT NULL OR kind = 'moved')
-            ORDER BY last_at LIMIT :count)""",
-        before=before,
-        count=count,
-    )
+    condition = "last_at < :before AND (acknowledged_at IS NOT NULL OR kind = 'moved') ORDER BY last_at"
+    return await delete_some(tx, "runner_alerts", condition, before, count)

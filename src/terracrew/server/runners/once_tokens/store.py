@@ -6,6 +6,7 @@ import msgspec
 
 from terracrew.api.runners import OnceToken, OnceTokenStatus, OnceTokenView
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.fragments import delete_some
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table
 
@@ -150,9 +151,5 @@ async def shown(tx: Tx, runner_id: str, after: str, count: int) -> list[OnceToke
 
 async def prune(tx: Tx, before: float, count: int) -> int:
     """Remove the tokens that ended before this time. One whose attempt runs is kept."""
-    return await tx.run(
-        f"""DELETE FROM once_tokens WHERE id IN (
-            SELECT id FROM once_tokens WHERE expires_at < :before AND NOT {_IS_RUNNING} ORDER BY expires_at LIMIT :count)""",
-        before=before,
-        count=count,
-    )
+    condition: LiteralString = f"expires_at < :before AND NOT {_IS_RUNNING} ORDER BY expires_at"
+    return await delete_some(tx, "once_tokens", condition, before, count)
