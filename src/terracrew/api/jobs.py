@@ -29,19 +29,19 @@ class JobStatus(StrEnum):
     DECLINED = "DECLINED"
 
 
-Q, C, P, A = JobStatus.QUEUED, JobStatus.CLAIMED, JobStatus.PROCESSING, JobStatus.AWAITING_APPROVAL
-TERMINAL = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELED, JobStatus.DECLINED})
-ACTIVE = frozenset({C, P})
+_S = JobStatus
+TERMINAL = frozenset({_S.SUCCEEDED, _S.FAILED, _S.CANCELED, _S.DECLINED})
+ACTIVE = frozenset({_S.CLAIMED, _S.PROCESSING})
 """The statuses in which a job is owned by an attempt, which holds a slot of its runner and the lock of its module."""
 TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
-    Q: frozenset({C, JobStatus.CANCELED, JobStatus.FAILED}),
-    C: frozenset({P, Q, JobStatus.CANCELED, JobStatus.FAILED}),
-    P: frozenset({Q, A, JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELED}),
-    A: frozenset({Q, JobStatus.DECLINED, JobStatus.CANCELED, JobStatus.FAILED}),
-    JobStatus.SUCCEEDED: frozenset(),
-    JobStatus.FAILED: frozenset(),
-    JobStatus.CANCELED: frozenset(),
-    JobStatus.DECLINED: frozenset(),
+    _S.QUEUED: frozenset({_S.CLAIMED, _S.CANCELED, _S.FAILED}),
+    _S.CLAIMED: frozenset({_S.PROCESSING, _S.QUEUED, _S.CANCELED, _S.FAILED}),
+    _S.PROCESSING: frozenset({_S.QUEUED, _S.AWAITING_APPROVAL, _S.SUCCEEDED, _S.FAILED, _S.CANCELED}),
+    _S.AWAITING_APPROVAL: frozenset({_S.QUEUED, _S.DECLINED, _S.CANCELED, _S.FAILED}),
+    _S.SUCCEEDED: frozenset(),
+    _S.FAILED: frozenset(),
+    _S.CANCELED: frozenset(),
+    _S.DECLINED: frozenset(),
 }
 MAX_TEXT_CHARACTERS = 8_000
 Outcome = Literal["succeeded", "failed", "canceled", "waiting", "handed_back", "lost", "gone"]
