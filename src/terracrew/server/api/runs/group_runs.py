@@ -6,7 +6,7 @@ from litestar.params import FromPath, JSONBody
 from terracrew.api.group_runs import AppliedPlans, GroupRun, GroupRunView, NewGroupRun
 from terracrew.api.pages import Page
 from terracrew.server.api.context import RunsCall
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Tx, Work
 from terracrew.server.group_runs import service
 from terracrew.server.http.request import tree_path
 from terracrew.server.paging import After, Limit
@@ -25,25 +25,17 @@ async def begin(request: RunsCall, group: FromPath[str], data: JSONBody[NewGroup
     The server queues the job of a module when those of the modules before it have succeeded. What depends on a module that
     failed is not run. Jobs wait for runners and approvals like all others.
     """
-    who = request.user
-
-    async def write(tx: Tx) -> GroupRunView:
-        run = await service.begin(tx, who, tree_path(group), data)
-        return await service.view(tx, run, request.context.watch.for_reader(who))
-
-    return await request.context.db.write(write)
+    return await request.context.db.write(
+        _view(request, lambda tx: service.begin(tx, request.user, tree_path(group), data))
+    )
 
 
 @get("/groups/{group:str}/runs/{run:str}", summary="Show a run of a group")
 async def show(request: RunsCall, group: FromPath[str], run: FromPath[str]) -> GroupRunView:
     """Show a run with its modules, their jobs, and why these wait."""
-    who = request.user
-
-    async def read(tx: Tx) -> GroupRunView:
-        found = await service.find(tx, who, tree_path(group), run)
-        return await service.view(tx, found, request.context.watch.for_reader(who))
-
-    return await request.context.db.read(read)
+    return await request.context.db.read(
+        _view(request, lambda tx: service.find(tx, request.user, tree_path(group), run))
+    )
 
 
 @post("/groups/{group:str}/runs/{run:str}/apply", status_code=200, summary="Apply the plans of a run of a group")
@@ -59,22 +51,23 @@ async def apply(request: RunsCall, group: FromPath[str], run: FromPath[str]) -> 
 @post("/groups/{group:str}/runs/{run:str}/resume", status_code=200, summary="Resume a run of a group")
 async def resume(request: RunsCall, group: FromPath[str], run: FromPath[str]) -> GroupRunView:
     """Run again what did not succeed in a run that has failed or was stopped. What has succeeded is not repeated."""
-    who = request.user
-
-    async def write(tx: Tx) -> GroupRunView:
-        found = await service.resume(tx, who, tree_path(group), run)
-        return await service.view(tx, found, request.context.watch.for_reader(who))
-
-    return await request.context.db.write(write)
+    return await request.context.db.write(
+        _view(request, lambda tx: service.resume(tx, request.user, tree_path(group), run))
+    )
 
 
 @post("/groups/{group:str}/runs/{run:str}/stop", status_code=200, summary="Stop a run of a group")
 async def stop(request: RunsCall, group: FromPath[str], run: FromPath[str]) -> GroupRunView:
     """Queue no more jobs of a run. Those that have not started are canceled; those that have started end by themselves."""
-    who = request.user
+    return await request.context.db.write(
+        _view(request, lambda tx: service.stop(tx, request.user, tree_path(group), run))
+    )
 
-    async def write(tx: Tx) -> GroupRunView:
-        found = await service.stop(tx, who, tree_path(group), run)
-        return await service.view(tx, found, request.context.watch.for_reader(who))
 
-    return await request.context.db.write(write)
+def _view(request: RunsCall, find: Work[GroupRun]) -> Work[GroupRunView]:
+    """Return a unit of work that shows the run which `find` finds, starts or changes."""
+
+    async def work(tx: Tx) -> GroupRunView:
+        return await service.view(tx, await find(tx), request.context.watch.for_reader(request.user))
+
+    return work

@@ -75,13 +75,9 @@ async def list_jobs(
     until: Until = None,
 ) -> Page[JobListed]:
     """List the jobs that you may see, newest first, each with the reason why it waits."""
-    user, watch = request.user, request.context.watch.for_reader(request.user)
+    watch = request.context.watch.for_reader(request.user)
     wanted = lists.Query(status, module, active, job_type, who, runner, since, until)
-
-    async def read(tx: Tx) -> Page[JobListed]:
-        return await lists.listing(tx, user, wanted, after, limit, watch)
-
-    return await request.context.db.read_in_background(read)
+    return await request.read_in_background(lists.listing, wanted, after, limit, watch)
 
 
 @get("/jobs/{job:str}", summary="Show a job")
