@@ -28,14 +28,18 @@ class OwnAttempt(NamedTuple):
         return f"{self.ref.job_id}:{self.ref.attempt}"
 
 
-async def find(request: TransferCall, job_id: str, attempt: int) -> OwnAttempt:
-    """Return the attempt if the requester is its executor and it may still deliver."""
+async def require(request: TransferCall, job_id: str, attempt: int) -> None:
+    """Check that the requester is the executor of this attempt."""
     who = request.user
     if who.attempt is None:
         raise Forbidden("this requires the hub credential of the attempt itself")
     place = authorize.module(who.attempt.organization_id, who.attempt.module_path, job_id, attempt)
     await authorize.require(request.context.db, who, Verb.ATTEMPT_REPORT, place)
 
+
+async def find(request: TransferCall, job_id: str, attempt: int) -> OwnAttempt:
+    """Return the attempt if the requester is its executor and it may still deliver."""
+    await require(request, job_id, attempt)
     ref, late = AttemptRef(job_id, attempt), request.context.late_delivery
 
     async def read(tx: Tx) -> tuple[jobs.Owned, str | None]:
