@@ -46,11 +46,7 @@ def check(source: GitSource) -> None:
             field="source.commit",
         )
     _check_credential(source)
-    if source.version:
-        try:
-            version_ranges.parse_range(source.version)
-        except Invalid as error:
-            raise Invalid(f"source.version: {error.message}", field="source.version") from None
+    version_ranges.check_of_source(source.version)
 
 
 def _check_credential(source: GitSource) -> None:

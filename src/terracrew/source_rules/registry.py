@@ -37,9 +37,5 @@ def parse(source: RegistrySource, engine: str = "") -> Address:
             "host/namespace/name/provider",
             field="source.address",
         )
-    if source.version:
-        try:
-            version_ranges.parse_range(source.version)
-        except Invalid as error:
-            raise Invalid(f"source.version: {error.message}", field="source.version") from None
+    version_ranges.check_of_source(source.version)
     return Address(host.lower(), "/".join(parts))

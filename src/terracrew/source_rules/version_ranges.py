@@ -111,6 +111,15 @@ def parse_range(text: str) -> VersionRange:
     return VersionRange(text, tuple(_condition(each.strip(), text) for each in text.split(",")))
 
 
+def check_of_source(text: str) -> None:
+    """Raise Invalid, with the name of the field, if the version that a source asks for is not a range of versions."""
+    try:
+        if text:
+            parse_range(text)
+    except Invalid as error:
+        raise Invalid(f"source.version: {error.message}", field="source.version") from None
+
+
 def _condition(text: str, whole: str) -> _Condition:
     found = _CONDITION.fullmatch(text)
     version = parse_version(found[2]) if found else None
