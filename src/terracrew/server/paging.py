@@ -32,9 +32,19 @@ def start(given: str | None) -> str:
             raise ValueError
         return after
     except ValueError:
-        raise Invalid(
-            f"after: {given!r} is not a cursor: send the `next` of the previous page", field="after"
-        ) from None
+        raise not_a_cursor(given) from None
+
+
+def start_number(given: str | None) -> int:
+    """Return the number of items before a page of a list whose cursors are such numbers."""
+    begin = start(given) or "0"
+    if not (begin.isascii() and begin.isdigit() and len(begin) < 9):
+        raise not_a_cursor(given)
+    return int(begin)
+
+
+def not_a_cursor(given: str | None) -> Invalid:
+    return Invalid(f"after: {given!r} is not a cursor: send the `next` of the previous page", field="after")
 
 
 def page(found: Sequence[Item], limit: int) -> Page[Item]:

@@ -5,7 +5,6 @@ import msgspec
 from terracrew.api import fields
 from terracrew.api.job_views import PlanDiff
 from terracrew.api.jobs import CHOSEN, Job
-from terracrew.errors import Invalid
 from terracrew.plan_diff.document import DiffPage, DiffQuery
 from terracrew.server import paging
 from terracrew.server.db.seam import Database
@@ -49,13 +48,11 @@ async def listing(
     after: str | None,
 ) -> PlanDiff:
     """Return a page of the diff of a job's plan for the API. It is empty if there is none."""
-    place = paging.start(after)
-    if place and not (place.isascii() and place.isdigit() and len(place) < 9):
-        raise Invalid(f"after: {after!r} is not a cursor: send the `next` of the previous page", field="after")
+    place = paging.start_number(after)
     stored = await find(db, job)
     if stored is None:
         return PlanDiff()
-    found = await page(objects, keys, diffs, who, stored, msgspec.structs.replace(query, start=int(place or 0)))
+    found = await page(objects, keys, diffs, who, stored, msgspec.structs.replace(query, start=place))
     return fields.created(
         PlanDiff,
         found.head,

@@ -7,14 +7,14 @@ from litestar.params import FromPath, HeaderParameter, QueryParameter
 
 from terracrew.api.pages import Page
 from terracrew.api.states import Resources, State, StateDiff
-from terracrew.errors import Invalid, NotFound
+from terracrew.errors import NotFound
 from terracrew.plan_diff.document import DiffQuery
 from terracrew.protocol.transfers import HEADER
 from terracrew.server.api.context import TreeCall
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
-from terracrew.server.paging import After, Limit, cursor, page, start
+from terracrew.server.paging import After, Limit, cursor, page, start, start_number
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.state import comparison, content, importing, quarantine, resources, store
 from terracrew.server.state.store import StoredState
@@ -103,11 +103,7 @@ async def compare(
 ) -> StateDiff:
     """Show which resources and outputs differ between two states of a module, by attribute. Sensitive values are hidden."""
     context = request.context
-    begin = start(after)
-    if begin and not (begin.isascii() and begin.isdigit() and len(begin) < 9):
-        raise Invalid(f"after: {after!r} is not a cursor: send the `next` of the previous page", field="after")
-
-    query = DiffQuery(search=q, start=int(begin or 0), count=limit)
+    query = DiffQuery(search=q, start=start_number(after), count=limit)
     found = await comparison.read(
         context.db, context.objects, context.keys, context.diffs, request.user, version, other, query
     )

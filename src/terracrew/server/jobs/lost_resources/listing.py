@@ -2,7 +2,7 @@
 
 from terracrew.api.jobs import Job
 from terracrew.api.lost_resources import LogGap, LostResources
-from terracrew.errors import Invalid, NotFound
+from terracrew.errors import NotFound
 from terracrew.server import paging
 from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.jobs import service
@@ -51,5 +51,5 @@ def _start(after: str | None) -> tuple[int, int]:
     """Return the attempt and the number that a cursor stands for."""
     attempt, _, number = (paging.start(after) or "0.0").partition(".")
     if not (attempt.isdigit() and number.isdigit() and len(attempt) < 16 and len(number) < 16):
-        raise Invalid(f"after: {after!r} is not a cursor: send the `next` of the previous page", field="after")
+        raise paging.not_a_cursor(after)
     return int(attempt), int(number)
