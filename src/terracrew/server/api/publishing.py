@@ -4,7 +4,6 @@ A file that has arrived is an object, and the row of its upload names it. A rele
 retention removes. The rows of a release are written in one transaction, so nobody ever sees a part of one.
 """
 
-import hashlib
 import tempfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -47,21 +46,14 @@ async def add_file(context: PublishingContext, who: Principal, version: str, bod
         )
     )
     with tempfile.NamedTemporaryFile(dir=context.folder, prefix="release-") as file:
-        digest, size = hashlib.sha256(), 0
-        async for piece in body.pieces():
-            digest.update(piece)
-            file.write(piece)
-            size += len(piece)
-        if not size:
-            raise Invalid("the body is empty: send a file of the release")
-        file.flush()
+        sha256, size = await body.write_to(file, "a file of the release")
         name = store.new_object()
         await staging.objects.put(name, Path(file.name))
     if staged:
         await body.finish(name)
-        return AddedFile(staged, digest.hexdigest(), size)
-    made = await uploads.record(staging, who.id, UploadWanted(target, digest.hexdigest(), size), name)
-    return AddedFile(made.id, digest.hexdigest(), size)
+        return AddedFile(staged, sha256, size)
+    made = await uploads.record(staging, who.id, UploadWanted(target, sha256, size), name)
+    return AddedFile(made.id, sha256, size)
 
 
 async def publish(context: PublishingContext, who: Principal, wanted: NewRelease) -> Release:

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import IO, TypeVar
 
 from terracrew import backoff, ids
 from terracrew.errors import Conflict, Incomplete, Invalid, NotFound, TooLarge, Unavailable
@@ -125,6 +125,18 @@ class Body:
 
     def pieces(self) -> AsyncIterator[bytes]:
         return self._received if self._upload is None else _content(self._staging, self._upload)
+
+    async def write_to(self, file: IO[bytes], expected: str) -> tuple[str, int]:
+        """Write the content to a file, and return its SHA-256 and its size. `expected` says what an empty body should have been."""
+        digest, size = hashlib.sha256(), 0
+        async for piece in self.pieces():
+            digest.update(piece)
+            file.write(piece)
+            size += len(piece)
+        if not size:
+            raise Invalid(f"the body is empty: send {expected}")
+        file.flush()
+        return digest.hexdigest(), size
 
     async def finish(self, result: str) -> None:
         """Record that the content is stored under this name, and remove the parts."""

@@ -1,7 +1,6 @@
 """Uploading a source: the archive is written to a file, inspected, and only then stored."""
 
 import asyncio
-import hashlib
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -10,7 +9,7 @@ from typing import IO
 
 from terracrew import ids
 from terracrew.api.modules import Archive
-from terracrew.errors import Forbidden, Invalid, NotFound
+from terracrew.errors import Forbidden, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.principals import authorize
@@ -63,7 +62,7 @@ async def keep(
         return archive
     await staging.db.read(lambda tx: quotas.check_archive(tx, organization_id))  # before a large body is received
     with tempfile.NamedTemporaryFile(dir=folder, prefix="archive-") as file:
-        sha256, size = await _receive(body, file)
+        sha256, size = await body.write_to(file, "a tar.gz archive")
         found = await asyncio.get_running_loop().run_in_executor(_inspectors, _inspect, file)
         now = await staging.db.read(_now)
         new = Archive(ids.new("arc"), organization_id, sha256, size, who.id, now, found.configurations)
@@ -81,18 +80,6 @@ async def keep(
 
 async def _now(tx: Tx) -> datetime:
     return tx.moment
-
-
-async def _receive(body: Body, file: "IO[bytes]") -> tuple[str, int]:
-    digest, size = hashlib.sha256(), 0
-    async for chunk in body.pieces():
-        digest.update(chunk)
-        file.write(chunk)
-        size += len(chunk)
-    if not size:
-        raise Invalid("the body is empty: send a tar.gz archive")
-    file.flush()
-    return digest.hexdigest(), size
 
 
 def _inspect(file: "IO[bytes]") -> tar.Contents:
