@@ -45,6 +45,14 @@ async def begun(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     return all_pieces()
 
 
+def ending_event(news: object) -> bytes:
+    """Return the event that says that a stream is quiet or has ended; nothing for other news.
+
+    A browser sees no comment, so that a page can tell a quiet stream from a dead one only by an event.
+    """
+    return b"event: %b\ndata: {}\n\n" % (b"end" if news == "end" else b"ping") if news in ("quiet", "end") else b""
+
+
 class Streams:
     def __init__(self, db: Database, clock: Callable[[], float] = time.time) -> None:
         self._db, self._clock = db, clock

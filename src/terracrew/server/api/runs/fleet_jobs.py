@@ -17,6 +17,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import service
 from terracrew.server.fleet_jobs.reads import FleetJobFilter
 from terracrew.server.fleet_jobs.service import FleetNews, LogPlace
+from terracrew.server.http import streams
 from terracrew.server.paging import After, Limit
 
 MAX_LOG_LINES = 10_000
@@ -121,9 +122,7 @@ async def _sent(
             if now != seen:
                 piece += b"event: job\ndata: %b\n\n" % now
             seen = now
-        if each in ("quiet", "end"):
-            # A browser sees no comment, so that a page can tell a quiet stream from a dead one only by an event.
-            piece += b"event: %b\ndata: {}\n\n" % (b"end" if each == "end" else b"ping")
+        piece += streams.ending_event(each)
         if piece:
             yield piece
         piece = b""

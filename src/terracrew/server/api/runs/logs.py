@@ -174,9 +174,7 @@ async def _sent(request: RunsCall, job_id: str, news: AsyncGenerator[object]) ->
             if now != seen:
                 piece += b"event: job\ndata: %b\n\n" % now
             seen = now
-        if each in ("quiet", "end"):
-            # A browser sees no comment, so that a page can tell a quiet stream from a dead one only by an event.
-            piece += b"event: %b\ndata: {}\n\n" % (b"end" if each == "end" else b"ping")
+        piece += streams.ending_event(each)
         if piece:
             yield piece
         piece = b""
