@@ -1,6 +1,7 @@
 """Rows of service accounts and their secrets."""
 
 from datetime import UTC, datetime
+from typing import LiteralString
 
 from terracrew import ids
 from terracrew.api.access import ClientSecret, ServiceAccount
@@ -13,6 +14,8 @@ from terracrew.server.identity.access import role_store
 
 ACCOUNTS = Table("service_accounts", ServiceAccount, without=("group",))
 SECRETS = Table("service_account_secrets", ClientSecret)
+_SELECT: LiteralString = """SELECT a.*, groups.path AS "group"
+FROM service_accounts AS a JOIN groups ON groups.id = a.group_id"""
 _INSERT_SECRET = SECRETS.insert("secret_sha256")
 
 
@@ -32,8 +35,7 @@ async def account(tx: Tx, account_id: str) -> ServiceAccount:
 
 async def find_account(tx: Tx, account_id: str) -> ServiceAccount | None:
     row = await tx.one(
-        'SELECT a.*, groups.path AS "group" FROM service_accounts AS a JOIN groups ON groups.id = a.group_id'
-        " WHERE a.id = :id",
+        _SELECT + " WHERE a.id = :id",
         id=account_id,
     )
     return None if row is None else row_to(ServiceAccount, row)
@@ -42,8 +44,7 @@ async def find_account(tx: Tx, account_id: str) -> ServiceAccount | None:
 async def account_at(tx: Tx, organization_id: str, group: str, name: str) -> ServiceAccount | None:
     """Return the service account of this name in the group with this path."""
     row = await tx.one(
-        'SELECT a.*, groups.path AS "group" FROM service_accounts AS a JOIN groups ON groups.id = a.group_id'
-        " WHERE groups.organization_id = :organization_id AND groups.path = :path AND a.name = :name",
+        _SELECT + " WHERE groups.organization_id = :organization_id AND groups.path = :path AND a.name = :name",
         organization_id=organization_id,
         path=group,
         name=name,
@@ -58,8 +59,7 @@ def no_account(account_id: str) -> NotFound:
 async def accounts(tx: Tx, organization_id: str, group: str, after: str, limit: int) -> list[ServiceAccount]:
     """Return the service accounts in and below a group."""
     rows = await tx.all(
-        'SELECT a.*, groups.path AS "group" FROM service_accounts AS a JOIN groups ON groups.id = a.group_id'
-        " WHERE a.organization_id = :organization_id AND a.id > :after AND (CAST(:path AS text) = '' OR"
+        _SELECT + " WHERE a.organization_id = :organization_id AND a.id > :after AND (CAST(:path AS text) = '' OR"
         " groups.path = :path OR substr(groups.path, 1, CAST(:length AS integer)) = :below)"
         " ORDER BY a.id LIMIT :limit",
         organization_id=organization_id,
