@@ -17,11 +17,8 @@ from terracrew.server.runs import module_view
 
 
 async def _hold(request: OperationsCall) -> HoldView:
-    async def read(tx: Tx) -> HoldView:
-        await authorize.require(tx, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
-        return await module_view.open_hold(tx)
-
-    return await request.context.db.read(read)
+    await authorize.require(request.context.db, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
+    return await request.context.db.read(module_view.open_hold)
 
 
 @get("/hold", summary="Show whether the server hands out changes")
@@ -63,12 +60,8 @@ async def show_issuer(request: OperationsCall) -> IssuerView:
 @get("/rekey", summary="Show the encryption under a new master key")
 async def show_rekey(request: OperationsCall) -> RekeyProgress:
     """Show how far the encryption has come, and whether older keys may be removed (`finished`)."""
-
-    async def read(tx: Tx) -> RekeyProgress:
-        await authorize.require(tx, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
-        return await progress.load(tx)
-
-    return await request.context.db.read(read)
+    await authorize.require(request.context.db, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
+    return await request.context.db.read(progress.load)
 
 
 @post("/rekey", status_code=202, summary="Encrypt everything under the newest master key")
