@@ -28,7 +28,7 @@ def marks() -> list[tuple[str, str]]:
         if "mark.feature(" not in text:
             continue
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.feature":
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "feature":
                 found += [(str(file.relative_to(ROOT)), ast.literal_eval(name)) for name in node.args]
     return found
 
