@@ -51,7 +51,7 @@ async def test_the_destroy_page_explains_a_state_that_cannot_be_decrypted(
     """The page answered 500, so that nobody could destroy the module, or see how many resources it has."""
     someone = await logged_in(application)
     module = await application.scalar("SELECT module_id FROM jobs WHERE id = :id", id=jobs["doubt"])
-    await change_states(application.server.db, module, resources=3)
+    await change_states(application.server.db, module, resources=3, content=b"x")
     page = await someone.see(f"/dashboard/modules/{module}/destroy")
     assert "It manages <b>3 resources</b>" in page
     assert "Its state cannot be read" in page
