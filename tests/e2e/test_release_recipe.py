@@ -49,7 +49,7 @@ def run(checkout: Checkout, system: System, token: str, tag: str) -> tuple[int, 
     env = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("TERRACREW_", "CI", "GITHUB_", "ARGS"))
+        if not name.startswith(("TERRACREW_", "CI", "GITHUB_", "ARGS", "MAKE", "MFLAGS"))
     }
     env |= job["variables"] | {"HOME": str(checkout.folder.parent), "PUBLISH_TO": system.url, "TERRACREW_TOKEN": token}
     env |= {"CI_COMMIT_TAG": tag, "RELEASE_KEY": SECRET, "RELEASE_KEY_PASSWORD": "the password"}
