@@ -16,7 +16,7 @@ from tests.machine import cgroup, platforms
 from tests.machine.needs import need
 from tests.machine.postgres_server import PostgresServer, missing
 from tests.machine.sqlite_template import copy_template, memory
-from tests.thoroughness import examples
+from tests.thoroughness import examples, thorough
 
 # A machine that is busy for a fifth of a second says nothing about an example.
 hypothesis.settings.register_profile("terracrew", deadline=None, max_examples=examples(100))
@@ -37,6 +37,8 @@ SLOW_FOLDERS = (
     "contracts",
 )
 DATABASES = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+SQLITE_AT_LEAST = ["sqlite", pytest.param("postgres", marks=[pytest.mark.postgres, thorough])]
+"""For long walks whose requests other tests try on both."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -21,13 +21,14 @@ from tests.server.dashboard.company.access import access
 from tests.server.dashboard.company.fleet import FleetCompany
 from tests.server.dashboard.company.stage import Stage
 from tests.server.dashboard.conftest import SHOTS
+from tests.thoroughness import IS_THOROUGH
 
 LOOKS = [("light", 1440), ("dark", 820), ("light", 390)]
 ALL_LOOKS = [("light", 1440), ("dark", 1440), ("dark", 820), ("light", 820), ("light", 390), ("dark", 390)]
 """For pictures. The colours change no width, so the test itself looks at each width once."""
 FULL_LOOKS = [("dark", 390), ("light", 1440)]
 """The looks that axe checks: both schemes, and both arrangements of a page. axe takes longer than everything else, so that each page
-gets one of them, by turns, and in the other scheme only the contrast is checked; with `SCREENSHOTS=1`, both."""
+gets one of them, by turns; with `SCREENSHOTS=1`, both. `make test-thorough` also checks the contrast in the other scheme."""
 BOTH_LOOKS = re.compile(r"/dashboard(/jobs/job_\w+)?")
 """The pages that axe checks on both widths: people see the first one most, and decide about changes on the second one."""
 OTHER_SCHEME = {"light": "dark", "dark": "light"}
@@ -171,8 +172,10 @@ async def look(page: Page, path: str, *, is_similar: bool = False) -> list[str]:
     for scheme, width in full_looks(path):
         await show(page, scheme, width)
         wrong += [f"{scheme}, {width} px: {each}" for each in await accessibility.faults(page)]
-        await show(page, OTHER_SCHEME[scheme], width)
-        wrong += [f"{OTHER_SCHEME[scheme]}, {width} px: {each}" for each in await accessibility.contrast_faults(page)]
+        if IS_THOROUGH or BOTH_LOOKS.fullmatch(path):
+            await show(page, OTHER_SCHEME[scheme], width)
+            faults = await accessibility.contrast_faults(page)
+            wrong += [f"{OTHER_SCHEME[scheme]}, {width} px: {each}" for each in faults]
     wrong += await keyboard.faults(page)
     return [f"{path}: {each}" for each in wrong]
 

@@ -12,7 +12,7 @@ from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store
 from terracrew.server.tree.groups.service import ensure_organization
 from tests.builders.job_rows import change_instances, change_jobs
-from tests.conftest import DATABASES
+from tests.conftest import SQLITE_AT_LEAST
 from tests.server.dashboard.browser.looks import look
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.company.stage import PASSWORD, Stage
@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.browser,
     pytest.mark.feature("U2.overview", "U4.live"),
-    pytest.mark.parametrize("stage", DATABASES, indirect=True),
+    pytest.mark.parametrize("stage", SQLITE_AT_LEAST, indirect=True),
 ]
 
 

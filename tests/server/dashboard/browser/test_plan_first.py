@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from terracrew.server.db.seam import Tx
-from tests.conftest import DATABASES
+from tests.conftest import SQLITE_AT_LEAST
 from tests.server.dashboard.browser.looks import look
 from tests.server.dashboard.company import kept_plans
 from tests.server.dashboard.company.rows import Company
@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.browser,
     pytest.mark.feature("J8.plan-first"),
-    pytest.mark.parametrize("stage", DATABASES, indirect=True),
+    pytest.mark.parametrize("stage", SQLITE_AT_LEAST, indirect=True),
 ]
 
 

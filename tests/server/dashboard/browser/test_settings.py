@@ -5,7 +5,7 @@ from playwright.async_api import Page, expect
 
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Tx
-from tests.conftest import DATABASES
+from tests.conftest import SQLITE_AT_LEAST
 from tests.server.dashboard.browser.looks import look
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.company.stage import Stage
@@ -20,7 +20,7 @@ async def save(page: Page, section: str) -> None:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("stage", DATABASES, indirect=True)
+@pytest.mark.parametrize("stage", SQLITE_AT_LEAST, indirect=True)
 @pytest.mark.feature("U2.jobs", "U6.tree", "J6.inputs", "J6.secrets")
 async def test_every_setting_of_a_module_is_changed_in_the_browser(page: Page, stage: Stage) -> None:
     async def work(tx: Tx) -> None:
