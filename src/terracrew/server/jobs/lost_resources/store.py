@@ -15,6 +15,9 @@ _CHANGES = Table("lost_resources", FoundChange)
 _ROWS = Table("lost_resources", StoredChange, without=("state_event",))
 _IS_CUT_SHORT = """attempts.begun_at IS NOT NULL AND NOT attempts.is_change_ended
     AND (attempts.ended_at IS NOT NULL OR attempts.lost_at IS NOT NULL)"""
+_UNSEARCHED = f"""SELECT attempts.job_id, attempts.number, attempts.mark, modules.engine FROM attempts
+    JOIN jobs ON jobs.id = attempts.job_id JOIN modules ON modules.id = jobs.module_id
+    WHERE {_IS_CUT_SHORT} AND NOT attempts.is_log_searched"""
 _IS_LOG_CUT = """(attempts.begun_at IS NOT NULL OR attempts.may_have_begun) AND NOT attempts.is_change_ended
     AND (attempts.ended_at IS NOT NULL OR attempts.lost_at IS NOT NULL) AND NOT attempts.has_result
     AND (NOT attempts.is_delivered OR attempts.is_output_missing)"""
@@ -60,25 +63,13 @@ class CutLog(msgspec.Struct, frozen=True):
 
 async def unsearched(tx: Tx, count: int) -> list[CutShort]:
     """Return attempts that were cut short and whose logs are not searched, or have become longer since."""
-    rows = await tx.all(
-        f"""SELECT attempts.job_id, attempts.number, attempts.mark, modules.engine FROM attempts
-        JOIN jobs ON jobs.id = attempts.job_id JOIN modules ON modules.id = jobs.module_id
-        WHERE {_IS_CUT_SHORT} AND NOT attempts.is_log_searched ORDER BY attempts.job_id, attempts.number LIMIT :count""",
-        count=count,
-    )
+    rows = await tx.all(_UNSEARCHED + " ORDER BY attempts.job_id, attempts.number LIMIT :count", count=count)
     return rows_to(CutShort, rows)
 
 
 async def unsearched_of_module(tx: Tx, module_id: str, count: int) -> list[CutShort]:
     """Return those of one module."""
-    rows = await tx.all(
-        f"""SELECT attempts.job_id, attempts.number, attempts.mark, modules.engine FROM attempts
-        JOIN jobs ON jobs.id = attempts.job_id AND jobs.module_id = :module_id
-        JOIN modules ON modules.id = jobs.module_id
-        WHERE {_IS_CUT_SHORT} AND NOT attempts.is_log_searched LIMIT :count""",
-        module_id=module_id,
-        count=count,
-    )
+    rows = await tx.all(_UNSEARCHED + " AND jobs.module_id = :module_id LIMIT :count", module_id=module_id, count=count)
     return rows_to(CutShort, rows)
 
 

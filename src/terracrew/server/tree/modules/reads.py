@@ -219,17 +219,21 @@ async def names(tx: Tx, module_id: str) -> Row | None:
     )
 
 
+_GROUPS_ABOVE: LiteralString = """WITH RECURSIVE above (module_id, group_id) AS (
+    SELECT modules.id, modules.group_id FROM batch JOIN modules ON modules.id = batch.id
+    UNION ALL SELECT above.module_id, groups.parent_id FROM above JOIN groups ON groups.id = above.group_id
+    WHERE groups.parent_id IS NOT NULL)
+"""
+
+
 async def approval_settings(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
     """Return the path and the approval rules of each of these modules (`id`) and of each group above it, the nearest first.
 
     A module whose plans all need an approval is a place where one person must approve each change.
     """
     return await tx.each_id(
-        """WITH RECURSIVE above (module_id, group_id) AS (
-            SELECT modules.id, modules.group_id FROM batch JOIN modules ON modules.id = batch.id
-            UNION ALL SELECT above.module_id, groups.parent_id FROM above JOIN groups ON groups.id = above.group_id
-            WHERE groups.parent_id IS NOT NULL)
-        SELECT modules.id, modules.path, modules.max_destroy, modules.max_destroy_percent,
+        _GROUPS_ABOVE
+        + """SELECT modules.id, modules.path, modules.max_destroy, modules.max_destroy_percent,
             CAST(NULL AS boolean) AS self_approval, CAST(NULL AS boolean) AS service_account_approval,
             coalesce(modules.min_approvals, CASE WHEN modules.needs_approval THEN 1 END) AS min_approvals,
             modules.interrupted, 1 AS is_module, 0 AS depth
@@ -245,11 +249,8 @@ async def approval_settings(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
 async def job_settings_of_groups(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
     """Return what each group above these modules sets for jobs, if it sets anything, the nearest group last."""
     return await tx.each_id(
-        """WITH RECURSIVE above (module_id, group_id) AS (
-            SELECT modules.id, modules.group_id FROM batch JOIN modules ON modules.id = batch.id
-            UNION ALL SELECT above.module_id, groups.parent_id FROM above JOIN groups ON groups.id = above.group_id
-            WHERE groups.parent_id IS NOT NULL)
-        SELECT above.module_id AS id, groups.id AS group_id, groups.interrupted, groups.limits, groups.cloud, groups.dispatcher
+        _GROUPS_ABOVE
+        + """SELECT above.module_id AS id, groups.id AS group_id, groups.interrupted, groups.limits, groups.cloud, groups.dispatcher
         FROM above JOIN groups ON groups.id = above.group_id
         WHERE groups.interrupted IS NOT NULL OR groups.limits <> '{}' OR groups.cloud <> '{}' OR groups.dispatcher <> '{}'
         ORDER BY groups.depth""",
