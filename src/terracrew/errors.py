@@ -52,6 +52,11 @@ class Invalid(TerracrewError):
         super().__init__(message, **{"field": field} if field else {}, **details)
         self.field = field or None
 
+    @classmethod
+    def in_field(cls, field: str, message: str) -> "Invalid":
+        """Return the error about a field of the request, whose name the message begins with."""
+        return cls(f"{field}: {message}", field=field)
+
     @property
     def reason(self) -> str:
         """The message without the name of the field, for a form that shows it beside the field."""

@@ -44,7 +44,7 @@ def start_number(given: str | None) -> int:
 
 
 def not_a_cursor(given: str | None) -> Invalid:
-    return Invalid(f"after: {given!r} is not a cursor: send the `next` of the previous page", field="after")
+    return Invalid.in_field("after", f"{given!r} is not a cursor: send the `next` of the previous page")
 
 
 def page(found: Sequence[Item], limit: int) -> Page[Item]:

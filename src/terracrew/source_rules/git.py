@@ -29,7 +29,7 @@ _ALLOWED = "use https://host/path, ssh://user@host/path or user@host:path"
 def check(source: GitSource) -> None:
     """Raise Invalid if git must not be given this source, or could not understand it."""
     if problem := url_problem(source.url):
-        raise Invalid(f"source.url: {problem}", field="source.url")
+        raise Invalid.in_field("source.url", f"{problem}")
     given = [name for name in REVISION_FIELDS if getattr(source, name)]
     if len(given) > 1:
         raise Invalid(
@@ -38,12 +38,12 @@ def check(source: GitSource) -> None:
         )
     for name, text in (("branch", source.branch), ("tag", source.tag)):
         if text and (problem := ref_problem(text)):
-            raise Invalid(f"source.{name}: {problem}", field=f"source.{name}")
+            raise Invalid.in_field(f"source.{name}", f"{problem}")
     if source.commit and not _COMMIT.fullmatch(source.commit):
-        raise Invalid(
-            f"source.commit: {source.commit[:100]!r} is not a whole commit id: give all of its 40 (or 64) hexadecimal "
+        raise Invalid.in_field(
+            "source.commit",
+            f"{source.commit[:100]!r} is not a whole commit id: give all of its 40 (or 64) hexadecimal "
             "digits in lower case, as `git rev-parse` prints them",
-            field="source.commit",
         )
     _check_credential(source)
     version_ranges.check_of_source(source.version)
@@ -51,27 +51,25 @@ def check(source: GitSource) -> None:
 
 def _check_credential(source: GitSource) -> None:
     if source.credential and not _VARIABLE.fullmatch(source.credential):
-        raise Invalid(
-            f"source.credential: {source.credential[:100]!r} is not the name of an environment variable",
-            field="source.credential",
+        raise Invalid.in_field(
+            "source.credential", f"{source.credential[:100]!r} is not the name of an environment variable"
         )
     if len(source.known_hosts) > MAX_KNOWN_HOSTS_CHARACTERS or "\0" in source.known_hosts:
-        raise Invalid(
-            f"source.known_hosts: it should have at most {MAX_KNOWN_HOSTS_CHARACTERS:,} characters, and no NUL",
-            field="source.known_hosts",
+        raise Invalid.in_field(
+            "source.known_hosts", f"it should have at most {MAX_KNOWN_HOSTS_CHARACTERS:,} characters, and no NUL"
         )
     is_ssh = not is_https(source.url)
     if source.known_hosts and not (is_ssh and source.credential):
-        raise Invalid(
-            "source.known_hosts: host keys are used with an ssh address and a credential only; otherwise the known hosts of "
+        raise Invalid.in_field(
+            "source.known_hosts",
+            "host keys are used with an ssh address and a credential only; otherwise the known hosts of "
             "the runner's user apply",
-            field="source.known_hosts",
         )
     if is_ssh and source.credential and not _HOST_KEY.search(source.known_hosts):
-        raise Invalid(
-            "source.known_hosts: a private key is used only with the host keys to expect: give the lines that "
+        raise Invalid.in_field(
+            "source.known_hosts",
+            "a private key is used only with the host keys to expect: give the lines that "
             "`ssh-keyscan HOST` prints, after you have compared them with what the operator of the host publishes",
-            field="source.known_hosts",
         )
 
 

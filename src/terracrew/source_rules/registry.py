@@ -32,10 +32,10 @@ def parse(source: RegistrySource, engine: str = "") -> Address:
     host = parts.pop(0) if len(parts) == 4 else DEFAULT_HOSTS.get(engine, DEFAULT_HOST)
     is_named = len(parts) == 3 and all(map(_NAME.fullmatch, parts[:2])) and _PROVIDER.fullmatch(parts[2])
     if not is_named or not _HOST.fullmatch(host):
-        raise Invalid(
-            f"source.address: {text[:200]!r} is not the address of a module of a registry: write namespace/name/provider or "
+        raise Invalid.in_field(
+            "source.address",
+            f"{text[:200]!r} is not the address of a module of a registry: write namespace/name/provider or "
             "host/namespace/name/provider",
-            field="source.address",
         )
     version_ranges.check_of_source(source.version)
     return Address(host.lower(), "/".join(parts))

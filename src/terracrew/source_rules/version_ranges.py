@@ -117,7 +117,7 @@ def check_of_source(text: str) -> None:
         if text:
             parse_range(text)
     except Invalid as error:
-        raise Invalid(f"source.version: {error.message}", field="source.version") from None
+        raise Invalid.in_field("source.version", error.message) from None
 
 
 def _condition(text: str, whole: str) -> _Condition:

@@ -68,9 +68,8 @@ async def publish(context: PublishingContext, who: Principal, wanted: NewRelease
     key = checks.require_key(context.key, wanted)
     artifacts = [await _checked(context, who, key, wanted.version, each) for each in wanted.artifacts] if key else []
     if sum(each.size_bytes for each in artifacts) > checks.MAX_RELEASE_BYTES:
-        raise Invalid(
-            f"artifacts: the files of a release have at most {checks.MAX_RELEASE_BYTES:,} bytes together",
-            field="artifacts",
+        raise Invalid.in_field(
+            "artifacts", f"the files of a release have at most {checks.MAX_RELEASE_BYTES:,} bytes together"
         )
     target = service.upload_target(wanted.version)
 

@@ -233,20 +233,18 @@ async def _queued(
 def _check(settings: DeploymentSettings, identity: IdentityRecord, account: str | None, default_image: str) -> None:
     setting_rules.check(settings, identity.settings)
     if not settings.image and not default_image:
-        raise Invalid(
-            "settings.image: name the image of the runner, where its cloud can pull it (`make images` builds one), or set "
+        raise Invalid.in_field(
+            "settings.image",
+            "name the image of the runner, where its cloud can pull it (`make images` builds one), or set "
             "cloud_runner_image in the server's settings",
-            field="settings.image",
         )
     if settings.min_instances > settings.max_instances:
-        raise Invalid(
-            f"min_instances: {settings.min_instances} is more than max_instances, which is {settings.max_instances}",
-            field="min_instances",
+        raise Invalid.in_field(
+            "min_instances", f"{settings.min_instances} is more than max_instances, which is {settings.max_instances}"
         )
     if settings.credential == "federated" and account is None:
-        raise Invalid(
-            "service_account: instances that are federated need the service account that trusts their role",
-            field="service_account",
+        raise Invalid.in_field(
+            "service_account", "instances that are federated need the service account that trusts their role"
         )
 
 

@@ -66,11 +66,11 @@ def _check_service_account(name: str) -> None:
 
 def _check_each(field: str, given: Sequence[str], pattern: re.Pattern[str], words: str) -> None:
     if len(given) > MAX_NAMED_COUNT:
-        raise Invalid(f"{field}: {len(given)} are too many: at most {MAX_NAMED_COUNT}", field=field)
+        raise Invalid.in_field(field, f"{len(given)} are too many: at most {MAX_NAMED_COUNT}")
     for each in given:
         if not pattern.fullmatch(each):
             raise _wrong(field, each, words)
 
 
 def _wrong(field: str, text: str, words: str) -> Invalid:
-    return Invalid(f"{field}: {text[:200]!r} {words}", field=field)
+    return Invalid.in_field(field, f"{text[:200]!r} {words}")

@@ -35,10 +35,10 @@ def checked(wanted: NewIdentity) -> CloudSettings:
     for kind, fields in _FIELDS.items():
         for field in fields:
             if kind != wanted.kind and getattr(wanted, field):
-                raise Invalid(f"{field}: an identity for {_KIND_WORDS[wanted.kind]} has none", field=field)
+                raise Invalid.in_field(field, f"an identity for {_KIND_WORDS[wanted.kind]} has none")
     if len(wanted.description) > MAX_DESCRIPTION_CHARACTERS:
-        words = f"description: {len(wanted.description)} characters are too many: at most {MAX_DESCRIPTION_CHARACTERS}"
-        raise Invalid(words, field="description")
+        count = len(wanted.description)
+        raise Invalid.in_field("description", f"{count} characters are too many: at most {MAX_DESCRIPTION_CHARACTERS}")
     if wanted.kind == "aws":
         return _aws_account(wanted)
     return _cluster(wanted)
@@ -49,12 +49,11 @@ def checked_audience(kind: CloudKind, audience: str) -> str:
     if not audience:
         return DEFAULT_AUDIENCES[kind]
     if len(audience) > MAX_AUDIENCE_CHARACTERS or not _PRINTABLE_ASCII.fullmatch(audience):
-        words = f"audience: use at most {MAX_AUDIENCE_CHARACTERS} letters, digits and signs, without spaces"
-        raise Invalid(words, field="audience")
-    if audience == AUDIENCE:
-        raise Invalid(
-            f"audience: {AUDIENCE} is this server's own: tokens for clouds have another one", field="audience"
+        raise Invalid.in_field(
+            "audience", f"use at most {MAX_AUDIENCE_CHARACTERS} letters, digits and signs, without spaces"
         )
+    if audience == AUDIENCE:
+        raise Invalid.in_field("audience", f"{AUDIENCE} is this server's own: tokens for clouds have another one")
     return audience
 
 
@@ -75,14 +74,11 @@ def location(settings: CloudSettings) -> str:
 def _aws_account(wanted: NewIdentity) -> AwsAccount:
     match = _ROLE_ARN.fullmatch(wanted.role_arn)
     if match is None:
-        words = (
-            f"role_arn: {wanted.role_arn[:200]!r} is not the ARN of a role: "
-            "it looks like arn:aws:iam::123456789012:role/terracrew"
-        )
-        raise Invalid(words, field="role_arn")
+        example = "it looks like arn:aws:iam::123456789012:role/terracrew"
+        raise Invalid.in_field("role_arn", f"{wanted.role_arn[:200]!r} is not the ARN of a role: {example}")
     if not _REGION.fullmatch(wanted.region):
-        words = f"region: {wanted.region[:100]!r} is not the name of an AWS region: it looks like eu-central-1"
-        raise Invalid(words, field="region")
+        words = f"{wanted.region[:100]!r} is not the name of an AWS region: it looks like eu-central-1"
+        raise Invalid.in_field("region", words)
     _require_region_of_partition(match["partition"], wanted.region)
     return AwsAccount(role_arn=wanted.role_arn, region=wanted.region, way=wanted.way)
 
@@ -91,8 +87,8 @@ def _require_region_of_partition(partition: str, region: str) -> None:
     expected = next((name for name, start in _REGIONS_OF_PARTITIONS.items() if region.startswith(start)), "aws")
     is_known = partition == "aws" or partition in _REGIONS_OF_PARTITIONS
     if is_known and partition != expected:
-        words = f"region: the role is in the partition {partition}, and the region {region} is in {expected}"
-        raise Invalid(f"{words}: both must be in the same one", field="region")
+        words = f"the role is in the partition {partition}, and the region {region} is in {expected}"
+        raise Invalid.in_field("region", f"{words}: both must be in the same one")
 
 
 def _cluster(wanted: NewIdentity) -> KubernetesCluster:
@@ -101,51 +97,52 @@ def _cluster(wanted: NewIdentity) -> KubernetesCluster:
         words = (
             "as its own workload, the server signs in to the cluster that it runs in: leave address and certificate out"
         )
-        raise Invalid(f"{field}: {words}, or choose web_identity", field=field)
+        raise Invalid.in_field(field, f"{words}, or choose web_identity")
     if wanted.way == "web_identity" and not wanted.api_url:
-        raise Invalid(
-            "api_url: the address of the cluster's API is missing: `kubectl cluster-info` shows it", field="api_url"
+        raise Invalid.in_field(
+            "api_url", "the address of the cluster's API is missing: `kubectl cluster-info` shows it"
         )
     namespace = wanted.namespace or DEFAULT_NAMESPACE
     if not _NAMESPACE.fullmatch(namespace):
-        words = f"namespace: {namespace[:100]!r} is not the name of a namespace: use at most 63 lowercase letters, "
-        raise Invalid(f"{words}digits and hyphens", field="namespace")
+        words = (
+            f"{namespace[:100]!r} is not the name of a namespace: use at most 63 lowercase letters, digits and hyphens"
+        )
+        raise Invalid.in_field("namespace", words)
     api_url = _checked_api_url(wanted.api_url) if wanted.api_url else ""
     certificate = _checked_certificates(wanted.ca_certificate) if wanted.ca_certificate.strip() else ""
     return KubernetesCluster(api_url=api_url, ca_certificate=certificate, namespace=namespace, way=wanted.way)
 
 
 def _checked_api_url(text: str) -> str:
-    words = f"api_url: {text[:200]!r} is not the https address of a cluster's API"
+    words = f"{text[:200]!r} is not the https address of a cluster's API"
     example = "it looks like https://203.0.113.7:6443"
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
-        raise Invalid(f"{words}: {example}", field="api_url") from None
+        raise Invalid.in_field("api_url", f"{words}: {example}") from None
     if not _PRINTABLE_ASCII.fullmatch(text) or len(text) > 500 or not parts.hostname:
-        raise Invalid(f"{words}: {example}", field="api_url")
+        raise Invalid.in_field("api_url", f"{words}: {example}")
     if parts.scheme != "https":
-        raise Invalid(f"{words}: without TLS, anybody on the way could use the token", field="api_url")
+        raise Invalid.in_field("api_url", f"{words}: without TLS, anybody on the way could use the token")
     if "@" in parts.netloc or "?" in text or "#" in text:
-        raise Invalid(f"{words}: it has a user, a query or a fragment", field="api_url")
+        raise Invalid.in_field("api_url", f"{words}: it has a user, a query or a fragment")
     host = parts.netloc if port is None else parts.netloc.rpartition(":")[0]
     if not _HOST.fullmatch(host.removesuffix(":")):
-        raise Invalid(f"{words}: {example}", field="api_url")
+        raise Invalid.in_field("api_url", f"{words}: {example}")
     return text.rstrip("/")
 
 
 def _checked_certificates(text: str) -> str:
     if len(text) > MAX_PEM_CHARACTERS:
-        raise Invalid(f"ca_certificate: more than {MAX_PEM_CHARACTERS} characters", field="ca_certificate")
+        raise Invalid.in_field("ca_certificate", f"more than {MAX_PEM_CHARACTERS} characters")
     if "PRIVATE KEY" in text:
-        words = "ca_certificate: this contains a private key, which must stay where it is: paste only the certificates"
-        raise Invalid(words, field="ca_certificate")
+        raise Invalid.in_field(
+            "ca_certificate", "this contains a private key, which must stay where it is: paste only the certificates"
+        )
     try:
         x509.load_pem_x509_certificates(text.encode("ascii"))
     except ValueError:
-        words = (
-            "ca_certificate: this is not a list of certificates as PEM, which begin with -----BEGIN CERTIFICATE-----"
-        )
-        raise Invalid(words, field="ca_certificate") from None
+        words = "this is not a list of certificates as PEM, which begin with -----BEGIN CERTIFICATE-----"
+        raise Invalid.in_field("ca_certificate", words) from None
     return text.strip() + "\n"

@@ -137,7 +137,7 @@ def check_range(text: str) -> VersionRange:
     try:
         return version_ranges.parse_range(text)
     except Invalid as error:
-        raise Invalid(f"engine_version: {error.message}", field="engine_version") from error
+        raise Invalid.in_field("engine_version", error.message) from error
 
 
 class Interval(msgspec.Struct, frozen=True):

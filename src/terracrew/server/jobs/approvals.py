@@ -126,8 +126,8 @@ async def replan_with_imports(
     async def find(tx: Tx) -> Module:
         job = await service.find(tx, who, name, Verb.JOB_RUN)
         if job.type is not JobType.APPLY:
-            raise Invalid(
-                f"import_lost: job {job.number} is {job.type}, and only an APPLY imports resources", field="import_lost"
+            raise Invalid.in_field(
+                "import_lost", f"job {job.number} is {job.type}, and only an APPLY imports resources"
             )
         return await modules.find(tx, who, job.module_id, Verb.JOB_RUN)
 

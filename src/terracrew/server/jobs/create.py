@@ -209,8 +209,8 @@ async def _within_quotas(
 async def _with_imports(db: Database, imports: Imports, wanted: JobRequest, lost: ImportLost) -> JobRequest:
     """Find what the job imports. The caller needs the same permission as for the job itself."""
     if wanted.asked.type is JobType.DESTROY or wanted.asked.is_destroy_plan:
-        raise Invalid(
-            "import_lost: an engine imports nothing when it destroys; apply with import_lost first", field="import_lost"
+        raise Invalid.in_field(
+            "import_lost", "an engine imports nothing when it destroys; apply with import_lost first"
         )
     module = await db.read(lambda tx: modules.find(tx, wanted.principal, wanted.module, Verb.JOB_RUN))
     found = await imports.choose(wanted.principal, module, lost)

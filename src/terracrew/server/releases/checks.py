@@ -31,26 +31,24 @@ def check(wanted: NewRelease) -> None:
     _check_length("notes", wanted.notes, MAX_NOTES_CHARACTERS)
     _check_length("breaking_words", wanted.breaking_words, MAX_BREAKING_CHARACTERS)
     if wanted.is_breaking != bool(wanted.breaking_words.strip()):
-        raise Invalid(
-            "breaking_words: a breaking release says what to do before an update, and no other one does",
-            field="breaking_words",
+        raise Invalid.in_field(
+            "breaking_words", "a breaking release says what to do before an update, and no other one does"
         )
     if wanted.commit_id and not _COMMIT.fullmatch(wanted.commit_id):
-        raise Invalid(
-            f"commit_id: {wanted.commit_id[:80]!r} is not a commit: it has 7 to 64 hexadecimal digits",
-            field="commit_id",
+        raise Invalid.in_field(
+            "commit_id", f"{wanted.commit_id[:80]!r} is not a commit: it has 7 to 64 hexadecimal digits"
         )
     if wanted.link and not _is_link(wanted.link):
-        raise Invalid(
-            f"link: {wanted.link[:80]!r} is not an address like https://example.com/releases/0.1.0", field="link"
+        raise Invalid.in_field(
+            "link", f"{wanted.link[:80]!r} is not an address like https://example.com/releases/0.1.0"
         )
     if len(wanted.artifacts) > MAX_ARTIFACTS:
-        raise Invalid(
-            f"artifacts: {len(wanted.artifacts)} are too many, a release has at most {MAX_ARTIFACTS}", field="artifacts"
+        raise Invalid.in_field(
+            "artifacts", f"{len(wanted.artifacts)} are too many, a release has at most {MAX_ARTIFACTS}"
         )
     names = [each.name for each in wanted.artifacts]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise Invalid(f"artifacts: {twice[:80]!r} is named twice", field="artifacts")
+        raise Invalid.in_field("artifacts", f"{twice[:80]!r} is named twice")
     for each in wanted.artifacts:
         _check_artifact(each)
 
@@ -109,16 +107,14 @@ def _check_artifact(artifact: NewArtifact) -> None:
         if artifact.kind == "image":
             release_files.image_digest(artifact.reference)
     except Invalid as error:
-        raise Invalid(f"artifacts: {error.message}", field="artifacts") from None
+        raise Invalid.in_field("artifacts", error.message) from None
     is_image = artifact.kind == "image"
     if is_image and (artifact.upload or artifact.sha256):
-        raise Invalid(
-            f"artifacts: the image {artifact.name} has a reference, and neither a file nor its hash", field="artifacts"
+        raise Invalid.in_field(
+            "artifacts", f"the image {artifact.name} has a reference, and neither a file nor its hash"
         )
     if not is_image and (artifact.reference or not artifact.upload or not _SHA256.fullmatch(artifact.sha256)):
-        raise Invalid(
-            f"artifacts: the file {artifact.name} has an upload and its SHA-256, and no reference", field="artifacts"
-        )
+        raise Invalid.in_field("artifacts", f"the file {artifact.name} has an upload and its SHA-256, and no reference")
 
 
 def _check_length(field: str, text: str, limit: int) -> None:

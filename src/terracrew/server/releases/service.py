@@ -43,9 +43,7 @@ async def withdraw(tx: Tx, who: Principal, version: str, reason: str) -> Release
     await authorize.require(tx, who, Verb.SERVER_ADMIN, SERVER)
     words = reason.strip()
     if not words or len(words) > MAX_REASON_CHARACTERS:
-        raise Invalid(
-            f"reason: say in 1 to {MAX_REASON_CHARACTERS} characters why the release is withdrawn", field="reason"
-        )
+        raise Invalid.in_field("reason", f"say in 1 to {MAX_REASON_CHARACTERS} characters why the release is withdrawn")
     found = await store.get(tx, version)
     if not await store.withdraw(tx, found, who.id, who.name, words):
         raise Conflict(f"the release {found.version} was withdrawn before: {found.withdrawn_reason}")

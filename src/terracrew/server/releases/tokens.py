@@ -25,7 +25,7 @@ USED_AT_SECONDS = 600.0
 async def create(db: Database, who: Principal, name: str, days: int | None = None) -> tuple[ReleaseToken, Secret]:
     """Make a token that publishes releases until it expires: after so many days, 90 by default."""
     if not name.isprintable() or not name.strip():
-        raise Invalid("name: there are characters that cannot be printed in it", field="name")
+        raise Invalid.in_field("name", "there are characters that cannot be printed in it")
     secret = credentials.new("tcr")
 
     async def work(tx: Tx) -> ReleaseToken:

@@ -312,13 +312,10 @@ async def _account(tx: Tx, who: Principal, reference: str | None, runner: Runner
         return account.id
     seen = await authorize.visible(tx, who, Verb.ACCESS_READ)
     if account is None or not seen.covers(authorize.group(organization_id, account.group)):
-        raise Invalid(
-            f"service_account: there is no service account {reference}, or you may not see it", field="service_account"
-        )
+        raise Invalid.in_field("service_account", f"there is no service account {reference}, or you may not see it")
     if not is_above:
-        raise Invalid(
-            f"service_account: it belongs to `{account.group}`, which is neither `{runner.group}` nor above it",
-            field="service_account",
+        raise Invalid.in_field(
+            "service_account", f"it belongs to `{account.group}`, which is neither `{runner.group}` nor above it"
         )
     return account.id
 

@@ -102,9 +102,8 @@ def _place(text: str) -> LogPlace:
         return LogPlace()
     found = _PLACE.match(text[:MAX_PLACE_CHARACTERS])
     if found is None:
-        raise Invalid(
-            f"after: {text[:MAX_PLACE_CHARACTERS]!r} is not a place in a log: give <attempt>.<number>, such as 2.17",
-            field="after",
+        raise Invalid.in_field(
+            "after", f"{text[:MAX_PLACE_CHARACTERS]!r} is not a place in a log: give <attempt>.<number>, such as 2.17"
         )
     return LogPlace(int(found[1]), int(found[2]))
 

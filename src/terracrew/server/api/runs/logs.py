@@ -134,8 +134,8 @@ def _place(text: str, attempt: int | None) -> Position:
         return Position(attempt, int(text))
     place = _PLACE.match(text)
     if place is None or (attempt is not None and int(place[1]) != attempt) or not int(place[1]):
-        raise Invalid(
-            f"after: {text!r} is not a place in this log: give <attempt>.<number>, for example 2.17", field="after"
+        raise Invalid.in_field(
+            "after", f"{text!r} is not a place in this log: give <attempt>.<number>, for example 2.17"
         )
     return Position(int(place[1]), int(place[2]))
 

@@ -74,7 +74,7 @@ def from_form(form: SourceFields) -> Source:
     """Return the source that a form describes. Raises Invalid if something of it is missing; the service checks the rest."""
     make = _KINDS.get(form.source)
     if make is None:
-        raise Invalid(f"source: {form.source[:50]!r} is not one of {', '.join(_KINDS)}", field="source")
+        raise Invalid.in_field("source", f"{form.source[:50]!r} is not one of {', '.join(_KINDS)}")
     return make(form)
 
 
@@ -89,7 +89,7 @@ def place(form: SourceFields, error: TerracrewError) -> dict[str, str]:
 
 def _archive(form: SourceFields) -> Source:
     if not form.archive:
-        raise Invalid("source: choose an archive, and wait until it is uploaded", field="source")
+        raise Invalid.in_field("source", "choose an archive, and wait until it is uploaded")
     return ArchiveSource(form.archive, _below(form))
 
 
@@ -125,7 +125,7 @@ def _module_of_registry(form: SourceFields) -> Source:
 
 def _folder(form: SourceFields) -> Source:
     if not form.folder.strip():
-        raise Invalid("source: write the path of the folder on the runners", field="source")
+        raise Invalid.in_field("source", "write the path of the folder on the runners")
     return LocalSource(form.folder.strip(), _below(form))
 
 

@@ -189,7 +189,7 @@ async def create_token(
     """
     authorize.require_person(who)
     if not name.isprintable():
-        raise Invalid("name: there are characters that cannot be printed in it", field="name")
+        raise Invalid.in_field("name", "there are characters that cannot be printed in it")
     secret = credentials.new("tcu")
 
     async def work(tx: Tx) -> ApiToken:

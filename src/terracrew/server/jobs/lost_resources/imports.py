@@ -39,9 +39,8 @@ class Imports:
         if module.engine == "pulumi":
             raise Invalid(_NOT_FOR_PULUMI)
         if module.engine not in import_blocks.ENGINES:
-            raise Invalid(
-                f"import_lost: {module.engine} has no import blocks, so it cannot import what was lost",
-                field="import_lost",
+            raise Invalid.in_field(
+                "import_lost", f"{module.engine} has no import blocks, so it cannot import what was lost"
             )
         await search.search_now(self._db, self._objects, self.keys, module.id)
         changes, logs = await self._db.read(lambda tx: _changes(tx, who, module, asked.job))
@@ -49,9 +48,8 @@ class Imports:
         state = await instance_ids.current(self._db, self._objects, self.keys, module.id, is_kept_here=is_kept_here)
         found = chosen(changes, state, module.engine)
         if unknown := sorted(set(asked.leave_out) - found.keys()):
-            raise Invalid(
-                f"leave_out: {unknown[0]} is not among the resources to import: {', '.join(sorted(found)) or 'none'}",
-                field="leave_out",
+            raise Invalid.in_field(
+                "leave_out", f"{unknown[0]} is not among the resources to import: {', '.join(sorted(found)) or 'none'}"
             )
         wanted = [each for address, each in found.items() if address not in asked.leave_out]
         if not wanted:

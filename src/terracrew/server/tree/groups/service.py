@@ -189,6 +189,4 @@ def check_cloud(cloud: CloudIdentities) -> None:
     for name, audience in cloud.audiences().items():
         if audience.strip().lower() == AUDIENCE:
             field = f"cloud.{name}.audience"
-            raise Invalid(
-                f"{field}: {audience!r} is this server itself: name the cloud that is to trust it", field=field
-            )
+            raise Invalid.in_field(field, f"{audience!r} is this server itself: name the cloud that is to trust it")

@@ -55,9 +55,8 @@ def check_environment(environment: Mapping[str, str]) -> None:
 def check_output(name: str) -> None:
     """Check the name of an output of another module."""
     if not _INPUT.match(name):
-        raise Invalid(
-            f"output: {name[:300]!r} is not a valid name: use letters, digits, _ and -, and no digit first",
-            field="output",
+        raise Invalid.in_field(
+            "output", f"{name[:300]!r} is not a valid name: use letters, digits, _ and -, and no digit first"
         )
 
 
@@ -89,7 +88,7 @@ def check_depth(what: str, content: Mapping[str, Any]) -> None:
         level = [below for each in level for below in _below(each)]
         if not level:
             return
-    raise Invalid(f"{what}: they are nested more than {MAX_INPUT_LEVELS} levels deep", field=what)
+    raise Invalid.in_field(what, f"they are nested more than {MAX_INPUT_LEVELS} levels deep")
 
 
 def check_size(what: str, content: Mapping[str, Any], max_bytes: int = MAX_CONTENT_BYTES) -> None:

@@ -21,10 +21,10 @@ MAX_AUDIENCE_CHARACTERS = 200
 def check_engine(engine: str) -> None:
     """Refuse a text that cannot name an engine."""
     if not plugins.is_name(engine):
-        raise Invalid(
-            f"engine: {engine[:100]!r} is not the name of an engine: use at most 32 lower-case letters, digits and `-`, "
+        raise Invalid.in_field(
+            "engine",
+            f"{engine[:100]!r} is not the name of an engine: use at most 32 lower-case letters, digits and `-`, "
             "beginning with a letter",
-            field="engine",
         )
 
 
@@ -36,26 +36,20 @@ def check_workspace(engine: str, backend: Backend, environment: Mapping[str, str
 
 def check_audiences(audiences: Sequence[str]) -> None:
     if len(audiences) > MAX_AUDIENCES:
-        raise Invalid(
-            f"oidc_audiences: {len(audiences)} are too many: at most {MAX_AUDIENCES} are allowed",
-            field="oidc_audiences",
-        )
+        raise Invalid.in_field("oidc_audiences", f"{len(audiences)} are too many: at most {MAX_AUDIENCES} are allowed")
     seen: set[str] = set()
     for audience in audiences:
         if not 1 <= len(audience) <= MAX_AUDIENCE_CHARACTERS or not audience.isprintable():
-            raise Invalid(
-                f"oidc_audiences: {audience[:250]!r} should be 1 to {MAX_AUDIENCE_CHARACTERS} printable characters",
-                field="oidc_audiences",
+            raise Invalid.in_field(
+                "oidc_audiences", f"{audience[:250]!r} should be 1 to {MAX_AUDIENCE_CHARACTERS} printable characters"
             )
         if audience.strip().lower() == AUDIENCE:
-            raise Invalid(
-                f"oidc_audiences: {audience!r} is this server itself: name the cloud that is to trust it",
-                field="oidc_audiences",
+            raise Invalid.in_field(
+                "oidc_audiences", f"{audience!r} is this server itself: name the cloud that is to trust it"
             )
         if (slug := audience_slug(audience)) in seen:
-            raise Invalid(
-                f"oidc_audiences: two of them would be the engine's variable TERRACREW_OIDC_TOKEN_FILE_{slug}",
-                field="oidc_audiences",
+            raise Invalid.in_field(
+                "oidc_audiences", f"two of them would be the engine's variable TERRACREW_OIDC_TOKEN_FILE_{slug}"
             )
         seen.add(slug)
 
@@ -63,34 +57,31 @@ def check_audiences(audiences: Sequence[str]) -> None:
 def check_local(source: LocalSource, roots: Sequence[Path]) -> None:
     """Refuse a local path that is not in its normal form, or not under one of the roots that the server allows."""
     if not posixpath.isabs(source.path) or posixpath.normpath(source.path) != source.path or "\0" in source.path:
-        raise Invalid(
-            f"source.path: {source.path!r} should be absolute and without `.`, `..` or double slashes",
-            field="source.path",
+        raise Invalid.in_field(
+            "source.path", f"{source.path!r} should be absolute and without `.`, `..` or double slashes"
         )
     if not roots:
-        raise Invalid(
-            "source: local paths are not allowed here: the server's setting `local_roots` names none", field="source"
+        raise Invalid.in_field(
+            "source", "local paths are not allowed here: the server's setting `local_roots` names none"
         )
     if not any(Path(source.path).is_relative_to(root.expanduser()) for root in roots):
         allowed = ", ".join(str(root) for root in roots)
-        raise Invalid(
-            f"source.path: {source.path} is not under one of the server's `local_roots` ({allowed})",
-            field="source.path",
+        raise Invalid.in_field(
+            "source.path", f"{source.path} is not under one of the server's `local_roots` ({allowed})"
         )
 
 
 def check_plugin_source(source: PluginSource) -> None:
     """Check the shape and the size of a source whose settings only a package on the runners understands."""
     if not plugins.is_name(source.plugin):
-        raise Invalid(
-            f"source.plugin: {source.plugin[:100]!r} is not the name of a plug-in: use at most 32 lower-case letters, "
+        raise Invalid.in_field(
+            "source.plugin",
+            f"{source.plugin[:100]!r} is not the name of a plug-in: use at most 32 lower-case letters, "
             "digits and `-`, beginning with a letter",
-            field="source.plugin",
         )
     if source.plugin in plugins.BUILT_IN[plugins.SOURCES]:
-        raise Invalid(
-            f"source.plugin: {source.plugin} is a kind of source of Terracrew itself: give it as source.kind",
-            field="source.plugin",
+        raise Invalid.in_field(
+            "source.plugin", f"{source.plugin} is a kind of source of Terracrew itself: give it as source.kind"
         )
     check_depth("source.settings", source.settings)
     check_size("source.settings", source.settings, MAX_SOURCE_SETTINGS_BYTES)
@@ -100,13 +91,12 @@ def check_subdirectory(subdirectory: str) -> None:
     if not subdirectory:
         return
     if len(subdirectory) > MAX_SUBDIRECTORY_CHARACTERS or not subdirectory.isprintable():
-        raise Invalid(
-            f"source.subdirectory: {subdirectory[:100]!r} should be at most {MAX_SUBDIRECTORY_CHARACTERS:,} printable characters",
-            field="source.subdirectory",
+        raise Invalid.in_field(
+            "source.subdirectory",
+            f"{subdirectory[:100]!r} should be at most {MAX_SUBDIRECTORY_CHARACTERS:,} printable characters",
         )
     is_plain = posixpath.normpath(subdirectory) == subdirectory and not subdirectory.startswith(("/", ".."))
     if not is_plain or subdirectory == "." or "\0" in subdirectory or "\\" in subdirectory:
-        raise Invalid(
-            f"source.subdirectory: {subdirectory!r} should be relative, without `.`, `..` or double slashes",
-            field="source.subdirectory",
+        raise Invalid.in_field(
+            "source.subdirectory", f"{subdirectory!r} should be relative, without `.`, `..` or double slashes"
         )

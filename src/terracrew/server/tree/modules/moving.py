@@ -28,7 +28,7 @@ async def move(tx: Tx, who: Principal, module_id: str, to: str) -> Module:
         raise NotFound("the module has just been deleted")
     group_path, name = paths.split(paths.parse(to))
     if not name:
-        raise Invalid("path: it is empty, and a module needs a name", field="path")
+        raise Invalid.in_field("path", "it is empty, and a module needs a name")
     left = _highest_left(module.path, group_path)
     if not (await authorize.decide(tx, who, Verb.TREE_WRITE, authorize.group(module.organization_id, left))).is_allowed:
         where = f"group `{left}`" if left else "the organization"

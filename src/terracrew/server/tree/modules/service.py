@@ -248,16 +248,15 @@ async def _checked_archive(
 ) -> ArchiveSource:
     archive = await store.hold_archive(tx, ids.parse("arc", source.archive_id), organization_id)
     if archive is None or not await archives.may_use(tx, who, archive):
-        raise Invalid(
-            f"source: there is no archive {source.archive_id} that you have uploaded, or that a module uses whose jobs you may "
+        raise Invalid.in_field(
+            "source",
+            f"there is no archive {source.archive_id} that you have uploaded, or that a module uses whose jobs you may "
             "run: upload it first (POST /api/v1/archives)",
-            field="source",
         )
     known = archive.configurations
     if known is not None and not configurations.has_configuration(known, source.subdirectory, engine):
-        raise Invalid(
-            f"source: {configurations.missing(source.subdirectory, engine, configurations.PATTERNS[engine])}",
-            field="source",
+        raise Invalid.in_field(
+            "source", f"{configurations.missing(source.subdirectory, engine, configurations.PATTERNS[engine])}"
         )
     return ArchiveSource(archive.id, source.subdirectory, archive.sha256, archive.size)
 
@@ -270,10 +269,10 @@ async def check_engine(tx: Tx, organization_id: str, engine: str) -> None:
     known = await known_engines(tx, organization_id)
     near = difflib.get_close_matches(engine, known, 1)
     meant = f"did you mean {near[0]}?" if near else f"there is {', '.join(known)}."
-    raise Invalid(
-        f"engine: no runner has ever had an engine {engine!r}: {meant} An engine of another package is known as soon as a runner that "
+    raise Invalid.in_field(
+        "engine",
+        f"no runner has ever had an engine {engine!r}: {meant} An engine of another package is known as soon as a runner that "
         "has it has connected",
-        field="engine",
     )
 
 
