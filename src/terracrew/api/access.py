@@ -61,7 +61,8 @@ class CreatedToken(msgspec.Struct, frozen=True):
 
 class NewUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Name
-    is_system_admin: bool = False
+    is_system_admin: Annotated[bool, Field(option="--admin")] = False
+    """Whether the user is an administrator, who may do everything on this server."""
 
 
 class Ended(msgspec.Struct, frozen=True):

@@ -410,7 +410,11 @@ class OnceTokenView(OnceToken, frozen=True, kw_only=True):
 
 
 class NewOnceToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    seconds: Annotated[int, msgspec.Meta(ge=MIN_SECONDS, le=MAX_SECONDS)] = DEFAULT_SECONDS
+    seconds: Annotated[
+        int,
+        msgspec.Meta(ge=MIN_SECONDS, le=MAX_SECONDS),
+        Field(option="--valid-for", metavar="DURATION", unit="seconds"),
+    ] = DEFAULT_SECONDS
     """How long it may wait for its job. It ends sooner if the credential of this request does."""
 
 

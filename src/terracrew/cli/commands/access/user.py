@@ -71,23 +71,19 @@ def show(target: Target, name: str) -> output.CommandResult:
     ),
 )
 @click.argument("name")
-@click.option(
-    "--admin",
-    "is_system_admin",
-    is_flag=True,
-    help="Make the user an administrator, who may do everything on this server.",
-)
+@settings.request_options(NewUser, "new", own=("name",))
 @output.with_target
-def create(target: Target, name: str, is_system_admin: bool) -> output.CommandResult:
+def create(target: Target, new: NewUser) -> output.CommandResult:
     """Create the user NAME and print a link with which they log in once and set a password."""
-    made = target.api().post("/users", NewUser(name, is_system_admin), CreatedUser)
+    name = new.name
+    made = target.api().post("/users", new, CreatedUser)
     before = f"created {name}; this link works once:"
     if not made.link:
         before = (
             f"created {name} without a login link, which is a login and not for an API token: log in to the dashboard and reset "
             f"{name} there, or run `terracrew user reset {name}` on the server's machine"
         )
-    notes = [] if is_system_admin else [f"give a role: terracrew role grant {name} operator --group PATH"]
+    notes = [] if new.is_system_admin else [f"give a role: terracrew role grant {name} operator --group PATH"]
     return output.message(made, made.link or "", *notes, before=before)
 
 

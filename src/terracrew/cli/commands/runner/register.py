@@ -16,7 +16,6 @@ from terracrew.api.runners import (
 )
 from terracrew.cli.arguments import name_completion, options, references, settings
 from terracrew.cli.arguments.references import api_path
-from terracrew.cli.arguments.values import Duration
 from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
@@ -132,20 +131,14 @@ def once_token() -> None:
 
 @once_token.command("create")
 @click.argument("path", shell_complete=name_completion.runners)
-@click.option(
-    "--valid-for",
-    type=Duration(),
-    metavar="DURATION",
-    help="How long it may wait for its job, from 60s to 24h; by default 1h.",
-)
+@settings.request_options(NewOnceToken, "new", defaults=NewOnceToken)
 @output.with_target
-def create_once_token(target: Target, path: str, valid_for: int | None) -> output.CommandResult:
+def create_once_token(target: Target, path: str, new: NewOnceToken) -> output.CommandResult:
     """Make a token for one job of the runner PATH and print the commands that use it. It is shown only once.
 
     The machine claims one job, delivers everything of it, and exits. The token can claim no second job.
     """
-    wanted = NewOnceToken() if valid_for is None else NewOnceToken(valid_for)
-    made = target.api().post(f"{api_path(path)}/once-tokens", wanted, MadeOnceToken)
+    made = target.api().post(f"{api_path(path)}/once-tokens", new, MadeOnceToken)
     before = (
         f"made {made.id} for one job of {made.runner_path}, which expires {output.age(made.expires_at)} unless it has "
         "claimed a job; it is shown only once:"
