@@ -36,28 +36,26 @@ def list_states(target: Target, module: str, quarantined: bool) -> output.Comman
     """List the states of MODULE, newest first."""
     found = target.api().list(f"/modules/{segment(module)}/states", State)
     items = [item for item in found if not quarantined or item.status == "quarantined"]
-
-    def show() -> None:
-        # A state in quarantine has no version and is named by its id; all others are named by their versions.
-        rows = [
-            (
-                i.version or i.id,
-                i.status,
-                i.serial,
-                i.size,
-                i.origin if i.brought_by else f"attempt {i.attempt}",
-                output.age(i.created_at),
-            )
-            for i in items
-        ]
-        columns = ("STATE", "STATUS", "SERIAL", "BYTES", "WRITTEN BY", "ARRIVED")
-        empty = f"{module} has no state in quarantine" if quarantined else f"{module} has no state yet"
-        output.table(columns, rows, empty=empty)
-        for item in items:
-            if item.problem and item.status == "quarantined":
-                output.note(f"{item.id} cannot be adopted: {output.text(item.problem)}")
-
-    return output.CommandResult(items, show)
+    # A state in quarantine has no version and is named by its id; all others are named by their versions.
+    rows = [
+        (
+            i.version or i.id,
+            i.status,
+            i.serial,
+            i.size,
+            i.origin if i.brought_by else f"attempt {i.attempt}",
+            output.age(i.created_at),
+        )
+        for i in items
+    ]
+    columns = ("STATE", "STATUS", "SERIAL", "BYTES", "WRITTEN BY", "ARRIVED")
+    empty = f"{module} has no state in quarantine" if quarantined else f"{module} has no state yet"
+    notes = [
+        f"{item.id} cannot be adopted: {output.text(item.problem)}"
+        for item in items
+        if item.problem and item.status == "quarantined"
+    ]
+    return output.listing(items, columns, rows, empty=empty, notes=notes)
 
 
 @state.command("show")
@@ -123,14 +121,10 @@ def import_state(target: Target, module: str, file: BinaryIO, force: bool) -> ou
     next one.
     """
     made = upload(target.api(), module, file.read(), force=force)
-
-    def show() -> None:
-        click.echo(f"imported the state with serial {made.serial} as version {made.version} of {module}")
-        if (made.version or 0) > 1:
-            output.note(_CHANGES_WAIT)
-        output.note(f"`terracrew job run {module} --follow` plans from it. It should find nothing to change.")
-
-    return output.CommandResult(made, show)
+    notes = [_CHANGES_WAIT] if (made.version or 0) > 1 else []
+    notes.append(f"`terracrew job run {module} --follow` plans from it. It should find nothing to change.")
+    text = f"imported the state with serial {made.serial} as version {made.version} of {module}"
+    return output.message(made, text, *notes)
 
 
 @state.command(

@@ -177,14 +177,10 @@ def dependencies(target: Target, path: str) -> output.CommandResult:
     api = target.api()
     place = f"/modules/{segment(path)}/dependencies"
     found = {direction: list(api.list(place, Dependency, direction=direction)) for direction in ("needs", "used_by")}
-
-    def show() -> None:
-        rows = [("needs", *_row(each), _status(each)) for each in found["needs"]]
-        rows += [("used by", *_row(each), _follows(each)) for each in found["used_by"]]
-        empty = f"no dependencies: `terracrew input set {path} NAME --output MODULE:OUTPUT` makes one"
-        output.table(("", "ID", "MODULE", "OUTPUT", "INPUT", "SET BY", ""), rows, empty=empty)
-
-    return output.CommandResult(found, show)
+    rows = [("needs", *_row(each), _status(each)) for each in found["needs"]]
+    rows += [("used by", *_row(each), _follows(each)) for each in found["used_by"]]
+    empty = f"no dependencies: `terracrew input set {path} NAME --output MODULE:OUTPUT` makes one"
+    return output.listing(found, ("", "ID", "MODULE", "OUTPUT", "INPUT", "SET BY", ""), rows, empty=empty)
 
 
 @click.command("end-use")
