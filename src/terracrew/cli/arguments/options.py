@@ -23,6 +23,11 @@ def module(text: str) -> Callable[[F], F]:
     return click.option("--module", metavar="PATH", shell_complete=name_completion.modules, help=text)
 
 
+def limit(most: int, default: int, text: str) -> Callable[[F], F]:
+    """Return the option --limit with this help."""
+    return click.option("--limit", type=values.WholeNumber(1, most), default=default, show_default=True, help=text)
+
+
 def combine(*options: Callable[..., Any]) -> Callable[[F], F]:
     """Return a decorator that adds all of these options, in the order in which the help shows them."""
 

@@ -9,7 +9,7 @@ import msgspec
 
 from terracrew.api.fleet_jobs import FleetJob, FleetJobStatus, FleetJobType, FleetJobView, FleetLine, FleetStep
 from terracrew.api.pages import Page
-from terracrew.cli.arguments import name_completion, options, values
+from terracrew.cli.arguments import name_completion, options
 from terracrew.cli.connection import deadline as outages
 from terracrew.cli.connection.deadline import deadline
 from terracrew.cli.connection.target import Target
@@ -42,9 +42,7 @@ def fleet_job() -> None:
 @click.option("--type", "job_type", type=click.Choice(TYPES, case_sensitive=False), help="Only jobs of this type.")
 @click.option("--status", type=click.Choice(STATUSES, case_sensitive=False), help="Only jobs with this status.")
 @click.option("--target", "target_id", metavar="ID", help="Only jobs of the runner or cloud identity with this id.")
-@click.option(
-    "--limit", type=values.WholeNumber(1, 200), default=50, show_default=True, help="The number of jobs to list."
-)
+@options.limit(200, 50, "The number of jobs to list.")
 @output.with_target
 def list_fleet_jobs(
     target: Target, job_type: str | None, status: str | None, target_id: str | None, limit: int

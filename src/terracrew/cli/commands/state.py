@@ -77,13 +77,7 @@ def show_state(target: Target, named: str, module: str | None) -> None:
 @click.argument("other", metavar="[WITH]", required=False)
 @options.module("The module, if STATE is a version.")
 @click.option("--search", metavar="TEXT", default="", help="Only resources that contain this text.")
-@click.option(
-    "--limit",
-    type=values.WholeNumber(1, 200),
-    default=100,
-    show_default=True,
-    help="The number of resources to show.",
-)
+@options.limit(200, 100, "The number of resources to show.")
 @output.with_target
 def diff_states(
     target: Target, named: str, other: str | None, module: str | None, search: str, limit: int

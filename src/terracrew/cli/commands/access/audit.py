@@ -11,7 +11,7 @@ import msgspec
 from terracrew.api.access import Me
 from terracrew.api.audit import Entry
 from terracrew.api.groups import Organization
-from terracrew.cli.arguments import name_completion, options, values
+from terracrew.cli.arguments import name_completion, options
 from terracrew.cli.arguments.values import Moment
 from terracrew.cli.connection.target import Target, pass_target
 from terracrew.cli.lazy import LazyGroup
@@ -64,9 +64,7 @@ def audit() -> None:
     ),
 )
 @_filters
-@click.option(
-    "--limit", type=values.WholeNumber(1, 10_000), default=50, show_default=True, help="The number of changes to list."
-)
+@options.limit(10_000, 50, "The number of changes to list.")
 @output.wide_option
 @output.with_target
 def list_entries(target_server: Target, limit: int, wide: bool, **filters: str | None) -> output.CommandResult:

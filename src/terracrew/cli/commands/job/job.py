@@ -45,9 +45,7 @@ from terracrew.protocol.spec import JobType
 @click.option("--runner", metavar="PATH", shell_complete=name_completion.runners, help="Only jobs of this runner.")
 @click.option("--since", type=values.Moment(), metavar="WHEN", help="Only jobs from then on: 7d, 2026-11-16.")
 @click.option("--until", type=values.Moment(), metavar="WHEN", help="Only jobs from before that time.")
-@click.option(
-    "--limit", type=values.WholeNumber(1, 200), default=50, show_default=True, help="The number of jobs to list."
-)
+@options.limit(200, 50, "The number of jobs to list.")
 @output.with_target
 def list_jobs(
     target: Target,
@@ -96,13 +94,7 @@ def list_jobs(
 @click.argument("job_id", metavar="JOB", shell_complete=name_completion.jobs)
 @click.option("--diff", "is_diff", is_flag=True, help="Show what its plan changes in each resource, by attribute.")
 @click.option("--search", metavar="TEXT", default="", help="With --diff: only resources that contain this text.")
-@click.option(
-    "--limit",
-    type=values.WholeNumber(1, diff.MAX_RESOURCES),
-    default=diff.DEFAULT_COUNT,
-    show_default=True,
-    help="With --diff: the number of resources to show.",
-)
+@options.limit(diff.MAX_RESOURCES, diff.DEFAULT_COUNT, "With --diff: the number of resources to show.")
 @output.with_target
 def show_job(target: Target, job_id: str, is_diff: bool, search: str, limit: int) -> output.CommandResult:
     """Show the job JOB: why it waits, its steps and attempts, its plan, who holds the lock."""
