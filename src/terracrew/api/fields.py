@@ -200,16 +200,16 @@ def _described(kind: type[msgspec.Struct], field: msgspec.structs.FieldInfo) -> 
         shape=_shape(first) if len(alternatives) == 1 else "other",
         is_nullable=any(isinstance(each, types.NoneType) for each in _alternatives(info)),
         choices=_choices(item, plain),
-        minimum=next(
-            (each for each in (getattr(first, "ge", None), getattr(first, "gt", None)) if each is not None), None
-        ),
+        minimum=_bound(first, "ge", "gt"),
         is_minimum_excluded=getattr(first, "gt", None) is not None,
-        maximum=next(
-            (each for each in (getattr(first, "le", None), getattr(first, "lt", None)) if each is not None), None
-        ),
+        maximum=_bound(first, "le", "lt"),
         max_length=getattr(first, "max_length", None),
         fields=describe(first.cls) if isinstance(first, types.StructType) and len(alternatives) == 1 else {},
     )
+
+
+def _bound(info: types.Type, *names: str) -> float | None:
+    return next((bound for name in names if (bound := getattr(info, name, None)) is not None), None)
 
 
 def _without_unset(annotation: Any) -> Any:
