@@ -27,13 +27,9 @@ def backup(given: Given, directory: Path) -> output.CommandResult:
     from terracrew.server.maintenance import backup as backups
 
     made = backups.make(given.settings(), directory)
-
-    def show() -> None:
-        for each in made.left_out:
-            output.note(f"not in the backup: {each}")
-        click.echo(f"{directory}: {made.database_bytes} bytes of database, {made.objects} objects")
-
-    return output.CommandResult(made, show)
+    left_out = "\n".join(f"not in the backup: {each}" for each in made.left_out)
+    text = f"{directory}: {made.database_bytes} bytes of database, {made.objects} objects"
+    return output.message(made, text, before=left_out)
 
 
 @click.command("admin-token")
