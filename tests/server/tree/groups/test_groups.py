@@ -28,13 +28,15 @@ async def test_a_group_is_created_shown_listed_and_deleted(application: Applicat
 
 @pytest.mark.feature("X3.audit")
 async def test_each_change_of_the_tree_is_in_the_audit(application: Application) -> None:
-    made = await application.admin.made("/api/v1/groups", {"path": "a"})
+    rules = {"min_approvals": 2, "interrupted": "retry"}
+    made = await application.admin.made("/api/v1/groups", {"path": "a"} | rules)
     await application.admin.delete("/api/v1/groups/a")
     entries = (await application.admin.get("/api/v1/audit", params={"target": made["id"]})).json()["items"]
     assert [(each["action"], each["actor_name"]) for each in entries] == [
         ("group.delete", "admin"),
         ("group.create", "admin"),
     ]
+    assert entries[1]["details"] == {"path": "a"} | rules
 
 
 @pytest.mark.feature("X3.audit")

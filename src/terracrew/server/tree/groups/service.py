@@ -1,6 +1,7 @@
 """Creates, changes, finds and deletes groups, and checks that the caller may do so."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -100,7 +101,8 @@ async def create(tx: Tx, who: Principal, new: NewGroup, make_parents: bool) -> G
     await hold(tx, parent, name)
     group = await store.insert(tx, organization_id, parent, name, path, new)
     check_cloud(group.cloud)
-    await audit.record(tx, who, "group.create", "group", group.id, {"path": path})
+    given: dict[str, Any] = msgspec.to_builtins(new)  # without fields that have their defaults
+    await audit.record(tx, who, "group.create", "group", group.id, given | {"path": path})
     tx.wake("tree", group.id)
     return group
 
