@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator
-from typing import Any
+from typing import Any, cast
 
 from terracrew import backoff
 from terracrew.errors import TerracrewError, Unavailable
@@ -43,14 +43,15 @@ async def supervise(
         longest = MAX_DELAY_SECONDS
         try:
             await loop()
-        except Unavailable as error:
-            log.warning("loop waits", loop=name, reason=error.message)
-            longest = MAX_DELAY_WHILE_AWAY_SECONDS
-            if ready is not None:
-                await ready()
-        except Exception:
-            log.exception("loop failed", loop=name)
-            loop_failures.labels(name).inc()
+        except Exception as error:
+            if (away := _unavailable(error)) is not None:
+                log.warning("loop waits", loop=name, reason=away.message)
+                longest = MAX_DELAY_WHILE_AWAY_SECONDS
+                if ready is not None:
+                    await ready()
+            else:
+                log.exception("loop failed", loop=name)
+                loop_failures.labels(name).inc()
         if until is not None and until.is_set():
             return
         if asyncio.get_running_loop().time() - started > 60:
@@ -58,6 +59,14 @@ async def supervise(
         delay = min(delay, longest)
         await asyncio.sleep(backoff.jittered(delay))
         delay = min(delay * 2, longest)
+
+
+def _unavailable(error: Exception) -> Unavailable | None:
+    """Return why a loop has to wait, or None if it failed. A loop of several tasks raises a group of errors."""
+    if isinstance(error, ExceptionGroup):
+        found = [_unavailable(each) for each in cast("ExceptionGroup[Exception]", error).exceptions]
+        return found[0] if all(found) else None
+    return error if isinstance(error, Unavailable) else None
 
 
 class FailedRows:
