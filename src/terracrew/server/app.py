@@ -29,7 +29,6 @@ from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.context import Server
 from terracrew.server.dashboard import routes as pages
-from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import from_unrouted
 from terracrew.server.db import open_database
 from terracrew.server.fleet_jobs.handlers import FleetHandlers, HandlersByPlace
@@ -43,7 +42,6 @@ from terracrew.server.hub import endpoint
 from terracrew.server.hub.runners.claiming import Claiming
 from terracrew.server.hub.runners.grants import Archives, Grants
 from terracrew.server.hub.transfer import routes as transfer
-from terracrew.server.hub.transfer.context import TransferCall
 from terracrew.server.identity.context import open_identity
 from terracrew.server.identity.oidc.cloud import mint_for_identity
 from terracrew.server.jobs.apply_plan import applier
@@ -73,12 +71,8 @@ MAX_BODY_BYTES = 1024 * 1024
 
 ROUTERS: list[ControllerRouterHandler] = [
     *api.ROUTERS,
-    Router("/", route_handlers=pages.routers, request_class=DashboardCall),
-    Router(
-        "/",
-        route_handlers=[transfer.router, transfer.fetch_start, transfer.get_release_file],
-        request_class=TransferCall,
-    ),
+    *pages.routers,
+    *transfer.ROUTERS,
 ]
 
 _HANDLERS: dict[int | type[Exception], Any] = {**problem.HANDLERS, HTTPException: from_unrouted}

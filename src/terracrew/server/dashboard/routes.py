@@ -11,6 +11,7 @@ from litestar.types import ControllerRouterHandler
 from terracrew.server.dashboard import api_reference, assets, overview
 from terracrew.server.dashboard.access import account, audit, login, organizations, roles, service_accounts, users
 from terracrew.server.dashboard.cloud_identities import handlers as cloud_identities
+from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.groups import handlers as groups
 from terracrew.server.dashboard.groups import runs as group_runs
@@ -25,7 +26,7 @@ MAX_CREDENTIALS_BYTES = 16_384
 """The size of a form with a password, which somebody who is not logged in may send."""
 
 
-@get("/")
+@get("/", exception_handlers=HANDLERS)
 async def home() -> Redirect:
     return Redirect(login.HOME, status_code=303)
 
@@ -33,7 +34,8 @@ async def home() -> Redirect:
 def _router(path: str, *modules: ModuleType, **options: Any) -> Router:
     """Return all handlers that these modules have, below a path."""
     found = [each for module in modules for each in vars(module).values() if isinstance(each, HTTPRouteHandler)]
-    return Router(path, route_handlers=found, exception_handlers=HANDLERS, include_in_schema=False, **options)
+    options |= {"request_class": DashboardCall, "exception_handlers": HANDLERS, "include_in_schema": False}
+    return Router(path, route_handlers=found, **options)
 
 
 routers: list[ControllerRouterHandler] = [
@@ -53,8 +55,10 @@ routers: list[ControllerRouterHandler] = [
     _router(service_accounts.HERE, service_accounts),
     _router(audit.HERE, audit),
     _router(organizations.HERE, organizations),
-    api_reference.document,
-    api_reference.page,
-    assets.serve,
-    Router("/", route_handlers=[home], exception_handlers=HANDLERS, include_in_schema=False),
+    Router(
+        "/",
+        route_handlers=[home, api_reference.document, api_reference.page, assets.serve],
+        request_class=DashboardCall,
+        include_in_schema=False,
+    ),
 ]

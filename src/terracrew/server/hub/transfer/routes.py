@@ -3,9 +3,11 @@
 from litestar import Router
 
 from terracrew.server.hub.transfer import cloud_tokens, outcomes, plans, releases, starts, states
+from terracrew.server.hub.transfer.context import TransferCall
 
-router = Router(
+_of_attempt = Router(
     "/runnerhub/attempts/{job_id:str}/{attempt:int}",
+    request_class=TransferCall,
     route_handlers=[
         plans.get_archive,
         states.get_state,
@@ -22,8 +24,7 @@ router = Router(
     include_in_schema=False,
 )
 
-fetch_start = starts.fetch_start
-"""A task has no credential of its attempt before it has fetched its start, so this address is not below the attempt's."""
+_other = Router("/", request_class=TransferCall, route_handlers=[starts.fetch_start, releases.get_file])
+"""A task has no credential of its attempt before it has fetched its start, and a runner fetches releases with its own access token."""
 
-get_release_file = releases.get_file
-"""It belongs to no attempt either: a runner fetches it with its own access token."""
+ROUTERS = [_of_attempt, _other]
