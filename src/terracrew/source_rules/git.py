@@ -29,7 +29,7 @@ _ALLOWED = "use https://host/path, ssh://user@host/path or user@host:path"
 def check(source: GitSource) -> None:
     """Raise Invalid if git must not be given this source, or could not understand it."""
     if problem := url_problem(source.url):
-        raise Invalid.in_field("source.url", f"{problem}")
+        raise Invalid.in_field("source.url", problem)
     given = [name for name in REVISION_FIELDS if getattr(source, name)]
     if len(given) > 1:
         raise Invalid(
@@ -38,7 +38,7 @@ def check(source: GitSource) -> None:
         )
     for name, text in (("branch", source.branch), ("tag", source.tag)):
         if text and (problem := ref_problem(text)):
-            raise Invalid.in_field(f"source.{name}", f"{problem}")
+            raise Invalid.in_field(f"source.{name}", problem)
     if source.commit and not _COMMIT.fullmatch(source.commit):
         raise Invalid.in_field(
             "source.commit",

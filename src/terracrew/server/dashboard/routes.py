@@ -22,11 +22,12 @@ from terracrew.server.dashboard.runners import actions, deploy, deployment, edit
 from terracrew.server.dashboard.runners import page as runner
 from terracrew.server.dashboard.tree import inputs, steps
 
+_OF_PAGES: dict[str, Any] = {"request_class": DashboardCall, "include_in_schema": False}
 MAX_CREDENTIALS_BYTES = 16_384
 """The size of a form with a password, which somebody who is not logged in may send."""
 
 
-@get("/", exception_handlers=HANDLERS)
+@get("/")
 async def home() -> Redirect:
     return Redirect(login.HOME, status_code=303)
 
@@ -34,8 +35,7 @@ async def home() -> Redirect:
 def _router(path: str, *modules: ModuleType, **options: Any) -> Router:
     """Return all handlers that these modules have, below a path."""
     found = [each for module in modules for each in vars(module).values() if isinstance(each, HTTPRouteHandler)]
-    options |= {"request_class": DashboardCall, "exception_handlers": HANDLERS, "include_in_schema": False}
-    return Router(path, route_handlers=found, **options)
+    return Router(path, route_handlers=found, exception_handlers=HANDLERS, **_OF_PAGES, **options)
 
 
 routers: list[ControllerRouterHandler] = [
@@ -55,10 +55,6 @@ routers: list[ControllerRouterHandler] = [
     _router(service_accounts.HERE, service_accounts),
     _router(audit.HERE, audit),
     _router(organizations.HERE, organizations),
-    Router(
-        "/",
-        route_handlers=[home, api_reference.document, api_reference.page, assets.serve],
-        request_class=DashboardCall,
-        include_in_schema=False,
-    ),
+    Router("/", route_handlers=[home], exception_handlers=HANDLERS, **_OF_PAGES),
+    Router("/", route_handlers=[api_reference.document, api_reference.page, assets.serve], **_OF_PAGES),
 ]

@@ -256,7 +256,7 @@ async def _checked_archive(
     known = archive.configurations
     if known is not None and not configurations.has_configuration(known, source.subdirectory, engine):
         raise Invalid.in_field(
-            "source", f"{configurations.missing(source.subdirectory, engine, configurations.PATTERNS[engine])}"
+            "source", configurations.missing(source.subdirectory, engine, configurations.PATTERNS[engine])
         )
     return ArchiveSource(archive.id, source.subdirectory, archive.sha256, archive.size)
 
