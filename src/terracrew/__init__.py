@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from terracrew.client.terracrew import Terracrew as Terracrew
 
-__version__ = "0.1.0-rc.1"
-"""The only place of the version (docs/releasing.md). Packages of Python write it `0.1.0rc1`."""
+__version__ = "0.1.0"
+"""The only place of the version (docs/releasing.md). Packages of Python write `0.2.0-rc.1` as `0.2.0rc1`."""
 
 
 def __getattr__(name: str) -> Any:
