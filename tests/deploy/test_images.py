@@ -19,7 +19,7 @@ MAX_MEGABYTES = {"server": 240, "executor": 445, "runner": 455}
 """OpenTofu has 115 of these, git with Perl 90, and the code of the executor in one file 7."""
 OPENS_ALL = """
 import importlib, boto3
-for name in ("docker.dispatcher", "kubernetes.plugin", "ecs.dispatcher"):
+for name in ("docker.dispatcher", "kubernetes.dispatcher", "ecs.dispatcher"):
     importlib.import_module(f"terracrew.runner.dispatch.{name}")
     print(name.partition(".")[0])
 for name in ("eks", "ecs", "sts", "secretsmanager", "ssm"):
