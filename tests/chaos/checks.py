@@ -47,6 +47,8 @@ class Found(msgspec.Struct, frozen=True):
     set_backs: list[SetBack] = []
     """What the database has lost."""
     begun_while_held: frozenset[str] = frozenset()
+    left_behind: frozenset[str] = frozenset()
+    """Attempts of the time that was lost whose numbers others have got. Their directories are still on the disks of their runners."""
 
     @property
     def forgotten(self) -> frozenset[str]:
@@ -61,7 +63,9 @@ def gather(site: Installation, work: Work, person: Person) -> Found:
     witnesses = witness.read(site.witnesses)
     with site.connection() as connection:
         held = set_back.begun_while_held(connection)
-    return Found(jobs, states, witnesses, person.looks, person.canceled, person.lists, site.set_backs, held)
+        behind = set_back.left_behind(site.set_backs, set_back.read(connection))
+    behind &= {path.name for path in site.directory.glob("disk-*/**/attempts/*") if path.is_dir()}
+    return Found(jobs, states, witnesses, person.looks, person.canceled, person.lists, site.set_backs, held, behind)
 
 
 def violations(site: Installation, work: Work, found: Found) -> Iterator[Violation]:
@@ -193,7 +197,7 @@ def states_kept(wiped: set[str], modules: dict[str, str], found: Found) -> Itera
     forgotten = frozenset[str]().union(*(each.states for each in found.set_backs))
     for one in found.witnesses:
         is_lost = one.sha256 and one.sha256 not in forgotten and (names[one.module], one.sha256) not in kept
-        if is_lost and one.owner not in wiped:
+        if is_lost and one.owner not in wiped | found.left_behind:
             text = (
                 f"{one.owner} wrote serial {one.serial} of {one.module} ({one.what}), and the server does not have it"
             )

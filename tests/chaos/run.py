@@ -51,6 +51,7 @@ def run(plan: Plan, directory: Path, *, is_loud: bool = False) -> Outcome:
             f"acts of the person: {person.acts}",
             f"requests of the person that were refused or not answered: {work.refusals}",
             f"settled {seconds:.0f} s after the last fault was undone",
+            f"attempts whose number was given again, which stay with their runners: {sorted(found.left_behind)}",
             *(report.told(site, each) for each in wrong),
             f"{len(wrong)} violations",
         ]

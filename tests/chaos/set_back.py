@@ -38,6 +38,8 @@ class SetBack(msgspec.Struct, frozen=True):
     states: frozenset[str]
     ended: frozenset[str] = frozenset()
     """Attempts that had ended, and that nothing is left of: their numbers may be given again."""
+    keys: Mapping[str, str] = {}
+    """The keys of attempts that nothing is left of."""
 
 
 def read(connection: Any) -> Contents:
@@ -66,7 +68,14 @@ def compare(at: float, lost: Contents, kept: Contents) -> SetBack:
         frozenset(owner for owner, row in lost.attempts.items() if row[0] and not _has_begun(kept, owner)),
         lost.states - kept.states,
         frozenset(owner for owner, row in lost.attempts.items() if row[1] and owner not in kept.attempts),
+        {owner: row[-1] for owner, row in lost.attempts.items() if owner not in kept.attempts},
     )
+
+
+def left_behind(set_backs: Iterable[SetBack], now: Contents) -> frozenset[str]:
+    """Return the attempts whose numbers others have got since: what they deliver is refused, and stays with their runners (ADR 0071)."""
+    lost = [(owner, key) for each in set_backs for owner, key in each.keys.items()]
+    return frozenset(owner for owner, key in lost if owner in now.attempts and now.attempts[owner][-1] != key)
 
 
 def _has_begun(contents: Contents, owner: str) -> bool:

@@ -71,6 +71,18 @@ def test_permits_and_states_of_the_lost_time_are_not_missing() -> None:
     assert rules(checks.states_kept(set(), modules, found(*changed, set_backs=[]))) == ["no state lost"]
 
 
+@pytest.mark.parametrize(("key", "is_behind"), [("k", False), ("another", True), (None, False)])
+def test_a_state_stays_with_its_runner_only_if_another_attempt_has_got_the_number(
+    key: str | None, is_behind: bool
+) -> None:
+    lost = replace(LOST, states=frozenset(), keys={f"{JOB}.1": "k"})
+    now = Contents(frozenset({JOB}), {f"{JOB}.1": (None, None, 0, key)} if key else {}, frozenset())
+    behind = set_back.left_behind([lost], now)
+    assert behind == ({f"{JOB}.1"} if is_behind else frozenset())
+    later = replace(found(record("state", 5, serial=4, sha256="t"), set_backs=[lost]), left_behind=behind)
+    assert bool(rules(checks.states_kept(set(), {"team/fast": "fast"}, later))) != is_behind
+
+
 def test_a_log_that_has_lost_lines_still_has_each_line_once_and_in_order() -> None:
     def broken(*numbers: int) -> list[str]:
         text = b"".join(b"apply-line %d\n" % number for number in numbers)
@@ -95,7 +107,12 @@ def test_both_databases_are_compared() -> None:
         frozenset({"job_a"}), {"job_a.1": (None, None, 2, "k"), "job_c.1": (1.0, None, 1, "k")}, frozenset({"t"})
     )
     assert set_back.compare(3, lost, kept) == SetBack(
-        3, frozenset({"job_b"}), frozenset({"job_a.1", "job_b.1"}), frozenset({"job_a.1"}), frozenset({"s"})
+        3,
+        frozenset({"job_b"}),
+        frozenset({"job_a.1", "job_b.1"}),
+        frozenset({"job_a.1"}),
+        frozenset({"s"}),
+        keys={"job_b.1": "k"},
     )
     ended = replace(lost, attempts={"job_d.1": (1.0, "succeeded", 5, "k")})
     assert set_back.compare(3, ended, kept).ended == {"job_d.1"}
