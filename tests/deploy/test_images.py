@@ -16,7 +16,7 @@ from tests.machine import platforms
 pytestmark = [pytest.mark.platform("docker"), pytest.mark.engine, pytest.mark.timeout(1800)]
 TARGETS = ("server", "executor", "runner")
 MAX_MEGABYTES = {"server": 240, "executor": 445, "runner": 455}
-"""OpenTofu has 115 of these, git with Perl 90, and the code of the executor in one file 7."""
+"""OpenTofu has 115 of these, and git with Perl 90."""
 OPENS_ALL = """
 import importlib, boto3
 for name in ("docker.dispatcher", "kubernetes.dispatcher", "ecs.dispatcher"):
