@@ -208,8 +208,8 @@ async def _deployments(change: Changes, application: Application) -> None:
     await change("POST /runners/{runner}/wake", {}, "burst")
     await change("POST /runners/{runner}/destroy", {}, "burst")
     runner = await application.admin.made("/api/v1/runners", {"name": "outdated"})
-    await connect(application, runner["id"], "one", version="0.1.0-rc.1", is_self_updating=True)
-    release = new_release("0.1.0-rc.2", artifacts=[wheel("0.1.0-rc.2")])
+    await connect(application, runner["id"], "one", version="0.9.1", is_self_updating=True)
+    release = new_release("0.9.2", artifacts=[wheel("0.9.2")])
     await db.write(lambda tx: releases.publish(tx, SYSTEM, release))
     rollout = await change("POST /rollouts", {})
     for word in ("pause", "resume", "stop"):

@@ -136,21 +136,6 @@ WRITERS = (
         "service_account_id",
         "a service account that is removed leaves its runners in the same transaction",
     ),
-    *(
-        _writer("rekey/inventory.py", table, column, "rekey replaces ciphertexts by compare-and-set, and nothing else")
-        for table, column in (
-            ("attempts", "state_key"),
-            ("executor_starts", "content"),
-            ("inputs", "sealed"),
-            ("job_inputs", "sealed"),
-            ("modules", "sealed_key"),
-            ("outputs", "content"),
-            ("plan_diffs", "content"),
-            ("settings", "value"),
-            ("signing_keys", "private_jwk"),
-            ("states", "content"),
-        )
-    ),
 )
 FRAGMENTS = (
     _reader(
@@ -201,11 +186,6 @@ READERS = (
         "retention/usage_reads.py",
         "archives audit jobs log_chunks log_objects modules outputs plan_diffs plans release_artifacts states",
         "the survey counts every table that grows",
-    ),
-    _reader(
-        "rekey/inventory.py",
-        "attempts executor_starts inputs job_inputs modules outputs plan_diffs settings signing_keys states",
-        "the inventory has the statements of each encrypted column side by side, and a test compares it with the schema",
     ),
     _reader(
         "audit/store.py", "jobs modules", "an entry about a job says where its module is; both are far above `audit`"

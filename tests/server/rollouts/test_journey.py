@@ -24,7 +24,7 @@ from tests.server.fleet_jobs.simulated_fleet import PlayedRunner
 from tests.server.releases.release_rows import new_release, runner_image
 
 pytestmark = pytest.mark.feature("V2.rollouts", "V2.outdated", "V3.update")
-OLD, NEW = "0.1.0-rc.1", "0.1.0-rc.2"
+OLD, NEW = "0.9.1", "0.9.2"
 API = "/api/v1/rollouts/latest"
 
 

@@ -12,7 +12,7 @@ from tests.server.runners.connected import connect
 
 pytestmark = pytest.mark.feature("V2.rollouts", "V2.outdated")
 API = "/api/v1/rollouts"
-OLD, NEW = "0.1.0-rc.1", "0.1.0-rc.2"
+OLD, NEW = "0.9.1", "0.9.2"
 
 
 async def outdated(application: Application, path: str) -> str:
@@ -116,9 +116,9 @@ async def test_one_runner_is_updated_or_the_answer_says_why_not(application: App
     assert (job["type"], job["target_name"], job["spec"]["version"]) == ("UPDATE_WORKER", "build", NEW)
     assert "has not ended" in await admin.refused("POST", place("build"), 409, json={"accept_breaking": True})
     runner = await admin.made("/api/v1/runners", {"name": "new"})
-    await connect(application, runner["id"], "one", version="0.1.0")
+    await connect(application, runner["id"], "one", version="1.0.0")
     words = await admin.refused("POST", place("new"), 409, json={"version": NEW})
-    assert f"has 0.1.0, which is higher than {NEW}" in words
+    assert f"has 1.0.0, which is higher than {NEW}" in words
     viewer = await application.person("vera", "viewer")
     await viewer.refused("POST", place("build"), 403, json={})
 
@@ -133,7 +133,7 @@ async def test_a_preview_has_the_commands_for_runners_that_are_updated_by_hand(a
     await published(application)
     found = (await admin.get(f"{API}/preview")).json()
     by_hand = {each["path"]: (each["reason"], each["command"]) for each in found["runners"]}
-    assert "/opt/terracrew/bin/python -m pip install --upgrade 'terracrew==0.1.0rc2'" in by_hand["pip"][1]
+    assert "/opt/terracrew/bin/python -m pip install --upgrade 'terracrew==0.9.2'" in by_hand["pip"][1]
     assert "offline" in by_hand["off"][0]
     words = await admin.refused("POST", API, 409, json={})
     assert "2 outdated runners are updated by hand" in words

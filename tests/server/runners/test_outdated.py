@@ -52,29 +52,29 @@ async def test_a_list_says_which_runners_are_outdated(application: Application) 
     runners = {
         name: (await admin.made("/api/v1/runners", {"name": name}))["id"] for name in ("old", "new", "dev", "off")
     }
-    await connect(application, runners["old"], "one", version="0.1.0-rc.1")
-    await connect(application, runners["old"], "two", version="0.1.0-rc.2")
-    await connect(application, runners["new"], "one", version="0.1.0-rc.2")
-    await connect(application, runners["new"], "two", version="0.1.0-rc.1", retire_reason="0.1.0-rc.2 was deployed")
+    await connect(application, runners["old"], "one", version="0.9.1")
+    await connect(application, runners["old"], "two", version="0.9.2")
+    await connect(application, runners["new"], "one", version="0.9.2")
+    await connect(application, runners["new"], "two", version="0.9.1", retire_reason="0.9.2 was deployed")
     await connect(application, runners["old"], "three", version="0.0.1", is_on_trial=True, is_draining=True)
     await connect(application, runners["dev"], "one", version="dev")
     rows = await JobRows.of_organization(db, application.server.organization_id)
     asleep = await cloud_runner(rows)
-    await change_deployments(db, version="0.1.0-rc.1")
+    await change_deployments(db, version="0.9.1")
 
     async def listed() -> dict[str, tuple[str | None, str | None, bool]]:
         found = await admin.listed("/api/v1/runners")
         return {each["name"]: (each["version"], each["latest_version"], each["is_outdated"]) for each in found}
 
-    assert (await listed())["old"] == ("0.1.0-rc.1", None, False), "nothing was published yet"
-    release = new_release("0.1.0-rc.2")
+    assert (await listed())["old"] == ("0.9.1", None, False), "nothing was published yet"
+    release = new_release("0.9.2")
     await db.write(lambda tx: publish(tx, SYSTEM, release))
     assert await listed() == {
-        "old": ("0.1.0-rc.1", "0.1.0-rc.2", True),
-        "new": ("0.1.0-rc.2", "0.1.0-rc.2", False),
-        "dev": ("dev", "0.1.0-rc.2", False),
-        "off": (None, "0.1.0-rc.2", False),
-        asleep: ("0.1.0-rc.1", "0.1.0-rc.2", True),
+        "old": ("0.9.1", "0.9.2", True),
+        "new": ("0.9.2", "0.9.2", False),
+        "dev": ("dev", "0.9.2", False),
+        "off": (None, "0.9.2", False),
+        asleep: ("0.9.1", "0.9.2", True),
     }
-    await db.write(lambda tx: withdraw(tx, SYSTEM, "0.1.0-rc.2", "it loses logs"))
+    await db.write(lambda tx: withdraw(tx, SYSTEM, "0.9.2", "it loses logs"))
     assert not any(is_outdated for _, _, is_outdated in (await listed()).values())
