@@ -1,6 +1,6 @@
 """What a server answers about everything that it has, and whether another one still answers the same."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -38,9 +38,11 @@ DETAILS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 @asynccontextmanager
-async def open_again(database_url: str, folder: Path) -> AsyncGenerator[Application]:
+async def open_again(
+    database_url: str, folder: Path, clock: Callable[[], float] | None = None
+) -> AsyncGenerator[Application]:
     """Open a server of this version on data that there are already, or on none."""
-    server = await build(settings_for(folder, database_url, local_roots=ROOTS))
+    server = await build(settings_for(folder, database_url, local_roots=ROOTS), clock)
     try:
         with attached_app(server) as app:
             await first_start(server.db, "default")

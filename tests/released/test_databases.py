@@ -1,12 +1,14 @@
 """This version starts on the databases of released versions, and keeps their data (ADR 0085)."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.builders.clock import ManualClock
 from tests.machine.postgres_server import PostgresServer
 from tests.released import answers, kept
 from tests.released.filling import MODULE
@@ -56,10 +58,15 @@ def empty_url(kind: str, request: pytest.FixtureRequest) -> Iterator[str]:
 async def check(folder: Path, kind: str, target: Path, database_url: str) -> None:
     data, expected = kept.unpack(folder, kind, target, database_url)
     assert expected["modules/shop%2Fprod%2Fnetwork/state"]["content"]["serial"] == 3
-    async with answers.open_again(database_url, data) as application:
+    async with answers.open_again(database_url, data, _time_of(expected)) as application:
         assert answers.lost(expected, await answers.read(application)) == []
         job = await application.admin.made(f"{MODULE}/jobs", {"type": "APPLY"})
         assert job["status"] == "QUEUED"
+
+
+def _time_of(expected: Mapping[str, Any]) -> ManualClock:
+    """Return the time at which the database was kept: what expires later is not lost."""
+    return ManualClock(max(datetime.fromisoformat(user["created_at"]) for user in expected["users"]).timestamp(), 0.001)
 
 
 @pytest.mark.parametrize("version", kept.versions())
