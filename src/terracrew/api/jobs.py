@@ -65,6 +65,41 @@ class JobRetry(msgspec.Struct, frozen=True):
     """The error of the last try."""
 
 
+OriginKind = Literal["pull_request", "merge", "schedule", "drift"]
+
+
+_ORIGIN_WORDS: dict[OriginKind, str] = {
+    "pull_request": "Pull request",
+    "merge": "Merge of",
+    "schedule": "Schedule",
+    "drift": "Drift check",
+}
+
+
+class JobOrigin(msgspec.Struct, frozen=True, kw_only=True):
+    """What made the server create a job, if it was no request of a person for just this job."""
+
+    kind: OriginKind
+    name: str
+    """What people call it: `acme/network #12`, or the name of a schedule."""
+    id: str = ""
+    """The id of the pull request or of the schedule."""
+    url: str = ""
+    """Where it is on the forge; empty for what is only in Terracrew."""
+    title: str = ""
+    author: str = ""
+    """The name, on the forge, of the author of the pull request."""
+    commit: str = ""
+    """The newest commit of the pull request, or the commit that it was merged as."""
+    base_commit: str = ""
+    """The commit of the target branch that the pull request was merged with for the plan."""
+
+    @property
+    def words(self) -> str:
+        """What it is, for people: `Pull request acme/network #12`."""
+        return f"{_ORIGIN_WORDS[self.kind]} {self.name}"
+
+
 CHOSEN = 0
 """The number by which a job knows the plan of another job that it was created to apply. Attempts are counted from 1."""
 
@@ -139,6 +174,8 @@ class Job(msgspec.Struct, frozen=True):
     """The job of another module whose change of an output caused this one."""
     group_run_id: str | None = None
     """The run of a whole group that this job is a part of."""
+    origin: JobOrigin | None = None
+    """What made the server create it; null for a job that somebody asked for."""
     plan_job_id: str | None = None
     """The PLAN job whose plan it was created to apply."""
     plan_queued_by: str = ""

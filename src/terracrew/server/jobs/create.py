@@ -11,7 +11,7 @@ import msgspec
 
 from terracrew import ids
 from terracrew.api import fields
-from terracrew.api.jobs import Job, JobStatus, NewJob
+from terracrew.api.jobs import Job, JobOrigin, JobStatus, NewJob
 from terracrew.api.lost_resources import ImportLost
 from terracrew.api.modules import Module
 from terracrew.errors import Conflict, Invalid, TerracrewError
@@ -63,6 +63,10 @@ class JobRequest(msgspec.Struct, frozen=True):
     approves what follows from their own change where that is not allowed."""
     group_run_id: str | None = None
     """The run of a whole group that the job is a part of."""
+    origin: JobOrigin | None = None
+    """What made the server ask for the job."""
+    created_for: str = ""
+    """The id of the person who counts as its creator, for a job that the server creates because of what they did elsewhere."""
     imports: list[ImportedResource] = []
     """What was found for `asked.import_lost`."""
     plan_of: Job | None = None
@@ -328,6 +332,8 @@ def _details(job: Job, one: _Checked) -> dict[str, Any]:
     details: dict[str, Any] = {"type": job.type, "module": one.module.path, "job": job.number}
     if one.wanted.cause is not None:
         details["cause"] = one.wanted.cause.number
+    if one.wanted.origin is not None:
+        details["origin"] = f"{one.wanted.origin.kind} {one.wanted.origin.name}"
     if one.content.imports:
         details["imports"] = len(one.content.imports)
     if one.wanted.plan_of is not None:
@@ -341,6 +347,12 @@ async def _numbers(tx: Tx, wanted: Counter[str]) -> dict[str, Iterator[int]]:
     for organization_id, count in sorted(wanted.items()):
         found[organization_id] = iter(await groups.take_job_numbers(tx, organization_id, count))
     return found
+
+
+def _creator(wanted: JobRequest) -> str:
+    if wanted.cause is not None:
+        return wanted.cause.created_by
+    return wanted.created_for or wanted.principal.id
 
 
 def _own_limits(asked: NewJob) -> JobLimits:
@@ -359,7 +371,7 @@ def _job(one: _Checked, number: int, settings: JobSettings, now: datetime) -> Jo
         attempt=1,
         priority=one.priority,
         source=one.source,
-        created_by=one.wanted.principal.id if one.wanted.cause is None else one.wanted.cause.created_by,
+        created_by=_creator(one.wanted),
         created_at=now,
         queued_at=now,
         needs_approval=one.module.needs_approval or asked.needs_approval,
@@ -369,6 +381,7 @@ def _job(one: _Checked, number: int, settings: JobSettings, now: datetime) -> Jo
         is_fresh=one.module.is_fresh or asked.is_fresh,
         has_own_source=asked.source is not None,
         group_run_id=one.wanted.group_run_id,
+        origin=one.wanted.origin,
         plan_job_id=None if one.wanted.plan_of is None else one.wanted.plan_of.id,
         plan_queued_by="" if one.wanted.plan_of is None else one.wanted.plan_of.created_by,
         cause_job_id=None if one.wanted.cause is None else one.wanted.cause.id,

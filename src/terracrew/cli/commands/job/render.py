@@ -132,6 +132,8 @@ def _moved(found: JobView) -> str:
 
 def _cause(found: JobView) -> str:
     """Say why the job was queued, if no person asked for just this one."""
+    if found.origin is not None:
+        return f"{found.origin.words} {found.origin.url}".rstrip()
     if found.group_run_id:
         return "a run of all modules of a group"
     cause = found.cause_number
