@@ -359,3 +359,12 @@ def test_the_key_of_releases_is_a_public_key_of_minisign(file: Path, key: str, w
 @pytest.mark.feature("W1.issuer")
 def test_the_issuer_is_the_public_url_by_default() -> None:
     assert ServerSettings(public_url="https://crew.example.com/").issuer == "https://crew.example.com"
+
+
+def test_private_destinations_are_hosts_addresses_and_networks(file: Path) -> None:
+    named = ["hooks.internal", "*.corp.example.com", "3com.example", "10.0.0.0/8", "127.0.0.1", "fd00::/8"]
+    file.write_text(f"private_destinations = {json.dumps(named)}\n")
+    assert server_layers.merged(file).settings.private_destinations == named
+    for wrong in ("https://hooks.internal", "a b", "10.0.0.1/8", "*", "host:80"):
+        file.write_text(f"private_destinations = {json.dumps([wrong])}\n")
+        assert _problems(file)

@@ -89,6 +89,14 @@ def _is_network(text: str) -> str:
     return text
 
 
+def _is_destination(text: str) -> str:
+    if set(text) <= set("0123456789.") or ":" in text or "/" in text:
+        return _is_network(text)
+    if not _HOST_PATTERN.fullmatch(text):
+        raise ValueError(f"{text!r} is neither the name of a host, such as hooks.example.com, nor a network")
+    return text
+
+
 def _is_pattern(text: str) -> str:
     is_own = text.startswith("TERRACREW_") or fnmatch.fnmatchcase("TERRACREW_", text)
     if is_own or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*\*?", text):
@@ -98,8 +106,11 @@ def _is_pattern(text: str) -> str:
     return text
 
 
+_HOST_PATTERN = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_-]*)(\.[A-Za-z0-9_][A-Za-z0-9_-]*)*")
+
 VariablePatterns = Annotated[list[Annotated[str, AfterValidator(_is_pattern)]], split_words, SHOWN]
 Networks = Annotated[list[Annotated[str, AfterValidator(_is_network)]], split_words, SHOWN]
+Destinations = Annotated[list[Annotated[str, AfterValidator(_is_destination)]], split_words, SHOWN]
 Issuers = Annotated[list[Annotated[str, AfterValidator(_is_issuer)]], split_words, SHOWN]
 Days = Annotated[float, Field(ge=1)]
 
@@ -210,6 +221,12 @@ class ServerSettings(SettingsSection):
         default=[],
         description="The addresses of issuers that trust policies may name although they are at private addresses or without "
         "TLS, for example `https://kubernetes.default.svc`. If an issuer's keys are on another host, name that, too.",
+    )
+    private_destinations: Annotated[Destinations, Option("HOST")] = Field(
+        default=[],
+        description="The hosts (`hooks.example.com`, `*.internal.example.com`), addresses and networks that this server may send to on "
+        "behalf of people, although they are private or without TLS: receivers of notifications, for example. Without an entry, "
+        "private, loopback and link-local addresses are refused.",
     )
     worker_token_days: float = Field(
         default=90,
