@@ -5,8 +5,9 @@ from typing import Literal
 
 import msgspec
 
+from terracrew.api.pull_requests import PullRequestState
+
 ForgeKind = Literal["github", "gitlab", "gitea", "git"]
-PullRequestState = Literal["open", "merged", "closed"]
 StatusState = Literal["pending", "success", "failure", "error"]
 
 

@@ -1,0 +1,255 @@
+"""What the forge is told of a pull request: one aggregate status, a few for modules, and one comment. Pure functions.
+
+The comment is edited and never followed by another one. If it would be too long, the modules with the largest changes are shown, and
+the page has the rest.
+"""
+
+import hashlib
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from terracrew.api.pull_requests import PlanState, PullRequestApply
+from terracrew.forges.model import Status, StatusState
+from terracrew.wording import escapes
+
+CONTEXT = "terracrew"
+"""The name of the aggregate status: the one that a forge can require before a merge."""
+MAX_MODULE_STATUSES = 10
+"""How many modules have a status of their own. Beside a commit, more are no help, and forges limit them."""
+MAX_RESOURCES = 30
+"""How many resources of a module the comment lists."""
+MAX_ROWS = 200
+MAX_REPLIES = 5
+_RESERVED_CHARACTERS = 600
+"""Kept free for the sentence about what was left out."""
+_FAILED: Collection[PlanState] = ("failed", "canceled", "apply_failed")
+_OPEN: Collection[PlanState] = ("waiting", "running", "stale", "applying")
+_SHOWN = (
+    "failed",
+    "apply_failed",
+    "canceled",
+    "changes",
+    "needs_approval",
+    "applying",
+    "stale",
+    "running",
+    "waiting",
+    "applied",
+    "no_changes",
+)
+"""The order of the states in the comment, before the size of the changes."""
+_WORDS: dict[PlanState, str] = {
+    "waiting": "waiting",
+    "running": "planning",
+    "changes": "changes",
+    "no_changes": "no changes",
+    "failed": "plan failed",
+    "canceled": "canceled",
+    "stale": "is planned again",
+    "applying": "applying",
+    "needs_approval": "waits for approval",
+    "applied": "applied",
+    "apply_failed": "apply failed",
+}
+_STATUS: dict[PlanState, StatusState] = {
+    "failed": "failure",
+    "canceled": "failure",
+    "apply_failed": "failure",
+    "changes": "success",
+    "no_changes": "success",
+    "applied": "success",
+}
+
+
+class ToldModule(msgspec.Struct, frozen=True, kw_only=True):
+    """A module of a pull request, as it is told."""
+
+    path: str
+    state: PlanState
+    counts: str = ""
+    """What its plan would do: `2 to add, 0 to change, 1 to destroy`."""
+    size: int = 0
+    """How many resources that is."""
+    resources: Sequence[str] = ()
+    """The first of them, each with what happens to it: `destroy  aws_subnet.a`."""
+    reason: str = ""
+    """Why it failed, waits or is stale."""
+    job_number: int | None = None
+    url: str = ""
+    """The page of its job."""
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is told of a pull request."""
+
+    id: str
+    head_commit: str
+    base_branch: str
+    url: str
+    """Its page in Terracrew."""
+    modules: Sequence[ToldModule]
+    apply: PullRequestApply = "never"
+    """How its modules are applied, if all of them say the same; of several rules, the one that asks for most."""
+    problem: str = ""
+    """Why nothing can be planned: a conflict, a fork that nobody has allowed."""
+    is_waiting: bool = False
+    """Whether the problem is one that a person is expected to end, so that nothing has failed."""
+    is_merged: bool = False
+    replies: Sequence[str] = ()
+    """What became of the last commands, the newest first."""
+
+
+def marker(pull_request_id: str) -> str:
+    """Return the invisible text by which the comment is found again."""
+    return f"<!-- terracrew:{pull_request_id} -->"
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def aggregate(told: Told, max_characters: int = 140) -> Status:
+    """Return the status that says whether the pull request is as it should be."""
+    state, words = _aggregate(told)
+    return Status(context=CONTEXT, state=state, description=cut(words, max_characters), url=told.url)
+
+
+def _aggregate(told: Told) -> tuple[StatusState, str]:
+    if told.problem:
+        return ("pending" if told.is_waiting else "failure"), told.problem
+    total = len(told.modules)
+    if not total:
+        return "success", "no module is touched"
+    failed = [each for each in told.modules if each.state in _FAILED]
+    left = [each for each in told.modules if each.state in _OPEN or each.state == "needs_approval"]
+    if failed:
+        rest = f", {len(left)} not finished" if left else ""
+        return "failure", f"{len(failed)} of {_modules(total)} failed{rest}: {', '.join(each.path for each in failed)}"
+    if left:
+        approvals = sum(each.state == "needs_approval" for each in left)
+        if approvals == len(left):
+            return "pending", f"{_modules(approvals)} {_verb(approvals, 'waits', 'wait')} for approval"
+        return "pending", f"{total - len(left)} of {_modules(total)} finished"
+    changing = sum(each.state == "changes" for each in told.modules)
+    applied = sum(each.state == "applied" for each in told.modules)
+    if changing and told.apply == "on_command_then_merge" and not told.is_merged:
+        return "pending", f"{_modules(changing)} to apply before the merge: comment `terracrew apply`"
+    words = [f"{_modules(changing)} {_verb(changing, 'changes', 'change')}"] if changing else []
+    words += [f"{_modules(applied)} applied"] if applied else []
+    return "success", ", ".join(words) or f"{_modules(total)} without changes"
+
+
+def of_modules(told: Told, written: Collection[str], max_characters: int = 140) -> list[Status]:
+    """Return the statuses of modules: of those that failed or change, and of all that have one at this commit already."""
+    found: list[Status] = []
+    for each in sorted(told.modules, key=_order):
+        context = f"{CONTEXT}/{each.path}"
+        is_wanted = each.state in _FAILED or each.state in ("changes", "applied", "needs_approval")
+        if context in written or (is_wanted and len(found) < MAX_MODULE_STATUSES):
+            words = ": ".join(filter(None, (_WORDS[each.state], each.reason or each.counts)))
+            state = _STATUS.get(each.state, "pending")
+            found.append(Status(context=context, state=state, description=cut(words, max_characters), url=each.url))
+    return found
+
+
+def comment(told: Told, max_characters: int) -> str:
+    """Return the text of the comment in Markdown, of at most this length."""
+    head = [marker(told.id), _title(told), ""]
+    if told.problem:
+        head += [f"> {_inline(told.problem)}", ""]
+    tail = ["", *_ending(told)]
+    room = max_characters - len("\n".join([*head, *tail])) - _RESERVED_CHARACTERS
+    modules = sorted(told.modules, key=_order)
+    lines: list[str] = []
+    shown = 0
+    for each in modules[:MAX_ROWS]:
+        row = _row(each)
+        needed = len(row) + 1 + (0 if lines else len(_TABLE) + 1)
+        if needed > room:
+            break
+        lines += [row] if lines else [_TABLE, row]
+        room -= needed
+        shown += 1
+    details: list[str] = []
+    for each in modules[:shown]:
+        if not each.resources:
+            continue
+        block = _details(each)
+        if len(block) + 1 > room:
+            break
+        details.append(block)
+        room -= len(block) + 1
+    if shown < len(modules):
+        lines += ["", f"{_modules(len(modules) - shown)} more: [the page of this pull request]({told.url}) shows all."]
+    return "\n".join([*head, *lines, *([""] if details else []), *details, *tail])
+
+
+_TABLE = "| Module | Plan | |\n|---|---|---|"
+
+
+def _title(told: Told) -> str:
+    _, words = _aggregate(told)
+    words = "not planned" if told.problem else words
+    return f"**[Terracrew]({told.url})**: {_inline(words)} at `{told.head_commit[:12]}` merged into `{_code(told.base_branch)}`"
+
+
+def _ending(told: Told) -> list[str]:
+    lines = [f"- {reply}" for reply in told.replies[:MAX_REPLIES]]
+    lines += [""] if lines else []
+    return [*lines, f"<sub>{_HOW[told.apply]} `terracrew help` lists the commands.</sub>"]
+
+
+_HOW: dict[PullRequestApply, str] = {
+    "never": "Merging applies nothing by itself.",
+    "on_merge": "Merging applies the modules that change.",
+    "on_command": "Comment `terracrew apply` to apply these plans, before or after the merge.",
+    "on_command_then_merge": "Comment `terracrew apply` to apply these plans; when all are applied, the pull request is merged.",
+}
+
+
+def _row(each: ToldModule) -> str:
+    name = f"[`{_code(each.path)}`]({each.url})" if each.url else f"`{_code(each.path)}`"
+    words = each.counts if each.state in ("changes", "applied", "needs_approval", "applying") else ""
+    return f"| {name} | {_WORDS[each.state]} | {_inline(each.reason or words)} |"
+
+
+def _details(each: ToldModule) -> str:
+    lines = "\n".join(_code(line) for line in each.resources[:MAX_RESOURCES])
+    left = f"\n… {each.size - MAX_RESOURCES} more" if each.size > MAX_RESOURCES else ""
+    return f"<details><summary><code>{_html(each.path)}</code> {_html(each.counts)}</summary>\n\n```\n{lines}{left}\n```\n</details>"
+
+
+def _order(each: ToldModule) -> tuple[int, int, str]:
+    return _SHOWN.index(each.state), -each.size, each.path
+
+
+def _inline(text: str) -> str:
+    """Return a text of anybody so that a forge shows it as it is: no link, no mention of a person, no markup, one line."""
+    plain = " ".join(escapes.plain(text).split())
+    escaped = "".join(f"\\{each}" if each in "\\*_[]|#~`!" else each for each in _entities(plain))
+    return escaped.replace("@", "@\u200b").replace("://", ":\u200b//")
+
+
+def _code(text: str) -> str:
+    return " ".join(escapes.plain(text).split(" ")).replace("`", "'").replace("|", "¦").replace("\n", " ")
+
+
+def _html(text: str) -> str:
+    return _entities(_code(text)).replace("@", "@\u200b")
+
+
+def _entities(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def cut(text: str, max_characters: int) -> str:
+    return text if len(text) <= max_characters else text[: max_characters - 1] + "…"
+
+
+def _modules(count: int) -> str:
+    return f"{count} module" if count == 1 else f"{count} modules"
+
+
+def _verb(count: int, one: str, many: str) -> str:
+    return one if count == 1 else many
