@@ -17,7 +17,7 @@ from terracrew.forges.model import (
     ForgeApproval,
     ForgeEvent,
     GitCredential,
-    Hook,
+    ForgeHook,
     PullRequest,
     PullRequestPage,
     Repository,
@@ -115,7 +115,7 @@ class Forge(Protocol):
         """Merge a pull request if this is still its newest commit, and return the commit that it was merged as."""
         ...
 
-    async def set_hook(self, repository: str, url: str, secret: str) -> Hook:
+    async def set_hook(self, repository: str, url: str, secret: str) -> ForgeHook:
         """Make the hook that delivers to this URL, or repair and enable the one that exists."""
         ...
 

@@ -102,7 +102,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """What is missing, and how to give it."""
 
 
-class Hook(msgspec.Struct, frozen=True, kw_only=True):
+class ForgeHook(msgspec.Struct, frozen=True, kw_only=True):
     """A hook of a repository, as the forge has it."""
 
     id: str

@@ -24,7 +24,7 @@ _TOKENS = re.compile(
 _JSON_KEY = re.compile(r'"source"\s*:\s*("(?:\\.|[^"\\\n])*")')
 
 
-class Entry(Protocol):
+class CommitFile(Protocol):
     """A file of a commit."""
 
     @property
@@ -86,7 +86,9 @@ def _is_local(text: str) -> bool:
 class SourceGraph:
     """The folders of one commit, with what is in them and which ones their configurations use."""
 
-    def __init__(self, entries: Iterable[Entry], uses: Mapping[str, frozenset[str]], roots: Iterable[str] = ()) -> None:
+    def __init__(
+        self, entries: Iterable[CommitFile], uses: Mapping[str, frozenset[str]], roots: Iterable[str] = ()
+    ) -> None:
         """`uses` has the folders that each configuration file uses. `roots` are folders of modules, whatever is in them."""
         self._entries = [each for each in entries if _NO_CODE.search(each.path) is None]
         self.folders = {posixpath.dirname(each.path) for each in self._entries if is_configuration(each.path)}
@@ -130,7 +132,7 @@ class SourceGraph:
         return folder in self._digests or (not folder and bool(self._digests))
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: CommitFile) -> str:
     return f"{entry.mode} {entry.object_id} {entry.path}"
 
 

@@ -1,4 +1,4 @@
-"""What the forge is told of a pull request: one aggregate status, a few for modules, and one comment. Pure functions.
+"""What the forge is shown of a pull request: one aggregate status, a few for modules, and one comment. Pure functions.
 
 The comment is edited and never followed by another one. If it would be too long, the modules with the largest changes are shown, and
 the page has the rest.
@@ -62,8 +62,8 @@ _STATUS: dict[PlanState, StatusState] = {
 }
 
 
-class ToldModule(msgspec.Struct, frozen=True, kw_only=True):
-    """A module of a pull request, as it is told."""
+class ShownModule(msgspec.Struct, frozen=True, kw_only=True):
+    """A module of a pull request, as it is shown."""
 
     path: str
     state: PlanState
@@ -80,15 +80,15 @@ class ToldModule(msgspec.Struct, frozen=True, kw_only=True):
     """The page of its job."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is told of a pull request."""
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is shown of a pull request."""
 
     id: str
     head_commit: str
     base_branch: str
     url: str
     """Its page in Terracrew."""
-    modules: Sequence[ToldModule]
+    modules: Sequence[ShownModule]
     apply: PullRequestApply = "never"
     """How its modules are applied, if all of them say the same; of several rules, the one that asks for most."""
     problem: str = ""
@@ -109,20 +109,20 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def aggregate(told: Told, max_characters: int = 140) -> Status:
+def aggregate(report: Report, max_characters: int = 140) -> Status:
     """Return the status that says whether the pull request is as it should be."""
-    state, words = _aggregate(told)
-    return Status(context=CONTEXT, state=state, description=cut(words, max_characters), url=told.url)
+    state, words = _aggregate(report)
+    return Status(context=CONTEXT, state=state, description=cut(words, max_characters), url=report.url)
 
 
-def _aggregate(told: Told) -> tuple[StatusState, str]:
-    if told.problem:
-        return ("pending" if told.is_waiting else "failure"), told.problem
-    total = len(told.modules)
+def _aggregate(report: Report) -> tuple[StatusState, str]:
+    if report.problem:
+        return ("pending" if report.is_waiting else "failure"), report.problem
+    total = len(report.modules)
     if not total:
         return "success", "no module is touched"
-    failed = [each for each in told.modules if each.state in _FAILED]
-    left = [each for each in told.modules if each.state in _OPEN or each.state == "needs_approval"]
+    failed = [each for each in report.modules if each.state in _FAILED]
+    left = [each for each in report.modules if each.state in _OPEN or each.state == "needs_approval"]
     if failed:
         rest = f", {len(left)} not finished" if left else ""
         return "failure", f"{len(failed)} of {_modules(total)} failed{rest}: {', '.join(each.path for each in failed)}"
@@ -131,19 +131,19 @@ def _aggregate(told: Told) -> tuple[StatusState, str]:
         if approvals == len(left):
             return "pending", f"{_modules(approvals)} {_verb(approvals, 'waits', 'wait')} for approval"
         return "pending", f"{total - len(left)} of {_modules(total)} finished"
-    changing = sum(each.state == "changes" for each in told.modules)
-    applied = sum(each.state == "applied" for each in told.modules)
-    if changing and told.apply == "on_command_then_merge" and not told.is_merged:
+    changing = sum(each.state == "changes" for each in report.modules)
+    applied = sum(each.state == "applied" for each in report.modules)
+    if changing and report.apply == "on_command_then_merge" and not report.is_merged:
         return "pending", f"{_modules(changing)} to apply before the merge: comment `terracrew apply`"
     words = [f"{_modules(changing)} {_verb(changing, 'changes', 'change')}"] if changing else []
     words += [f"{_modules(applied)} applied"] if applied else []
     return "success", ", ".join(words) or f"{_modules(total)} without changes"
 
 
-def of_modules(told: Told, written: Collection[str], max_characters: int = 140) -> list[Status]:
+def of_modules(report: Report, written: Collection[str], max_characters: int = 140) -> list[Status]:
     """Return the statuses of modules: of those that failed or change, and of all that have one at this commit already."""
     found: list[Status] = []
-    for each in sorted(told.modules, key=_order):
+    for each in sorted(report.modules, key=_order):
         context = f"{CONTEXT}/{each.path}"
         is_wanted = each.state in _FAILED or each.state in ("changes", "applied", "needs_approval")
         if context in written or (is_wanted and len(found) < MAX_MODULE_STATUSES):
@@ -153,14 +153,14 @@ def of_modules(told: Told, written: Collection[str], max_characters: int = 140) 
     return found
 
 
-def comment(told: Told, max_characters: int) -> str:
+def comment(report: Report, max_characters: int) -> str:
     """Return the text of the comment in Markdown, of at most this length."""
-    head = [marker(told.id), _title(told), ""]
-    if told.problem:
-        head += [f"> {_inline(told.problem)}", ""]
-    tail = ["", *_ending(told)]
+    head = [marker(report.id), _title(report), ""]
+    if report.problem:
+        head += [f"> {_inline(report.problem)}", ""]
+    tail = ["", *_ending(report)]
     room = max_characters - len("\n".join([*head, *tail])) - _RESERVED_CHARACTERS
-    modules = sorted(told.modules, key=_order)
+    modules = sorted(report.modules, key=_order)
     lines: list[str] = []
     shown = 0
     for each in modules[:MAX_ROWS]:
@@ -181,23 +181,26 @@ def comment(told: Told, max_characters: int) -> str:
         details.append(block)
         room -= len(block) + 1
     if shown < len(modules):
-        lines += ["", f"{_modules(len(modules) - shown)} more: [the page of this pull request]({told.url}) shows all."]
+        lines += [
+            "",
+            f"{_modules(len(modules) - shown)} more: [the page of this pull request]({report.url}) shows all.",
+        ]
     return "\n".join([*head, *lines, *([""] if details else []), *details, *tail])
 
 
 _TABLE = "| Module | Plan | |\n|---|---|---|"
 
 
-def _title(told: Told) -> str:
-    _, words = _aggregate(told)
-    words = "not planned" if told.problem else words
-    return f"**[Terracrew]({told.url})**: {_inline(words)} at `{told.head_commit[:12]}` merged into `{_code(told.base_branch)}`"
+def _title(report: Report) -> str:
+    _, words = _aggregate(report)
+    words = "not planned" if report.problem else words
+    return f"**[Terracrew]({report.url})**: {_inline(words)} at `{report.head_commit[:12]}` merged into `{_code(report.base_branch)}`"
 
 
-def _ending(told: Told) -> list[str]:
-    lines = [f"- {reply}" for reply in told.replies[:MAX_REPLIES]]
+def _ending(report: Report) -> list[str]:
+    lines = [f"- {reply}" for reply in report.replies[:MAX_REPLIES]]
     lines += [""] if lines else []
-    return [*lines, f"<sub>{_HOW[told.apply]} `terracrew help` lists the commands.</sub>"]
+    return [*lines, f"<sub>{_HOW[report.apply]} `terracrew help` lists the commands.</sub>"]
 
 
 _HOW: dict[PullRequestApply, str] = {
@@ -208,19 +211,19 @@ _HOW: dict[PullRequestApply, str] = {
 }
 
 
-def _row(each: ToldModule) -> str:
+def _row(each: ShownModule) -> str:
     name = f"[`{_code(each.path)}`]({each.url})" if each.url else f"`{_code(each.path)}`"
     words = each.counts if each.state in ("changes", "applied", "needs_approval", "applying") else ""
     return f"| {name} | {_WORDS[each.state]} | {_inline(each.reason or words)} |"
 
 
-def _details(each: ToldModule) -> str:
+def _details(each: ShownModule) -> str:
     lines = "\n".join(_code(line) for line in each.resources[:MAX_RESOURCES])
     left = f"\n… {each.size - MAX_RESOURCES} more" if each.size > MAX_RESOURCES else ""
     return f"<details><summary><code>{_html(each.path)}</code> {_html(each.counts)}</summary>\n\n```\n{lines}{left}\n```\n</details>"
 
 
-def _order(each: ToldModule) -> tuple[int, int, str]:
+def _order(each: ShownModule) -> tuple[int, int, str]:
     return _SHOWN.index(each.state), -each.size, each.path
 
 
