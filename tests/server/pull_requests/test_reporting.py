@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terracrew.server.pull_requests import reporting
-from terracrew.server.pull_requests.reporting import Report, ShownModule
+from terracrew.server.pull_requests.reporting import ForgeReport, ShownModule
 
 
 def module(path: str, state: str = "changes", size: int = 1, **fields: object) -> ShownModule:
@@ -14,9 +14,9 @@ def module(path: str, state: str = "changes", size: int = 1, **fields: object) -
     return msgspec.convert(words, ShownModule)
 
 
-def report(*modules: ShownModule, **fields: object) -> Report:
+def report(*modules: ShownModule, **fields: object) -> ForgeReport:
     known = {"id": "prq_1", "head_commit": "a" * 40, "base_branch": "main", "url": "https://crew.example.com/pr/1"}
-    return msgspec.structs.replace(msgspec.convert(known | {"modules": []}, Report), modules=modules, **fields)
+    return msgspec.structs.replace(msgspec.convert(known | {"modules": []}, ForgeReport), modules=modules, **fields)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,9 @@ def report(*modules: ShownModule, **fields: object) -> Report:
         (report(module("a", "applied"), apply="on_command_then_merge"), "success", "1 module applied"),
     ],
 )
-def test_one_status_says_whether_the_pull_request_is_as_it_should_be(found: Report, state: str, words: str) -> None:
+def test_one_status_says_whether_the_pull_request_is_as_it_should_be(
+    found: ForgeReport, state: str, words: str
+) -> None:
     status = reporting.aggregate(found)
     assert (status.context, status.state, status.description) == ("terracrew", state, words)
 

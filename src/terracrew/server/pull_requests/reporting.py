@@ -80,7 +80,7 @@ class ShownModule(msgspec.Struct, frozen=True, kw_only=True):
     """The page of its job."""
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class ForgeReport(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is shown of a pull request."""
 
     id: str
@@ -109,13 +109,13 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def aggregate(report: Report, max_characters: int = 140) -> Status:
+def aggregate(report: ForgeReport, max_characters: int = 140) -> Status:
     """Return the status that says whether the pull request is as it should be."""
     state, words = _aggregate(report)
     return Status(context=CONTEXT, state=state, description=cut(words, max_characters), url=report.url)
 
 
-def _aggregate(report: Report) -> tuple[StatusState, str]:
+def _aggregate(report: ForgeReport) -> tuple[StatusState, str]:
     if report.problem:
         return ("pending" if report.is_waiting else "failure"), report.problem
     total = len(report.modules)
@@ -140,7 +140,7 @@ def _aggregate(report: Report) -> tuple[StatusState, str]:
     return "success", ", ".join(words) or f"{_modules(total)} without changes"
 
 
-def of_modules(report: Report, written: Collection[str], max_characters: int = 140) -> list[Status]:
+def of_modules(report: ForgeReport, written: Collection[str], max_characters: int = 140) -> list[Status]:
     """Return the statuses of modules: of those that failed or change, and of all that have one at this commit already."""
     found: list[Status] = []
     for each in sorted(report.modules, key=_order):
@@ -153,7 +153,7 @@ def of_modules(report: Report, written: Collection[str], max_characters: int = 1
     return found
 
 
-def comment(report: Report, max_characters: int) -> str:
+def comment(report: ForgeReport, max_characters: int) -> str:
     """Return the text of the comment in Markdown, of at most this length."""
     head = [marker(report.id), _title(report), ""]
     if report.problem:
@@ -191,13 +191,13 @@ def comment(report: Report, max_characters: int) -> str:
 _TABLE = "| Module | Plan | |\n|---|---|---|"
 
 
-def _title(report: Report) -> str:
+def _title(report: ForgeReport) -> str:
     _, words = _aggregate(report)
     words = "not planned" if report.problem else words
     return f"**[Terracrew]({report.url})**: {_inline(words)} at `{report.head_commit[:12]}` merged into `{_code(report.base_branch)}`"
 
 
-def _ending(report: Report) -> list[str]:
+def _ending(report: ForgeReport) -> list[str]:
     lines = [f"- {reply}" for reply in report.replies[:MAX_REPLIES]]
     lines += [""] if lines else []
     return [*lines, f"<sub>{_HOW[report.apply]} `terracrew help` lists the commands.</sub>"]
