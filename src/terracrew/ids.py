@@ -40,6 +40,8 @@ KINDS = {
     "fjb": "fleet job",
     "rlo": "roll-out",
     "upd": "update of a runner instance",
+    "nch": "notification channel",
+    "ntf": "notification",
 }
 _NAMES = UUID("6f8f2f0e-4c1b-5d0a-9d57-0b8c7f4a2e61")
 """The namespace of ids that are made from names. Changing it would change them."""

@@ -40,6 +40,8 @@ STORES: dict[str, tuple[str, ...]] = {
     "modules": ("tree/modules/store.py",),
     "notes": ("jobs/attempt_store.py",),
     "object_deletions": ("retention/store.py",),
+    "notification_channels": ("announcements/channel_store.py",),
+    "notification_deliveries": ("announcements/delivery_store.py",),
     "once_tokens": ("runners/once_tokens/store.py",),
     "one_time_links": ("identity/people/store.py",),
     "organizations": ("tree/groups/store.py", "tree/groups/organization_store.py"),

@@ -23,8 +23,8 @@ class Waiting:
         self.take = rows.take
 
     @classmethod
-    async def make(cls, db: Database) -> "Waiting":
-        rows = await JobRows.make(db)
+    async def make(cls, db: Database, rows: JobRows | None = None) -> "Waiting":
+        rows = rows or await JobRows.make(db)
         await rows.administrators("usr_1")
         module, runner = await rows.module(), await rows.runner(slots=1)
         job = await rows.job(module, kind="APPLY")

@@ -26,6 +26,7 @@ Topic: TypeAlias = (
         "holds",  # no key: the server holds changes, or no longer
         "instances",  # an `InstanceKey`: a process of a runner has come or gone
         "jobs",  # a job: something that people see of it has changed
+        "notifications",  # a channel: it has something to send, or something that people see of it has changed
         "queue",  # a job: it waits for a runner now, or no longer
         "rekey",  # no key: the master key is being changed
         "releases",  # a release: it was published or withdrawn

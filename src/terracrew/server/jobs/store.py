@@ -6,12 +6,13 @@ from typing import LiteralString, NamedTuple
 
 from terracrew.api.jobs import Attempt, Job
 from terracrew.errors import NotFound, Superseded
+from terracrew.server.announcements import service as announcements
 from terracrew.server.db.seam import Columns, Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, batch_assignments, values
 from terracrew.server.db.topics import AttemptKey, FreedKey
 from terracrew.server.history import store as history_store
-from terracrew.server.jobs import attempt_store, decide
+from terracrew.server.jobs import attempt_store, decide, news
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.decide import Decision
 from terracrew.server.jobs.decision_types import is_hold
@@ -189,6 +190,8 @@ async def save_transitions(tx: Tx, transitions: Sequence[Transition], *, is_own_
             )
         _wake(tx, before, after, is_own_report)
         tx.on_commit(partial(counts.job_moved, before, after))
+    if announced := [each for before, after in transitions if (each := news.of_transition(before, after)) is not None]:
+        await announcements.announce(tx, *announced)
 
 
 def _wake(tx: Tx, before: Job, after: Job, is_own_report: bool) -> None:
@@ -218,6 +221,8 @@ async def move(tx: Tx, job: Job, attempt: Attempt, decision: Decision) -> None:
         await history_store.end_doubt(tx, job.module_id)
     if decide.returns_doubts(attempt, decision.attempt):
         await return_doubts(tx, job.module_id, attempt)
+    if (announced := news.of_attempt(decision.job, attempt, decision.attempt)) is not None:
+        await announcements.announce(tx, announced)
     if decision.attempt.ended_at is not None:
         await attempt_store.end_steps(tx, attempt)
     if decision.job != job:

@@ -13,12 +13,13 @@ from terracrew.protocol import events
 from terracrew.protocol.events import Fact, Kind, Record
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
+from terracrew.server.announcements import service as announcements
 from terracrew.server.audit import service as audit
 from terracrew.server.audit import store as audit_store
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.topics import log_of
 from terracrew.server.history.points import History
-from terracrew.server.jobs import attempt_store, decide, module_outputs, store
+from terracrew.server.jobs import attempt_store, decide, module_outputs, news, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.attempts import received_states
 from terracrew.server.jobs.plans import diff_store as diffs
@@ -341,6 +342,8 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
         tx.on_commit(partial(_count, change))
         if decide.returns_doubts(change.was_attempt, change.attempt):
             await store.return_doubts(tx, change.job.module_id, change.attempt)
+        if (announced := news.of_attempt(change.job, change.was_attempt, change.attempt)) is not None:
+            await announcements.announce(tx, announced)
         if change.was_attempt.ended_at is not None and change.attempt.mark > change.was_attempt.mark:
             await _audit_late_delivery(tx, change)
         for number, text in change.notes:

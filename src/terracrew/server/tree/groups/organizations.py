@@ -2,6 +2,7 @@
 
 from terracrew.api.groups import Organization
 from terracrew.errors import Conflict, NotFound
+from terracrew.server.announcements import channel_store as channels
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals import authorize
@@ -59,6 +60,7 @@ async def delete(tx: Tx, who: Principal, reference: str) -> Organization:
         await assignments.forget(tx, root_id)
         await inputs.forget(tx, root_id)
         await step_settings.forget(tx, root_id)
+        await channels.forget(tx, root_id)
         await store.delete(tx, root_id)  # the roles at the root group are deleted with it
     await organization_store.delete(tx, found.id)
     await _record(tx, who, "organization.delete", found, {"name": found.name})

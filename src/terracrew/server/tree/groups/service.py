@@ -11,6 +11,7 @@ from terracrew.api.groups import Group, GroupChange, NewGroup, Organization
 from terracrew.api.pages import Page
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.protocol.cloud import CloudIdentities
+from terracrew.server.announcements import channel_store as channels
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.paging import page, start
@@ -154,6 +155,7 @@ async def delete(tx: Tx, who: Principal, reference: str) -> None:
     await assignments.forget(tx, group.id)
     await inputs.forget(tx, group.id)
     await step_settings.forget(tx, group.id)
+    await channels.forget(tx, group.id)
     await store.delete(tx, group.id)
     details, organization_id = {"path": group.path}, group.organization_id
     await audit.record(tx, who, "group.delete", "group", group.id, details, organization_id=organization_id)

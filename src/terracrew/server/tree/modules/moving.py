@@ -2,6 +2,7 @@
 
 from terracrew.api.modules import Module
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
+from terracrew.server.announcements import channel_store as channels
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import role_reads, role_store
@@ -51,6 +52,7 @@ async def move(tx: Tx, who: Principal, module_id: str, to: str) -> Module:
     await assignments.move(tx, module.id, path)
     await role_store.move_roles_of_module(tx, module.id, path)
     await step_settings.move(tx, module.id, path)
+    await channels.move(tx, module.id, path)
     details = {"path": path, "before": module.path}
     await audit.record(tx, who, "module.move", "module", module.id, details, organization_id=module.organization_id)
     tx.wake("tree", module.id)

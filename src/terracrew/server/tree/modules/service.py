@@ -15,6 +15,7 @@ from terracrew.api.pages import Page
 from terracrew.api.tags import normalized
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.protocol.spec import ArchiveSource, GitSource, LocalSource, PluginSource, RegistrySource, Source
+from terracrew.server.announcements import channel_store as channels
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.engines import model as engines
@@ -199,6 +200,7 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
     await inputs.forget(tx, module.id)
     await trigger_store.forget(tx, module.id)
     await step_settings.forget(tx, module.id)
+    await channels.forget(tx, module.id)
     await hide(tx, module.id)
     details = {"path": module.path, "jobs": kept.jobs, "states": kept.states}
     await audit.record(tx, who, "module.delete", "module", module.id, details, organization_id=module.organization_id)
