@@ -42,6 +42,11 @@ KINDS = {
     "upd": "update of a runner instance",
     "nch": "notification channel",
     "ntf": "notification",
+    "fcn": "connection to a forge",
+    "frp": "repository of a forge",
+    "fdl": "delivery of a forge",
+    "prq": "pull request",
+    "fcm": "comment of a forge",
 }
 _NAMES = UUID("6f8f2f0e-4c1b-5d0a-9d57-0b8c7f4a2e61")
 """The namespace of ids that are made from names. Changing it would change them."""

@@ -12,6 +12,7 @@ import msgspec
 
 from terracrew.errors import Conflict, Unauthenticated, Unavailable
 from terracrew.forges.model import (
+    BranchHead,
     Comment,
     Finding,
     ForgeApproval,
@@ -70,6 +71,8 @@ class ForgeLimits(msgspec.Struct, frozen=True):
     description_characters: int
     writes_per_minute: int
     """How many comments and statuses may be written in a minute, well below the limit at which the forge begins to refuse."""
+    has_pull_requests: bool = True
+    """Whether it has pull requests, statuses and comments. A plain git repository has none: what would write them refuses."""
 
 
 class Forge(Protocol):
@@ -85,6 +88,10 @@ class Forge(Protocol):
 
     async def open_pull_requests(self, repository: str, etag: str) -> PullRequestPage:
         """Return all open pull requests. A request with a tag costs nothing against the limits of forges that know tags."""
+        ...
+
+    async def branch(self, repository: str, name: str, etag: str) -> BranchHead:
+        """Return the newest commit of a branch; of the default branch, if no name is given."""
         ...
 
     async def pull_request(self, repository: str, number: int) -> PullRequest: ...

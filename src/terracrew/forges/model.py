@@ -53,8 +53,15 @@ class PullRequestPage(msgspec.Struct, frozen=True):
     etag: str = ""
 
 
+class BranchHead(msgspec.Struct, frozen=True):
+    """The newest commit of a branch. `commit` is None if nothing has changed since the answer with that tag."""
+
+    commit: str | None
+    etag: str = ""
+
+
 class Comment(msgspec.Struct, frozen=True, kw_only=True):
-    """A comment on a pull request. One that was edited after it was written counts with its first text only."""
+    """A comment on a pull request. One that was edited is not among them: who edited it may be somebody else than its author."""
 
     id: str
     number: int

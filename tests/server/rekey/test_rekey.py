@@ -28,6 +28,7 @@ from terracrew.server.tree.modules.contents import Content
 from tests.builders.deliveries import DONE, fact
 from tests.builders.job_rows import change_inputs
 from tests.server.application import Application, on_one, open_application
+from tests.server.forges import forge_rows
 from tests.server.simulated_runner import SimulatedRunner
 from tests.server.state.stored_states import content, written
 
@@ -55,6 +56,7 @@ async def populate(application: Application) -> str:
     own = {attempt.ref.job_id: JobContent({"c": 2}, {})}
     await db.write(lambda tx: job_inputs.save_own(tx, keys, own))
     await db.write(lambda tx: builtin.secret(tx, keys))
+    await forge_rows.connection(db, keys, token="abc")
     part = "parts/upl_1/0"
     await application.server.objects.put(part, keys.encrypt(b"a part", part))
     await starts.put(db, keys, attempt.ref, "0" * 64, b"a start")

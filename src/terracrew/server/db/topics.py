@@ -20,6 +20,9 @@ Topic: TypeAlias = (
         "deployments",  # a runner: its deployment or an instance of it in the cloud has changed
         "ended",  # an `AttemptKey`: the attempt was ended by somebody else
         "fleet",  # a job of the fleet: it waits, is wanted canceled, or something that people see of it has changed
+        "forge_branches",  # a repository of a forge: the newest commit of its default branch has changed
+        "forge_deliveries",  # a connection to a forge: something was delivered
+        "forges",  # a connection to a forge: something that people see of it or of its repositories has changed
         "freed",  # a `FreedKey`: a module's lock and an instance's slot are free
         "group_runs",  # a group: a run of all of its modules has changed
         "history",  # a point: a server has written it to the history of the database
@@ -27,6 +30,7 @@ Topic: TypeAlias = (
         "instances",  # an `InstanceKey`: a process of a runner has come or gone
         "jobs",  # a job: something that people see of it has changed
         "notifications",  # a channel: it has something to send, or something that people see of it has changed
+        "pull_requests",  # a pull request: its facts have changed, or a command for it was written
         "queue",  # a job: it waits for a runner now, or no longer
         "rekey",  # no key: the master key is being changed
         "releases",  # a release: it was published or withdrawn

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, LiteralString, TypeAlias
 
 from terracrew.server.db.seam import Param, Row
+from terracrew.server.forges import sealing as forge_sealing
 from terracrew.server.identity.keys import signing
 from terracrew.server.jobs import job_inputs
 from terracrew.server.jobs.attempts import claims
@@ -130,6 +131,13 @@ COLUMNS: tuple[Column, ...] = (
         {"job_id": "", "attempt": 0},
         lambda row: starts.context(row["job_id"], row["attempt"]),
         batch_rows=1,  # up to 4 MiB each
+    ),
+    Column(
+        "credentials of forges",
+        "forge_connections",
+        "sealed",
+        _ID,
+        lambda row: forge_sealing.context(row["id"]),
     ),
     Column("signing keys", "signing_keys", "private_jwk", _ID, lambda row: signing.context(row["id"])),
     Column("settings", "settings", "value", {"name": ""}, lambda row: row["name"], condition="name = 'built_in_token'"),

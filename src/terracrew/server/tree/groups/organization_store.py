@@ -53,6 +53,7 @@ async def contents(tx: Tx, organization_id: str) -> dict[str, int]:
         """SELECT (SELECT count(*) FROM users WHERE organization_id = :id) AS users,
             (SELECT count(*) FROM service_accounts WHERE organization_id = :id) AS service_accounts,
             (SELECT count(*) FROM cloud_identities WHERE organization_id = :id) AS cloud_identities,
+            (SELECT count(*) FROM forge_connections WHERE organization_id = :id) AS forge_connections,
             (SELECT count(*) FROM groups WHERE organization_id = :id AND path <> '') AS groups,
             (SELECT count(*) FROM modules WHERE organization_id = :id) AS modules,
             (SELECT count(*) FROM runners WHERE organization_id = :id) AS runners,

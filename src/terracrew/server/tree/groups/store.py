@@ -151,7 +151,8 @@ async def contents(tx: Tx, id: str) -> dict[str, int]:  # noqa: A002
                   (SELECT count(*) FROM modules WHERE group_id = :id) AS modules,
                   (SELECT count(*) FROM runners WHERE group_id = :id) AS runners,
                   (SELECT count(*) FROM service_accounts WHERE group_id = :id) AS service_accounts,
-                  (SELECT count(*) FROM cloud_identities WHERE group_id = :id) AS cloud_identities""",
+                  (SELECT count(*) FROM cloud_identities WHERE group_id = :id) AS cloud_identities,
+                  (SELECT count(*) FROM forge_connections WHERE group_id = :id) AS forge_connections""",
         id=id,
     )
     return dict(row or {})
