@@ -28,6 +28,8 @@ class GitHttps:
         """It has sent the first part of a pack, and hangs now."""
         self.fails_with = 0
         """The status of every answer; 0 means that requests are answered."""
+        self.redirects_to = ""
+        """The address that every answer redirects to; '' means that requests are answered."""
         self.is_old = False
         """Whether it speaks only the first version of git's protocol, in which commits are not given out by their ids."""
         self.requests: list[str] = []
@@ -67,6 +69,10 @@ def running(root: Path) -> Generator[GitHttps]:
                 return
             if served.fails_with:
                 self._send(served.fails_with, [], b"")
+                return
+            if served.redirects_to:
+                rest = self.path.partition("/info/")
+                self._send(301, [("Location", f"{served.redirects_to}{rest[1]}{rest[2]}")], b"")
                 return
             login = "Basic " + base64.b64encode(served.login.encode()).decode()
             if served.login and self.headers.get("Authorization") != login:

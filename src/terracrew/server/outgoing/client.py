@@ -73,6 +73,23 @@ class OutgoingClient:
             exchange.end(f"{host} cannot be asked: {type(error).__name__}")
         return exchange.answer()
 
+    async def checked_addresses(self, organization_id: str, url: str) -> tuple[str, int, list[str]]:
+        """Return host, port and addresses for a program that connects by itself, to these addresses only. Raises NotSent.
+
+        A name that nobody resolves delays the caller by `MAX_SECONDS` at most.
+        """
+        parts, port = _parsed(url)
+        host = parts.hostname or ""
+        is_private = self._destinations.allows_host(host)
+        try:
+            async with asyncio.timeout(MAX_SECONDS):
+                addresses = await self._addresses(organization_id, parts, is_private_allowed=is_private)
+        except TimeoutError:
+            raise NotSent(f"the name {host} could not be looked up within {MAX_SECONDS:g} seconds") from None
+        except (OSError, UnicodeError) as error:
+            raise NotSent(f"the name {host} cannot be looked up: {type(error).__name__}") from None
+        return host, port, addresses
+
     async def _addresses(self, organization_id: str, parts: SplitResult, *, is_private_allowed: bool) -> list[str]:
         """Return the addresses of a host, if this server may connect to each of them."""
         host = parts.hostname or ""
