@@ -39,6 +39,8 @@ KINDS = {
     "cin": "cloud instance",
     "fjb": "fleet job",
     "rlo": "roll-out",
+    "sch": "schedule",
+    "mut": "mute of a drifted address",
     "upd": "update of a runner instance",
     "nch": "notification channel",
     "ntf": "notification",

@@ -1,5 +1,7 @@
 """Fills a server with something of everything, by its API, its services and a runner that reports to it."""
 
+from datetime import UTC, datetime, timedelta
+
 import msgspec
 
 from terracrew.protocol.events import Output, OutputsRead, PlanDescribed
@@ -15,6 +17,7 @@ from tests.server.application import Application
 from tests.server.dashboard.company.kept_plans import kept_plan
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.company.seed import company
+from tests.server.drift.checked import Checked, differs
 from tests.server.releases.release_rows import new_release, wheel
 from tests.server.runners.connected import connect
 from tests.server.simulated_runner import SimulatedRunner
@@ -50,7 +53,19 @@ async def fill(application: Application) -> None:
     await _access(application)
     await _clouds(application)
     await admin.made("/api/v1/runners/shop%2Fcrew/once-tokens", {})
+    await _moments(runner)
     await _hold(application)
+
+
+async def _moments(runner: SimulatedRunner) -> None:
+    """A schedule, and a module whose last check has found drift, of which one address is muted."""
+    team = await Checked.make(runner)
+    await team.check(differs(), differs("aws_s3.logs"))
+    until = (datetime.now(UTC) + timedelta(days=300)).isoformat()
+    mute = {"module": "team/one", "address": "aws_s3.logs", "reason": "the cost team", "until": until}
+    await team.admin.made("/api/v1/drift/mutes", mute)
+    schedule = {"place": "team", "name": "nightly", "kind": "DRIFT", "cron": "0 3 * * *", "time_zone": "Europe/Berlin"}
+    await team.admin.made("/api/v1/schedules", schedule)
 
 
 async def _tree(application: Application) -> None:

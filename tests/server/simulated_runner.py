@@ -16,7 +16,7 @@ from terracrew.client.sse import Event, Parser
 from terracrew.protocol import events
 from terracrew.protocol.events import Record, StateFact
 from terracrew.protocol.messages import AttemptRef
-from terracrew.protocol.spec import Credentials, Step
+from terracrew.protocol.spec import Credentials, JobSpec, Step
 from terracrew.server.context import Server
 from terracrew.server.hub.executors import event_contents
 from terracrew.server.jobs import decide
@@ -145,8 +145,13 @@ class SimulatedRunner:
         return attempt
 
     async def again(self, job_id: str, attempt: int = 1) -> SimulatedAttempt:
+        return (await self.granted(job_id, attempt))[0]
+
+    async def granted(self, job_id: str, attempt: int = 1) -> tuple[SimulatedAttempt, JobSpec]:
+        """An attempt that has just been claimed, with the specification that its executor gets."""
         granted = await self.instance.has(job_id, attempt)
-        return SimulatedAttempt(self, AttemptRef(job_id, attempt), granted.credentials, granted.spec.module_id)
+        made = SimulatedAttempt(self, AttemptRef(job_id, attempt), granted.credentials, granted.spec.module_id)
+        return made, granted.spec
 
     def bearer(self, token: str) -> Person:
         person = Person(transport=self._transport, base_url=self.app.admin.base_url)

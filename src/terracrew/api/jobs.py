@@ -137,6 +137,8 @@ class Job(msgspec.Struct, frozen=True):
     """What happens after its engine was cut short in a change: the choice of the module or group when the job was created."""
     is_destroy_plan: bool = False
     """Whether a PLAN shows what a DESTROY would destroy."""
+    is_refresh_only: bool = False
+    """Whether a PLAN only compares what exists with the state, and plans no change of the configuration."""
     is_fresh: bool = False
     """Whether it runs `init` even if nothing that `init` reads has changed, because the request or the module says so."""
     has_own_source: bool = False
@@ -439,6 +441,8 @@ class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """Whether the plan needs approval even if the module does not require it."""
     is_destroy_plan: bool = False
     """Only for a PLAN: show what a DESTROY would destroy, and change nothing."""
+    is_refresh_only: bool = False
+    """Only for a PLAN of OpenTofu or Terraform: show what was changed outside of the engine, and plan no change of the configuration."""
     is_fresh: bool = False
     """Run `init` even if nothing that it reads has changed since an earlier job of the module."""
     inputs: dict[str, Any] = {}

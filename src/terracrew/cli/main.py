@@ -27,6 +27,11 @@ COMMANDS = {
     "input": ("terracrew.cli.commands.input:inputs", "Set variables, environment and secrets of groups and modules."),
     "step": ("terracrew.cli.commands.step:step", "Add hooks and flags to the steps of jobs."),
     "job": ("terracrew.cli.commands.job.job:job", "Run jobs, follow their logs, decide about their plans."),
+    "schedule": ("terracrew.cli.commands.schedule:schedule", "Start jobs and drift checks at chosen times."),
+    "drift": (
+        "terracrew.cli.commands.drift:drift",
+        "Find what was changed outside of the engine, and mute or undo it.",
+    ),
     "state": (
         "terracrew.cli.commands.state:state",
         "List, print, import and restore states; adopt or discard quarantined ones.",

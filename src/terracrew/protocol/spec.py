@@ -363,6 +363,9 @@ class JobSpec(msgspec.Struct, frozen=True):
     """The version of the engine that the server has chosen for this job; empty if the module accepts any version."""
     is_destroy_plan: bool = False
     """Whether a PLAN shows what a DESTROY would destroy."""
+    is_refresh_only: bool = False
+    """Whether the flags of the plan make it one that only shows what was changed outside. It is described even if it changes nothing.
+    Executors of 0.1.0 ignore this field and obey the flag, so that they make the same plan and do not describe it."""
     secrets: list[str] = []
     """The values of the secrets among inputs and environment. They are masked whatever their names are."""
     files: list[ExtraFile] = []

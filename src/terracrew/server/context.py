@@ -39,6 +39,7 @@ from terracrew.server.retention.surveys import Surveys
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.runs.reasons import Watch
+from terracrew.server.schedules.starting import Sources
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.diff_process import DiffProcess
@@ -128,6 +129,7 @@ class Server:
             watchers=self.watchers,
             streams=self.streams,
             fleet_handlers=self.fleet_handlers,
+            sources=Sources(self.keys, self.settings.local_roots),
             waking_ahead=self.waking_ahead,
             closing=self.closing,
         )

@@ -14,6 +14,7 @@ from terracrew.server.cloud_hosted.scaling import Scaling
 from terracrew.server.context import Server
 from terracrew.server.dashboard import render
 from terracrew.server.db import kept
+from terracrew.server.drift.loop import DriftChecks
 from terracrew.server.fleet_jobs.loop import FleetJobs
 from terracrew.server.group_runs.loop import GroupRuns
 from terracrew.server.hub.notify import HubNotifier
@@ -42,6 +43,8 @@ from terracrew.server.retention.loop import Deletions, Retention
 from terracrew.server.rollouts.loop import Rollouts
 from terracrew.server.runners import reads as runner_reads
 from terracrew.server.runners.removal.service import Removals
+from terracrew.server.schedules.loop import Schedules
+from terracrew.server.schedules.starting import Sources
 from terracrew.server.scheduling import crews
 from terracrew.server.supervise import supervise
 from terracrew.server.uploads import service as uploads
@@ -135,6 +138,14 @@ async def _serve(
     loops: dict[str, Callable[[], Awaitable[None]]] = {
         "scheduler": server.scheduler.run,
         "reaper": Reaper(server.db, server.registry, timedelta(seconds=server.settings.apply_lease_seconds)).run,
+        "schedules": Schedules(server.db, Sources(server.keys, server.settings.local_roots)).run,
+        "drift checks": DriftChecks(
+            server.db,
+            server.objects,
+            server.keys,
+            server.settings.local_roots,
+            server.settings.drift_slots_percent,
+        ).run,
         "triggers": Triggers(server.db, server.keys, server.settings.local_roots).run,
         "group runs": GroupRuns(server.db, server.keys, server.settings.local_roots).run,
         "cloud-hosted runners": scaling.run,

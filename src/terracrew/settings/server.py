@@ -214,6 +214,13 @@ class ServerSettings(SettingsSection):
         ge=60,
         description="How many seconds to wait for an attempt that was lost in the middle of a change.",
     )
+    drift_slots_percent: int = Field(
+        default=25,
+        ge=1,
+        le=100,
+        description="How much of the slots that an organization's online runners have may be used by drift checks at once, "
+        "queued ones included. One check may always run.",
+    )
     late_delivery_days: float = Field(
         default=7, gt=0, description="How many days a lost attempt may still deliver its log and states."
     )

@@ -272,7 +272,9 @@ def left(until: datetime, now: datetime | None = None, *, since: datetime | None
 
 
 def job_type(job: "Job") -> str:
-    """Return PLAN, APPLY, DESTROY, or DESTROY PLAN for a plan that shows what a destroy would do."""
+    """Return PLAN, APPLY, DESTROY, or what kind of plan it is: DESTROY PLAN or REFRESH-ONLY PLAN."""
+    if job.is_refresh_only:
+        return "REFRESH-ONLY PLAN"
     return "DESTROY PLAN" if job.is_destroy_plan else job.type
 
 

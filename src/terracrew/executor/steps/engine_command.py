@@ -224,7 +224,7 @@ async def _report_plan(context: StepContext) -> None:
     context.plan.has_changes = plan_words.has_changes(summary)
     if hook_plan.is_wanted(context):
         await hook_plan.write(context, await _description(context, facts))
-    if not session.describes_plans or not context.plan.has_changes:
+    if not session.describes_plans or not (context.plan.has_changes or context.spec.is_refresh_only):
         return
     try:
         await context.plan_diffs.record(session.describe, await _description(context, facts))

@@ -23,6 +23,7 @@ from terracrew.server.retention.surveys import Surveys
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.runs.reasons import Watch
+from terracrew.server.schedules.starting import Sources
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.diff_process import DiffProcess
 from terracrew.server.tree.groups.quotas import Quotas
@@ -72,6 +73,7 @@ class RunsContext:
     watchers: Watchers
     streams: Streams
     fleet_handlers: FleetHandlers
+    sources: Sources
     waking_ahead: WakingAhead
     closing: asyncio.Event
     """Set when the server begins to stop. A stream that never ends by itself ends when it sees this."""

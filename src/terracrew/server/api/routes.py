@@ -19,7 +19,7 @@ from terracrew.server.api.access import (
 )
 from terracrew.server.api.context import AccessCall, OperationsCall, RunsCall, TreeCall
 from terracrew.server.api.operations import health, releases, schemas, server
-from terracrew.server.api.runs import fleet_jobs, group_runs, jobs, live, logs
+from terracrew.server.api.runs import drift, fleet_jobs, group_runs, jobs, live, logs, schedules
 from terracrew.server.api.tree import (
     cloud_identities,
     deployments,
@@ -63,6 +63,8 @@ ROUTERS: list[ControllerRouterHandler] = [
     _described(RunsCall, "jobs", jobs),
     _described(RunsCall, "fleet jobs", fleet_jobs),
     _described(RunsCall, "groups", group_runs),
+    _described(RunsCall, "schedules", schedules),
+    _described(RunsCall, "drift", drift),
     _described(RunsCall, "logs", logs),
     _described(RunsCall, "live", live),
     *ACCESS,

@@ -357,10 +357,14 @@ class _Called(Protocol):
     def type(self) -> JobType: ...
     @property
     def is_destroy_plan(self) -> bool: ...
+    @property
+    def is_refresh_only(self) -> bool: ...
 
 
 def job_word(job: _Called) -> str:
     """Return what kind of job it is, in words."""
+    if job.is_refresh_only:
+        return "Refresh-only plan"
     return "Destroy plan" if job.is_destroy_plan else job_type(job.type)
 
 

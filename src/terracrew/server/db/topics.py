@@ -18,6 +18,7 @@ Topic: TypeAlias = (
         "configuration",  # a runner: its processes have to be told their settings
         "deletions",  # a module: something was deleted, and its content can be removed
         "deployments",  # a runner: its deployment or an instance of it in the cloud has changed
+        "drift",  # a module: a check of it is due or has ended, or what is muted in it has changed
         "ended",  # an `AttemptKey`: the attempt was ended by somebody else
         "fleet",  # a job of the fleet: it waits, is wanted canceled, or something that people see of it has changed
         "forge_branches",  # a repository of a forge: the newest commit of its default branch has changed
@@ -37,6 +38,7 @@ Topic: TypeAlias = (
         "roles",  # a principal: its roles have changed
         "rollouts",  # a roll-out: it or one of its runners has changed
         "runners",  # a runner: its record has changed
+        "schedules",  # a schedule: it was made, changed or has started something
         "states",  # a module: a state of it has arrived or was decided about
         "triggers",  # a module: an output that it uses has changed
         "updates",  # an `UpdateKey`: the update of an instance was asked for, reported about or withdrawn

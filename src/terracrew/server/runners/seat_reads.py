@@ -72,3 +72,14 @@ def available(row: Row) -> AvailableEngines:
 
 def _tags(row: Row) -> frozenset[str]:
     return frozenset(_names.decode(row["tags"]))
+
+
+async def online_slots(tx: Tx, organization_id: str) -> int:
+    """Return how many slots the online runners have that an organization may use, its own and the shared ones."""
+    found = await tx.value(
+        f"""SELECT sum({eligibility.SLOTS}) AS slots FROM instances JOIN runners ON runners.id = instances.runner_id
+        WHERE instances.is_connected AND NOT instances.is_draining AND NOT runners.is_draining AND NOT runners.is_disabled
+            AND (runners.organization_id IS NULL OR runners.organization_id = :id)""",
+        id=organization_id,
+    )
+    return int(found or 0)

@@ -83,6 +83,12 @@ def waiting_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--approval", is_flag=True, help="Wait for a person to approve the plan, even if the module does not require it."
 )
+@click.option(
+    "--refresh-only",
+    "is_refresh_only",
+    is_flag=True,
+    help="With --plan, for OpenTofu and Terraform: only show what was changed outside of the engine.",
+)
 @click.option("--fresh", is_flag=True, help="Run init even if nothing that it reads has changed since an earlier job.")
 @click.option(
     "--priority",
@@ -104,6 +110,7 @@ def run(
     is_destroy: bool,
     yes: bool,
     approval: bool,
+    is_refresh_only: bool,
     fresh: bool,
     priority: int | None,
     lost_job: str | None,
@@ -133,6 +140,7 @@ def run(
         source=sources.source(api, source, before),
         needs_approval=approval,
         is_destroy_plan=is_plan and is_destroy,
+        is_refresh_only=is_refresh_only,
         is_fresh=fresh,
         inputs=sources.inputs(variables),
         environment=sources.environment(environment),

@@ -23,6 +23,7 @@ from terracrew.protocol.spec import (
     Resume,
     Source,
     StateSeed,
+    Step,
 )
 from terracrew.server.connections import store as instances
 from terracrew.server.db.seam import Database, Row, Tx
@@ -65,6 +66,8 @@ _choice = msgspec.json.Decoder(DispatcherChoice)
 _engines = msgspec.json.Decoder(dict[str, str])
 _versions = msgspec.json.Decoder(dict[str, list[str]])
 
+REFRESH_ONLY_FLAG = "-refresh-only"
+"""With it, `plan` of OpenTofu and Terraform only shows what was changed outside."""
 Claims = Callable[[ClaimRequest], Awaitable[ClaimWon | None]]
 
 
@@ -312,10 +315,11 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
         oidc_audiences=_names.decode(row["oidc_audiences"]),
         resume=_resume(row, given, keys),
         is_destroy_plan=bool(row["is_destroy_plan"]),
+        is_refresh_only=bool(row["is_refresh_only"]),
         is_fresh=bool(row["is_fresh"]),
         hooks=model.hooks(row["steps"]),
         hook_environments=given.hook_environments,
-        flags=model.flags(row["steps"], row["engine"]),
+        flags=_flags(row),
         limits=_limits.decode(row["limits"]),
         cloud=_cloud.decode(row["cloud"]),
         choice=row["choice"],
@@ -326,6 +330,17 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
     own = msgspec.structs.replace(own, module_key=row["module_key"], receipt=row["receipt"])
     pinned = row["engine_version"] if row["wanted_version"] else ""
     return ClaimWon(Granted(spec, own), name, row["module_id"], pinned)
+
+
+def _flags(row: Row) -> dict[Step, list[str]]:
+    """Return the flags of the steps. A plan that only refreshes is one by its flag, which runners of every version obey.
+
+    The flag comes last, so that none that people have set for the step takes it back.
+    """
+    found = model.flags(row["steps"], row["engine"])
+    if row["is_refresh_only"]:
+        found = {**found, Step.PLAN: [*found.get(Step.PLAN, []), REFRESH_ONLY_FLAG]}
+    return found
 
 
 def _inputs_sha256(row: Row, given: GivenInputs | None) -> str:

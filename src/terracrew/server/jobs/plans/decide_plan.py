@@ -77,6 +77,10 @@ def refusal_to_apply(job: Job, plan: Plan | None, *, state_version: int, source:
         return f"job {job.number} is {job.type}: only the plan of a PLAN can be applied by another job"
     if job.status is not JobStatus.SUCCEEDED:
         return f"job {job.number} is {job.status}, so it has no plan that can be applied"
+    if job.is_refresh_only:
+        return (
+            f"{name} only shows what was changed outside of the engine: apply the module, which makes a plan of its own"
+        )
     if not plan_words.has_changes(job.plan):
         return f"{name} changes nothing, so there is nothing to apply"
     if plan is None:

@@ -1,0 +1,176 @@
+"""Reads which checks are due, which have ended, how many may run, and the drift of the modules of a list."""
+
+from collections.abc import Sequence
+from typing import Any, LiteralString
+
+import msgspec
+
+from terracrew.api.drift import DriftCheck, DriftFilter, ModuleDrift
+from terracrew.server.db.seam import Param, Row, Tx
+from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, ENDED_STATUSES
+from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.drift.model import DriftModule
+from terracrew.server.drift.store import MODULES
+from terracrew.server.principals import visibility
+from terracrew.server.principals.authorize import Visible
+
+_IS_BUSY: LiteralString = f"""(EXISTS (SELECT 1 FROM jobs WHERE jobs.module_id = drift_modules.module_id
+        AND (jobs.status = 'QUEUED' OR jobs.status IN {ACTIVE_STATUSES}))
+    OR EXISTS (SELECT 1 FROM jobs AS earlier WHERE earlier.id = drift_modules.after_job_id
+        AND earlier.status NOT IN {ENDED_STATUSES}))"""
+"""Whether a job of the module is queued or running, or the job has not ended after which the check begins."""
+_MUTED: LiteralString = """(SELECT count(*) FROM drift_items JOIN drift_mutes ON drift_mutes.module_id = drift_items.module_id
+    AND drift_mutes.address = drift_items.address WHERE drift_items.module_id = drift_modules.module_id
+        AND drift_mutes.until > :now)"""
+_LISTED: LiteralString = f"""{MODULES.columns}, modules.path, modules.engine, {_MUTED} AS muted, drift_results.differences
+FROM drift_modules JOIN modules ON modules.id = drift_modules.module_id
+LEFT JOIN drift_results ON drift_results.job_id = drift_modules.checked_job_id"""
+_FILTERS: dict[DriftFilter, LiteralString] = {
+    "drifted": f"drift_modules.drifted > {_MUTED}",
+    "failed": "drift_modules.problem <> ''",
+    "muted": "EXISTS (SELECT 1 FROM drift_mutes WHERE drift_mutes.module_id = drift_modules.module_id)",
+    "all": "true",
+}
+_SEEN: LiteralString = " AND modules.id IN (SELECT id FROM seen_modules)"
+_BELOW: LiteralString = """ AND (CAST(:below AS text) = '' OR modules.path = CAST(:below AS text)
+    OR substr(modules.path, 1, length(CAST(:below AS text)) + 1) = CAST(:below AS text) || '/')"""
+_differences = msgspec.json.Decoder(list[dict[str, str]])
+
+
+class RunningCheck(msgspec.Struct, frozen=True):
+    """A check whose job has ended, or was deleted (None)."""
+
+    module_id: str
+    job_id: str
+    status: str | None
+
+
+class DueCheck(msgspec.Struct, frozen=True):
+    module_id: str
+    organization_id: str
+    is_busy: bool
+    is_too_late: bool
+    """Whether it is given up."""
+
+
+async def ended(tx: Tx, count: int) -> list[RunningCheck]:
+    """Return checks that run although their job has ended."""
+    rows = await tx.all(
+        f"""SELECT drift_modules.module_id, drift_modules.job_id, jobs.status FROM drift_modules
+        LEFT JOIN jobs ON jobs.id = drift_modules.job_id
+        WHERE drift_modules.job_id IS NOT NULL AND (jobs.id IS NULL OR jobs.status IN {ENDED_STATUSES})
+        ORDER BY drift_modules.module_id LIMIT :count""",
+        count=count,
+    )
+    return [RunningCheck(row["module_id"], row["job_id"], row["status"]) for row in rows]
+
+
+async def stuck(tx: Tx, seconds: float, count: int) -> list[str]:
+    """Return the jobs of checks that have been queued for longer than this."""
+    rows = await tx.all(
+        """SELECT jobs.id FROM drift_modules JOIN jobs ON jobs.id = drift_modules.job_id
+        WHERE drift_modules.job_id IS NOT NULL AND jobs.status = 'QUEUED' AND jobs.queued_at < :before
+        ORDER BY jobs.id LIMIT :count""",
+        before=tx.now - seconds,
+        count=count,
+    )
+    return [row["id"] for row in rows]
+
+
+async def due(tx: Tx, count: int) -> list[DueCheck]:
+    """Return checks that are due, those of modules that could be checked now first."""
+    rows = await tx.all(
+        f"""SELECT drift_modules.module_id, drift_modules.organization_id, {_IS_BUSY} AS is_busy,
+            drift_modules.give_up_at <= :now AS is_too_late
+        FROM drift_modules WHERE drift_modules.due_at IS NOT NULL AND drift_modules.due_at <= :now
+            AND drift_modules.job_id IS NULL
+        ORDER BY is_busy, drift_modules.due_at, drift_modules.module_id LIMIT :count""",
+        now=tx.now,
+        count=count,
+    )
+    return [
+        DueCheck(row["module_id"], row["organization_id"], bool(row["is_busy"]), bool(row["is_too_late"]))
+        for row in rows
+    ]
+
+
+async def is_busy(tx: Tx, module_id: str) -> bool:
+    """Return whether a module cannot be checked now."""
+    row = await tx.one(
+        f"SELECT 1 AS found FROM drift_modules WHERE drift_modules.module_id = :id AND {_IS_BUSY}", id=module_id
+    )
+    return row is not None
+
+
+async def next_due(tx: Tx) -> float | None:
+    """Return when the next check is due."""
+    return await tx.value(
+        "SELECT min(due_at) AS next_due FROM drift_modules WHERE due_at IS NOT NULL AND job_id IS NULL"
+    )
+
+
+async def running(tx: Tx, organization_id: str) -> int:
+    """Return how many checks of an organization are queued or running."""
+    return await tx.value(
+        "SELECT count(*) AS found FROM drift_modules WHERE organization_id = :id AND job_id IS NOT NULL",
+        id=organization_id,
+    )
+
+
+async def is_any_running(tx: Tx) -> bool:
+    return await tx.one("SELECT 1 AS found FROM drift_modules WHERE job_id IS NOT NULL LIMIT 1") is not None
+
+
+async def listing(
+    tx: Tx, organization_id: str, seen: Visible, wanted: DriftFilter, below: str, after: str, count: int
+) -> list[ModuleDrift]:
+    """Return the drift of modules that the reader may see, in the order of their paths."""
+    if seen.is_nothing:
+        return []
+    is_filtered = not seen.is_everything(organization_id)
+    params: dict[str, Param] = visibility.params(seen) if is_filtered else {}
+    sql: LiteralString = (
+        (visibility.SEEN_MODULES if is_filtered else "")
+        + f" SELECT {_LISTED} WHERE modules.organization_id = :organization_id AND {_FILTERS[wanted]}"
+        + _BELOW
+        + (_SEEN if is_filtered else "")
+        + """ AND modules.path > (CAST(:after AS text)) COLLATE "C" ORDER BY modules.path COLLATE "C" LIMIT :count"""
+    )
+    rows = await tx.all(
+        sql, organization_id=organization_id, below=below, after=after, count=count, now=tx.now, **params
+    )
+    return [_listed(row) for row in rows]
+
+
+async def of_module(tx: Tx, module_id: str) -> ModuleDrift | None:
+    row = await tx.one(f"SELECT {_LISTED} WHERE drift_modules.module_id = :id", id=module_id, now=tx.now)
+    return None if row is None else _listed(row)
+
+
+def _listed(row: Row) -> ModuleDrift:
+    found = row_to(DriftModule, {name: row[name] for name in MODULES.fields})
+    differences: Sequence[dict[str, Any]] = _differences.decode(row["differences"]) if row["differences"] else []
+    counts = {kind: sum(each["kind"] == kind for each in differences) for kind in ("new", "changed", "gone")}
+    check = None
+    if found.due_at is not None:
+        check = DriftCheck(
+            due_at=found.due_at,
+            is_refresh_only=found.is_refresh_only,
+            asked_by_name=found.asked_by_name,
+            schedule_name=found.schedule_name,
+            job_id=found.job_id,
+        )
+    return ModuleDrift(
+        module_id=found.module_id,
+        path=row["path"],
+        engine=row["engine"],
+        drifted=max(0, found.drifted - row["muted"]),
+        muted=row["muted"],
+        drifted_since=found.drifted_since,
+        checked_at=found.checked_at,
+        checked_job_id=found.checked_job_id,
+        problem=found.problem,
+        problem_at=found.problem_at,
+        check=check,
+        **counts,
+    )

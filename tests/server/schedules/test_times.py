@@ -1,0 +1,165 @@
+"""The next time of a schedule: time zones, clocks that are set forward and back, delays, and what is too late."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from terracrew.api.schedules import Schedule
+from terracrew.errors import Invalid
+from terracrew.server.schedules import model
+from terracrew.wording import schedule_words
+
+pytestmark = pytest.mark.feature("M1.times")
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def berlin(*parts: int, fold: int = 0) -> datetime:
+    return datetime(*parts, tzinfo=BERLIN, fold=fold)  # type: ignore[arg-type]
+
+
+def following(cron: str, after: datetime, count: int = 1) -> list[str]:
+    """The next times in Berlin, with their distance from UTC."""
+    found: list[str] = []
+    at = after.timestamp()
+    for _ in range(count):
+        moment = model.next_time(cron, "Europe/Berlin", at)
+        assert moment is not None
+        assert moment > at
+        at = moment
+        found.append(datetime.fromtimestamp(moment, BERLIN).isoformat(timespec="minutes"))
+    return found
+
+
+def schedule(**changes: Any) -> Schedule:
+    made = Schedule(
+        id="sch_1",
+        organization_id="org_1",
+        group_id="grp_1",
+        module_id=None,
+        name="nightly",
+        kind="PLAN",
+        cron="0 3 * * *",
+        created_at=berlin(2026, 1, 1),
+        changed_by="usr_1",
+        changed_by_name="ann",
+        changed_at=berlin(2026, 1, 1),
+    )
+    return replace(made, **changes)
+
+
+def test_a_time_that_does_not_exist_is_met_at_the_first_moment_after_the_gap() -> None:
+    assert following("30 2 * * *", berlin(2026, 3, 28, 12), 2) == ["2026-03-29T03:00+02:00", "2026-03-30T02:30+02:00"]
+
+
+def test_a_time_that_exists_twice_is_met_once() -> None:
+    assert following("30 2 * * *", berlin(2026, 10, 24, 12), 2) == ["2026-10-25T02:30+02:00", "2026-10-26T02:30+01:00"]
+    # Between its two occurrences, and after an hour that comes again: the first one has passed.
+    assert following("30 2 * * *", berlin(2026, 10, 25, 2, 15, fold=1)) == ["2026-10-26T02:30+01:00"]
+
+
+def test_an_interval_follows_the_real_time_through_both() -> None:
+    assert following("*/30 * * * *", berlin(2026, 3, 29, 1, 30), 2) == [
+        "2026-03-29T03:00+02:00",
+        "2026-03-29T03:30+02:00",
+    ]
+    doubled = following("*/30 * * * *", berlin(2026, 10, 25, 1, 45), 5)
+    assert doubled == [
+        f"2026-10-25T{each}" for each in ("02:00+02:00", "02:30+02:00", "02:00+01:00", "02:30+01:00", "03:00+01:00")
+    ]
+
+
+def test_the_zone_decides_what_a_time_means() -> None:
+    after = datetime(2026, 7, 1, tzinfo=UTC).timestamp()
+    hours = {
+        zone: (model.next_time("0 12 * * *", zone, after) or 0) - after
+        for zone in ("UTC", "Europe/Berlin", "America/New_York")
+    }
+    assert hours == {"UTC": 12 * 3600, "Europe/Berlin": 10 * 3600, "America/New_York": 16 * 3600}
+
+
+@given(
+    st.datetimes(datetime(2020, 1, 1), datetime(2035, 1, 1)),
+    st.sampled_from(["Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe"]),
+)
+def test_times_only_go_forward_and_a_daily_one_comes_once_a_day(start: datetime, zone: str) -> None:
+    at, found = start.replace(tzinfo=UTC).timestamp(), list[float]()
+    for _ in range(4):
+        moment = model.next_time("30 2 * * *", zone, at)
+        assert moment is not None
+        assert moment > at
+        found.append(at := moment)
+    assert all(22.5 * 3600 <= after - before <= 25.5 * 3600 for before, after in pairwise(found))
+
+
+@pytest.mark.parametrize("cron", ["* * * * * *", "61 * * * *", "a b c d e", "", "0 0 30 2 *", "@daily"])
+def test_what_is_no_cron_expression_is_refused_with_an_example(cron: str) -> None:
+    with pytest.raises(Invalid, match="0 6"):
+        model.check_cron(cron)
+
+
+@pytest.mark.parametrize("zone", ["Berlin", "../../etc/passwd", "Europe", "", "\0"])
+def test_what_is_no_time_zone_is_refused_with_an_example(zone: str) -> None:
+    with pytest.raises(Invalid, match="Europe/Berlin"):
+        model.zone(zone)
+
+
+def test_a_delay_is_within_the_jitter_and_another_one_each_day_and_for_each_schedule() -> None:
+    days = [berlin(2026, 5, day, 12).timestamp() for day in range(1, 21)]
+    found = [model.start_after(schedule(jitter_minutes=30, time_zone="Europe/Berlin"), day) for day in days]
+    planned = [model.next_time("0 3 * * *", "Europe/Berlin", day) or 0.0 for day in days]
+    delays = {round(at.timestamp() - due, 3) for at, due in zip(found, planned, strict=True) if at}
+    assert len(delays) == len(days)
+    assert all(0 <= each < 1800 for each in delays)
+    other = model.start_after(schedule(id="sch_2", jitter_minutes=30, time_zone="Europe/Berlin"), days[0])
+    assert other != found[0]
+
+
+def test_drift_starts_at_its_time_because_its_checks_are_spread_one_by_one() -> None:
+    after = berlin(2026, 5, 1).timestamp()
+    found = model.start_after(schedule(kind="DRIFT", jitter_minutes=30), after)
+    assert found is not None
+    assert found.minute == 0
+    assert model.spread_seconds(schedule(kind="DRIFT", jitter_minutes=30), after) == 1800
+    assert model.spread_seconds(schedule(kind="DRIFT", cron="0 * * * *"), after) == 3600
+    assert model.spread_seconds(schedule(kind="DRIFT"), after) == 3 * 3600 + 2 * 3600  # from 22:00 UTC to 03:00 UTC
+    assert model.spread_seconds(schedule(kind="DRIFT", group_id=None, module_id="mod_1"), after) == 0
+
+
+def test_only_an_enabled_schedule_has_a_next_time() -> None:
+    assert model.start_after(schedule(is_enabled=False), 0.0) is None
+
+
+def test_a_missed_start_is_made_up_within_its_bound() -> None:
+    due = datetime(2026, 5, 1, 3, tzinfo=UTC)
+    missed = schedule(next_at=due, late_minutes=60)
+    assert not model.is_too_late(missed, due + timedelta(minutes=60))
+    assert model.is_too_late(missed, due + timedelta(minutes=61))
+
+
+def test_a_time_that_was_computed_while_the_clock_was_ahead_is_noticed() -> None:
+    now = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    right = schedule(next_at=model.start_after(schedule(jitter_minutes=10), now.timestamp()), jitter_minutes=10)
+    assert not model.is_too_far(right, now.timestamp())
+    ahead = replace(right, next_at=now + timedelta(days=400))
+    assert model.is_too_far(ahead, now.timestamp())
+
+
+def test_the_next_time_is_said_in_words() -> None:
+    now = berlin(2026, 10, 24, 12)
+
+    def words(at: datetime | None, **more: Any) -> str:
+        return schedule_words.next_start(at, now, "Europe/Berlin", is_enabled=more.get("is_enabled", True))
+
+    assert words(berlin(2026, 10, 24, 18)) == "today at 18:00 CEST"
+    assert words(berlin(2026, 10, 25, 2, 30)) == "tomorrow at 02:30 CEST"
+    assert words(berlin(2026, 10, 26, 2, 30)) == "on Monday, 26 October, at 02:30 CET"
+    assert words(berlin(2027, 1, 1, 0, 5)) == "on Friday, 1 January 2027, at 00:05 CET"
+    assert words(now) == "now"
+    assert words(None) == "never: its times do not come"
+    assert words(None, is_enabled=False) == "not enabled"
