@@ -101,6 +101,28 @@ class PluginSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
         return None
 
 
+class MergeResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The result of merging a commit into another one, which the server has made: a commit without parents, and a pack of what it adds.
+
+    The pack is stored like an uploaded archive. The last field stands at the very end of a job's source, where the database finds it.
+    """
+
+    base: str
+    """The commit that was merged into. A runner fetches it with its own credentials."""
+    head: str
+    """The commit that was merged."""
+    base_ref: str
+    """A ref that leads to the base, such as `refs/heads/main`, for servers that do not give out a commit by its id."""
+    sha256: str
+    size: int
+    archive_id: str
+
+    @property
+    def words(self) -> str:
+        """What it is, for people."""
+        return f"pull request merge of {self.head[:12]} into {self.base_ref.removeprefix('refs/heads/')} at {self.base[:12]}"
+
+
 class GitSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="git", tag_field="kind"):
     """A repository that runners fetch with git, at one revision. Without a revision, its default branch is used."""
 
@@ -121,10 +143,14 @@ class GitSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="gi
     a private key for ssh. The engine does not get it. Without one, git uses what the runner's user has."""
     known_hosts: str = ""
     """The host keys to expect, as lines of a `known_hosts` file. A private key is used with these only."""
+    merge: MergeResult | msgspec.UnsetType = msgspec.UNSET
+    """Set if `commit` is the result of a merge that the server has made. Only the server itself makes such sources."""
 
     @property
     def upload(self) -> "ArchiveSource | None":
-        return None
+        if not self.merge:
+            return None
+        return ArchiveSource(self.merge.archive_id, self.subdirectory, self.merge.sha256, self.merge.size)
 
 
 FOLDER_MARK = "//"
@@ -388,6 +414,8 @@ class JobSpec(msgspec.Struct, frozen=True):
     """As whom the engine logs in to clouds."""
     choice: DispatcherChoice = NO_CHOICE
     """What the job asks of the dispatcher of its runner."""
+    merge: MergeResult | None = None
+    """The merge result of a git source, whose own field is not sent: an executor of 0.1.0 would refuse the whole message."""
     is_fresh: bool = False
     """Whether `init` runs even if nothing that it reads has changed since an earlier job of the module."""
 

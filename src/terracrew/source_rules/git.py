@@ -3,7 +3,7 @@
 import re
 
 from terracrew.errors import Invalid
-from terracrew.protocol.spec import GitSource
+from terracrew.protocol.spec import GitSource, MergeResult
 from terracrew.source_rules import version_ranges
 
 MAX_REF_CHARACTERS = 240
@@ -46,7 +46,16 @@ def check(source: GitSource) -> None:
             "digits in lower case, as `git rev-parse` prints them",
         )
     _check_credential(source)
+    if source.merge:
+        _check_merge(source, source.merge)
     version_ranges.check_of_source(source.version)
+
+
+def _check_merge(source: GitSource, merge: MergeResult) -> None:
+    """Refuse what no server sends. Git is given these texts."""
+    is_complete = source.commit and all(_COMMIT.fullmatch(each) for each in (merge.base, merge.head))
+    if not is_complete or not merge.base_ref.startswith("refs/") or ref_problem(merge.base_ref) or merge.size < 0:
+        raise Invalid.in_field("source.merge", "it is not the result of a merge that a server has made")
 
 
 def _check_credential(source: GitSource) -> None:

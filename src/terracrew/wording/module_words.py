@@ -8,6 +8,7 @@ from terracrew.protocol.spec import (
     GitSource,
     JobLimits,
     LocalSource,
+    MergeResult,
     PluginSource,
     RegistrySource,
     Source,
@@ -45,6 +46,8 @@ def described_source(source: Source) -> str:
     """Return the source of a module in a few words."""
     below = f"//{source.subdirectory}" if source.subdirectory else ""
     match source:
+        case GitSource(merge=MergeResult() as merge):
+            return f"{source.url}{below}, {merge.words}"
         case GitSource():
             revision = next((f", {kind} {text}" for kind in REVISIONS if (text := getattr(source, kind))), "")
             return f"{source.url}{below}{revision}"

@@ -21,14 +21,15 @@ MAX_UNUSED_SECONDS = 30 * 86400.0
 
 class ArchiveFetcher:
     async def fetch(self, source: ArchiveSource, workspace: Path, context: FetchContext) -> SourceResolved:
-        data = await _content(source, context)
+        data = await content(source, context)
         digest = hashlib.sha256(data).hexdigest()
         unpack = partial(archive.extract, io.BytesIO(data), workspace)
         await asyncio.to_thread(context.confinement.within, unpack, workspace)
         return SourceResolved(f"sha256:{digest}", f"archive {digest[:12]}, {len(data):,} bytes")
 
 
-async def _content(source: ArchiveSource, context: FetchContext) -> bytes:
+async def content(source: ArchiveSource, context: FetchContext) -> bytes:
+    """Return what is stored on the server for a source: it came with the job, is in the cache, or is requested."""
     if context.archive is not None:
         return _verified(context.archive, source)
     kept = ArchiveCache(context.cache / "archives")

@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import cast
 
+import msgspec
+
 from terracrew import plugins
 from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.executor.sources.contract import FetchContext, SourceFetcher
 from terracrew.executor.sources.workspace import inside
 from terracrew.protocol.events import SourceResolved
-from terracrew.protocol.spec import FOLDER_MARK, JobSpec, PluginSource, RegistrySource, Source, source_kind
+from terracrew.protocol.spec import FOLDER_MARK, GitSource, JobSpec, PluginSource, RegistrySource, Source, source_kind
 
 
 def fetcher(kind: str) -> SourceFetcher[Source]:
@@ -18,16 +20,19 @@ def fetcher(kind: str) -> SourceFetcher[Source]:
 
 async def fetch(spec: JobSpec, workspace: Path, context: FetchContext) -> tuple[Path, SourceResolved]:
     """Fill the empty workspace. Returns the folder to run the engine in, and what was fetched."""
-    if isinstance(spec.source, PluginSource):
-        resolved = await _fetch_by_plugin(spec.source, workspace, context)
+    source = spec.source
+    if isinstance(source, GitSource) and spec.merge is not None:
+        source = msgspec.structs.replace(source, merge=spec.merge)
+    if isinstance(source, PluginSource):
+        resolved = await _fetch_by_plugin(source, workspace, context)
     else:
-        resolved = await fetcher(source_kind(spec.source)).fetch(spec.source, workspace, context)
+        resolved = await fetcher(source_kind(source)).fetch(source, workspace, context)
     if spec.source_digest and spec.source_digest != resolved.digest:
         raise Conflict(
             f"the source changed since attempt 1 of this job: it was {spec.source_digest} and is {resolved.digest}. "
             "Run a new job to use what is there now"
         )
-    return folder_in(workspace, spec.source, resolved.digest), resolved
+    return folder_in(workspace, source, resolved.digest), resolved
 
 
 def folder_in(workspace: Path, source: Source, digest: str) -> Path:

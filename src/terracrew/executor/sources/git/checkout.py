@@ -8,6 +8,7 @@ from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.executor.sources.contract import Deadline, FetchContext
 from terracrew.executor.sources.git import remote_errors, revisions, tree
 from terracrew.executor.sources.git.credential import GivenCredential
+from terracrew.executor.sources.git.merge_pack import MergePack
 from terracrew.executor.sources.git.mirror import Mirror
 from terracrew.executor.sources.git.mirrors import Mirrors
 from terracrew.executor.sources.git.program import Git, GitFailed
@@ -63,14 +64,16 @@ class Checkout:
         except GitFailed as error:
             raise remote_errors.explained(error, source.url, has_credential=self.git.has_credential) from error
 
-    def write(self, url: str, revision: Revision) -> None:
-        """Write all files. Raises if something of them must not be written."""
-        has_left_out = self._write(url, revision, self._workspace, "", level=0)
+    def write(self, url: str, revision: Revision, merge: MergePack | None = None) -> None:
+        """Write all files. Raises if something of them must not be written. `merge` has what the repository lacks of the revision."""
+        has_left_out = self._write(url, revision, self._workspace, "", 0, merge)
         tree.check_links(self._workspace, self._links, url)
         if has_left_out:
             tree.remove_left_out(self._workspace)
 
-    def _write(self, url: str, revision: Revision, to: Path, place: str, level: int) -> bool:
+    def _write(
+        self, url: str, revision: Revision, to: Path, place: str, level: int, merge: MergePack | None = None
+    ) -> bool:
         """Write a repository and its submodules. Returns whether they may have files that do not belong to a source."""
 
         def write(mirror: Mirror) -> tuple[Tree, Sequence[tuple[Submodule, str]]]:
@@ -82,7 +85,7 @@ class Checkout:
             return found, below
 
         try:
-            found, below = self._mirrors.use(url, revision, write)
+            found, below = self._mirrors.use(url, revision, write, merge)
         except NotFound as error:
             if level or not self._context.digest:
                 raise

@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from terracrew.executor.sources import archive
 from terracrew.executor.sources.contract import Deadline, FetchContext, FetchLimits
 from terracrew.executor.sources.git import credential
 from terracrew.executor.sources.git.checkout import DIGEST_PREFIX, Checkout
+from terracrew.executor.sources.git.merge_pack import MergePack
 from terracrew.executor.sources.git.revisions import Revision
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import GitSource, KnownRevision
@@ -20,17 +22,29 @@ class GitFetcher:
 
     async def fetch(self, source: GitSource, workspace: Path, context: FetchContext) -> SourceResolved:
         rules.check(source)  # the server has done this, too, but a runner does not rely on it
+        pack = source.upload
+        merge = MergePack(source.merge, await archive.content(pack, context)) if source.merge and pack else None
         say = partial(asyncio.get_running_loop().call_soon_threadsafe, context.say)
-        return await asyncio.to_thread(_fetch, source, workspace, context, Deadline(self._limits, context.control), say)
+        deadline = Deadline(self._limits, context.control)
+        return await asyncio.to_thread(_fetch, source, workspace, context, deadline, say, merge)
 
 
 def _fetch(
-    source: GitSource, workspace: Path, context: FetchContext, deadline: Deadline, say: Callable[[str], object]
+    source: GitSource,
+    workspace: Path,
+    context: FetchContext,
+    deadline: Deadline,
+    say: Callable[[str], object],
+    merge: MergePack | None,
 ) -> SourceResolved:
     with credential.given(source, context.variables.get(source.credential), context.scratch) as given:
         checkout = Checkout(workspace, context, deadline, say, submodules=source.submodules, credential=given)
-        revision = checkout.pinned() or checkout.resolve(source)
-        checkout.write(source.url, revision)
+        if merge is not None:
+            revision = Revision(source.commit, merge.result.words)
+            say(f"The source is the {revision.words}, which the server has made as the commit {revision.commit}")
+        else:
+            revision = checkout.pinned() or checkout.resolve(source)
+        checkout.write(source.url, revision, merge)
     moved = moved_tag(revision, context.known_revisions)
     if moved is not None:
         say(

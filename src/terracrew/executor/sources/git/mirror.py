@@ -18,6 +18,8 @@ _MAX_DEPTH = 2**31 - 1
 _KEPT = "refs/terracrew/"
 _NAMED = f"{_KEPT}named"
 """What the last ref that was fetched by its name was."""
+INCOMING = "incoming-"
+"""The beginning of the names of folders with packs that are not checked yet."""
 _LEFT_BEHIND = ("*.lock", "refs/terracrew/*.lock", "objects/pack/tmp_*", "objects/tmp_*", "objects/pack/*.lock")
 """What a git that was killed leaves behind. It would make the next fetch fail, or stay forever."""
 
@@ -32,9 +34,11 @@ class Mirror:
     def exists(self) -> bool:
         return (self.folder / "HEAD").is_file()
 
-    def run(self, *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> bytes:
+    def run(
+        self, *arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None, given: Path | None = None
+    ) -> bytes:
         """Run a git command in the mirror that does not use the network."""
-        return self._git.local(f"--git-dir={self.folder}", *arguments, env=env, cwd=cwd)
+        return self._git.local(f"--git-dir={self.folder}", *arguments, env=env, cwd=cwd, given=given)
 
     def has(self, commit: str) -> bool:
         """Return whether this commit was fetched. A ref is kept for it, which is quicker to find than the commit itself."""
@@ -56,11 +60,11 @@ class Mirror:
                 raise
         if not self.has(revision.commit) and revision.ref:  # an old server gives out only what its refs name
             self._fetch("--depth=1", f"+{revision.ref}:{_NAMED}")
-            self._keep(revision.commit)
+            self.keep(revision.commit)
         if not self.has(revision.commit):
             depth = f"--depth={_MAX_DEPTH}"
             self._fetch(depth, "--prune", f"+refs/heads/*:{_KEPT}heads/*", f"+refs/tags/*:{_KEPT}tags/*")
-            if not self._keep(revision.commit):
+            if not self.keep(revision.commit):
                 raise NotFound(f"the repository {self.url} has no commit {revision.commit} (any more)")
         self._combine_packs()
 
@@ -70,7 +74,7 @@ class Mirror:
         self._fetch("--depth=1", f"+{ref}:{_NAMED}")
         commit = self.run("rev-parse", "--verify", "--end-of-options", f"{_NAMED}^{{commit}}").decode().strip()
         if not self.has(commit):
-            self._keep(commit)
+            self.keep(commit)
             self._combine_packs()
         return commit
 
@@ -86,7 +90,7 @@ class Mirror:
     def remove(self) -> None:
         trees.remove(self.folder)
 
-    def _keep(self, commit: str) -> bool:
+    def keep(self, commit: str) -> bool:
         """Make the ref of a commit. Returns False if the mirror does not have the commit."""
         try:
             self.run("update-ref", f"{_KEPT}{commit}", f"{commit}^{{commit}}")
@@ -102,6 +106,8 @@ class Mirror:
         for pattern in _LEFT_BEHIND:
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)
+        for path in self.folder.glob(f"{INCOMING}*"):
+            trees.remove(path)
 
     def _fetch(self, *arguments: str) -> None:
         options = [each for each in arguments if each.startswith("--")]

@@ -12,6 +12,7 @@ from typing import Literal, TypeVar
 from terracrew.errors import TerracrewError
 from terracrew.executor.sources.contract import Deadline
 from terracrew.executor.sources.git import remote_errors
+from terracrew.executor.sources.git.merge_pack import MergePack
 from terracrew.executor.sources.git.mirror import Mirror
 from terracrew.executor.sources.git.program import PROGRESS_SECONDS, Git, GitFailed, MirrorFailed
 from terracrew.executor.sources.git.revisions import Revision
@@ -49,11 +50,21 @@ class Mirrors:
         self.folder, self._owner, self._git, self._deadline, self._say = folder, owner, git, deadline, say
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def use(self, url: str, revision: Revision, read: Callable[[Mirror], T]) -> T:
-        """Call a function with a mirror that has this revision. A mirror that turns out to be damaged is made again."""
+    def use(self, url: str, revision: Revision, read: Callable[[Mirror], T], merge: MergePack | None = None) -> T:
+        """Call a function with a mirror that has this revision. A mirror that turns out to be damaged is made again.
+
+        A revision that is a merge result is made from its base and the pack.
+        """
         mirror = self._mirror(url)
+
+        def obtain() -> None:
+            if merge is None:
+                mirror.fetch(revision)
+            else:
+                merge.add(mirror, revision.commit)
+
         try:
-            return self._use(mirror, revision, read)
+            return self._use(mirror, revision, read, obtain)
         except GitFailed as error:
             if not self._is_damaged(mirror, error):
                 raise remote_errors.explained(error, url, has_credential=self._git.has_credential) from error
@@ -62,7 +73,7 @@ class Mirrors:
             if mirror.folder.exists():
                 mirror.remove()
         try:
-            return self._use(mirror, revision, read)
+            return self._use(mirror, revision, read, obtain)
         except GitFailed as error:
             raise remote_errors.explained_of_new_copy(error, url, has_credential=self._git.has_credential) from error
 
@@ -97,13 +108,13 @@ class Mirrors:
     def _mirror(self, url: str) -> Mirror:
         return Mirror(self._git, self.folder / hashlib.sha256(f"{self._owner}\n{url}".encode()).hexdigest()[:40], url)
 
-    def _use(self, mirror: Mirror, revision: Revision, read: Callable[[Mirror], T]) -> T:
+    def _use(self, mirror: Mirror, revision: Revision, read: Callable[[Mirror], T], obtain: Callable[[], None]) -> T:
         with self._hold(mirror, "read"):
             if mirror.has(revision.commit):
                 return read(mirror)
         with self._hold(mirror, "change"):
             if not mirror.has(revision.commit):  # another attempt may have fetched it in the meantime
-                mirror.fetch(revision)
+                obtain()
                 self.prune(mirror)
         with self._hold(mirror, "read"):
             return read(mirror)

@@ -126,11 +126,20 @@ class Git:
         finally:
             self._inherited = before
 
-    def local(self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> bytes:
-        """Run a command that uses only this machine, without the configuration of the runner's user. Returns what it printed."""
+    def local(
+        self,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        given: Path | None = None,
+    ) -> bytes:
+        """Run a command that uses only this machine, without the configuration of the runner's user. Returns what it printed.
+
+        `given` is a file that it can read as its input.
+        """
         own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_ALLOW_PROTOCOL": ""}
         try:
-            return self._run(arguments, "git", own | dict(env or {}), cwd)
+            return self._run(arguments, "git", own | dict(env or {}), cwd, given)
         except GitFailed as error:
             raise MirrorFailed(error.message) from error
 
@@ -139,7 +148,15 @@ class Git:
         settings = [part for each in self._credential.settings for part in ("-c", each)]
         return self._run((*settings, *arguments), what, self._credential.environment, None)
 
-    def _run(self, arguments: tuple[str, ...], what: str, env: dict[str, str], cwd: Path | None) -> bytes:
+    def _run(
+        self, arguments: tuple[str, ...], what: str, env: dict[str, str], cwd: Path | None, given: Path | None = None
+    ) -> bytes:
+        with open(given or os.devnull, "rb") as source:
+            return self._run_with(arguments, what, env, cwd, source.fileno())
+
+    def _run_with(
+        self, arguments: tuple[str, ...], what: str, env: dict[str, str], cwd: Path | None, source: int
+    ) -> bytes:
         self._deadline.check(what)
 
         def begin() -> subprocess.Popen[bytes]:
@@ -147,7 +164,7 @@ class Git:
                 [*self._start, *arguments],
                 env=self._environment | env,
                 cwd=cwd or "/",
-                stdin=subprocess.DEVNULL,
+                stdin=source,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 process_group=0,
