@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.errors import Forbidden, Invalid, NotFound, Unavailable
+from terracrew.server.disk_reserve import DiskReserve, DiskSpace
 from terracrew.server.git.mirrors import RepositoryMirrors
 from terracrew.server.git.program import GitProgram, GitProgramLimits
 from terracrew.server.git.remotes import RemoteLogin
@@ -142,6 +143,13 @@ async def test_git_connects_only_to_the_address_that_was_checked(watched: Watche
     url = watched.url.replace("localhost", "repositories.invalid")
     with pytest.raises(Exception, match="certificate"):
         await watched.program.run("ls-remote", url, what="asking", environment=environment, is_local=False)
+
+
+async def test_nothing_is_fetched_at_the_reserve_of_the_disk(tmp_path: Path, watched: WatchedRepository) -> None:
+    full = DiskReserve([tmp_path], 100, lambda _: DiskSpace(0, 10**12))
+    mirrors = RepositoryMirrors(tmp_path / "m", OutgoingClient(), watched.program, full)
+    with pytest.raises(Unavailable, match="disk"):
+        await mirrors.fetch(KEY, "org_1", watched.url, None, [MAIN])
 
 
 @pytest.mark.parametrize("ref", ["main", "--upload-pack=x", "refs/heads/a b", "refs/heads/../x", "-refs/heads/x"])

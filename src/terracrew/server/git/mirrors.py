@@ -18,6 +18,7 @@ import msgspec
 
 from terracrew.errors import Invalid, NotFound, TerracrewError, TooLarge, Unavailable
 from terracrew.logging import get_logger
+from terracrew.server.disk_reserve import DiskReserve
 from terracrew.server.git import folders, remotes
 from terracrew.server.git.program import GitOutput, GitProgram, GitProgramFailed
 from terracrew.server.git.remotes import GitRemote, RemoteLogin
@@ -48,9 +49,16 @@ class FetchedRefs(msgspec.Struct, frozen=True):
 
 
 class RepositoryMirrors:
-    def __init__(self, directory: Path, outgoing: OutgoingClient, program: GitProgram | None = None) -> None:
-        """`directory` belongs to this object alone: it also removes mirrors from it that are not used."""
-        self._directory, self._outgoing = directory, outgoing
+    def __init__(
+        self,
+        directory: Path,
+        outgoing: OutgoingClient,
+        program: GitProgram | None = None,
+        disk: DiskReserve | None = None,
+    ) -> None:
+        """`directory` belongs to this object alone: it also removes mirrors from it that are not used. Nothing is fetched at the
+        reserve of the disk."""
+        self._directory, self._outgoing, self._disk = directory, outgoing, disk
         self._program = program or GitProgram(directory / ".home")
         self._locks: dict[str, asyncio.Lock] = {}
 
@@ -68,6 +76,8 @@ class RepositoryMirrors:
         in words if nothing could be fetched at all: Forbidden, NotFound and Invalid need a person, Unavailable may pass by itself.
         """
         check_refs(refs)
+        if self._disk is not None:
+            self._disk.require()
         remote = await remotes.find(self._outgoing, organization_id, url, login)
         async with self._changing(key) as lock:
             try:

@@ -217,18 +217,21 @@ def _run(command: _Command, limits: GitProgramLimits, stop: threading.Event) -> 
     """Run a command in this thread."""
     if stop.is_set():
         raise Unavailable(f"{command.what} was stopped before it began")
-    process = subprocess.Popen(
-        command.arguments,
-        env=dict(command.environment),
-        cwd="/",
-        stdin=subprocess.PIPE if command.given else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        process_group=0,
-        pass_fds=command.inherited,
-        restore_signals=False,  # Python ignores SIGXFSZ, and so does git then: it says that a file is too large
-        bufsize=0,
-    )
+    try:
+        process = subprocess.Popen(
+            command.arguments,
+            env=dict(command.environment),
+            cwd="/",
+            stdin=subprocess.PIPE if command.given else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            process_group=0,
+            pass_fds=command.inherited,
+            restore_signals=False,  # Python ignores SIGXFSZ, and so does git then: it says that a file is too large
+            bufsize=0,
+        )
+    except OSError as error:
+        raise Unavailable(f"{command.what} could not be started: {error.strerror}") from None
     try:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limits.file_bytes, limits.file_bytes))
