@@ -14,7 +14,7 @@ from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.events import PlanSummary
 from terracrew.protocol.messages import AttemptRef, CancelMode
-from terracrew.protocol.spec import JobLimits, JobType, Source, Step
+from terracrew.protocol.spec import GitSource, JobLimits, JobType, Source, Step
 from terracrew.wording import escapes
 
 
@@ -191,6 +191,11 @@ class Job(msgspec.Struct, frozen=True):
     claimed_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
+
+    @property
+    def has_merge(self) -> bool:
+        """Whether its source is the result of a merge that the server has made."""
+        return isinstance(self.source, GitSource) and bool(self.source.merge)
 
     @property
     def is_terminal(self) -> bool:

@@ -98,6 +98,8 @@ class RunnerHello(_FromClient, frozen=True, tag="hello", forbid_unknown_fields=F
     """How it was installed, from which follows how people update it."""
     is_self_updating: bool = False
     """Whether it updates itself when the server sends `Update`."""
+    knows_merge_results: bool = False
+    """Whether its executors fetch the result of a merge that the server has made (`MergeResult`)."""
     is_on_trial: bool = False
     """Whether it takes no jobs yet, but proves first that it can run them, and then sends `TrialReport`."""
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from terracrew.api.operations import RetentionPolicy, Tally
-from terracrew.protocol.spec import ArchiveSource, Source
+from terracrew.protocol.spec import ArchiveSource, GitSource, MergeResult, Source
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import to_params
 from terracrew.server.logs.mover import Mover
@@ -155,6 +155,22 @@ async def test_an_archive_that_was_uploaded_just_now_stays_where_the_wall_clock_
     assert await remove(runner) == {}
     clock.advance(8 * DAY_SECONDS)
     assert list(await remove(runner)) == ["archives"]
+
+
+async def test_the_pack_of_a_merge_result_stays_as_long_as_a_job_needs_it(
+    runner: SimulatedRunner, clock: ShiftedClock
+) -> None:
+    old, running = await runner.run(), await runner.run()
+    await old.deliver(RUNNING, DONE)
+    packs = [await archive(runner, number) for number in range(2)]
+    for attempt, pack in zip((old, running), packs, strict=True):
+        result = MergeResult("b" * 40, "a" * 40, "refs/heads/main", "", 7, pack.archive_id)
+        merged = GitSource("https://git.example.com/x", commit="c" * 40, merge=result)
+        await change_jobs(runner.server.db, attempt.ref.job_id, source=to_params(_Row(merged))["source"])
+    clock.advance(98 * DAY_SECONDS)
+    assert await remove(runner) == {"archives": Tally(1, 7)}
+    left = await runner.server.db.read(lambda tx: tx.all("SELECT id FROM archives"))
+    assert [row["id"] for row in left] == [packs[1].archive_id]
 
 
 async def test_an_archive_goes_when_no_module_and_no_job_that_counts_refers_to_it(

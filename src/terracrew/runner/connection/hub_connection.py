@@ -223,6 +223,7 @@ class HubConnection:
             is_self_updating=self.on_update is not None,
             history=self._supervisor.history.points,
             is_on_trial=self._is_on_trial,
+            knows_merge_results=True,
         )
         try:
             async with asyncio.timeout(_HANDSHAKE_SECONDS):

@@ -51,6 +51,7 @@ class RunnerSession:
         is_draining: bool = False,
         may_leave: bool = False,
         is_self_updating: bool = False,
+        knows_merge_results: bool = False,
         drain_sent: bool = False,
         configuration: Configuration = UNCONFIGURED,
     ) -> None:
@@ -73,6 +74,8 @@ class RunnerSession:
         """Whether it may ask to leave: then a claim for it excludes that it is let go, and the reverse."""
         self.is_self_updating = is_self_updating
         """Whether it knows `Update`."""
+        self.knows_merge_results = knows_merge_results
+        """Whether it can be given a job whose source is the result of a merge."""
         self.sent_update = ""
         """The id of the last update that it was asked for on this connection."""
         self.used_at = 0.0

@@ -43,6 +43,8 @@ class Connecting(msgspec.Struct, frozen=True):
     installation: Installation = Installation()
     """How the process was installed."""
     is_self_updating: bool = False
+    knows_merge_results: bool = False
+    """Whether it can be given a job whose source is the result of a merge."""
     is_on_trial: bool = False
     """Whether it takes no jobs until it has reported that its trial has passed."""
     once_token_id: str | None = None

@@ -174,6 +174,18 @@ async def first_members(tx: Tx, places: Collection[str]) -> list[Row]:
     )
 
 
+async def knowing_merges(tx: Tx, places: Collection[str]) -> set[str]:
+    """Return those of these places that have a connected instance which knows merge results."""
+    rows = await tx.each(
+        _MEMBERS
+        + """SELECT DISTINCT members.place_id FROM members
+        JOIN instances ON instances.runner_id = members.runner_id AND instances.is_connected AND instances.knows_merge_results""",
+        _COLUMNS,
+        _batch(tx, [(place, "", "", "", "[]", "{}") for place in sorted(places)]),
+    )
+    return {row["place_id"] for row in rows}
+
+
 def _batch(
     tx: Tx, wanted: Sequence[tuple[str, str, str, str, str, str]]
 ) -> list[tuple[int, str, str, str, str, str, str, float, float, float, int]]:

@@ -57,6 +57,12 @@ WANTED_VERSION: LiteralString = (
 """The range of versions of the engine that a job may run with; empty for any. A job whose range was resolved keeps the version."""
 
 
+HAS_MERGE: LiteralString = "substr(jobs.source, length(jobs.source) - 1) = '}}'"
+"""Whether the source of a job is the result of a merge. That is its last field, and no other source ends with two braces."""
+KNOWS_SOURCE: LiteralString = f"(instances.knows_merge_results OR NOT {HAS_MERGE})"
+"""Whether an instance can be given the source of a job. Runners of 0.1.0 know no merge results."""
+
+
 IS_NEWEST: LiteralString = """instances.id = (
     SELECT max(own.id) FROM instances AS own WHERE own.runner_id = runners.id)"""
 """Whether an instance is the newest one of its runner. Ids sort by the time of their creation."""

@@ -77,6 +77,8 @@ class Candidates:
         """Return whether an instance could take this job now, or some job of its line."""
         if select.lacks(route, session) is not None or self._registry.may_hang(session):
             return False
+        if job is not None and job.has_merge and not session.knows_merge_results:
+            return False
         is_refused = job is not None and session.instance_id in self._refused.get(job.id, ())
         return not is_refused and not _has_paused(session, route, job)
 

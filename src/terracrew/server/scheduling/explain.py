@@ -13,6 +13,7 @@ from terracrew.server.jobs import queue_reads
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.runners import crew_reads
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.scheduling import crews, reason_texts, select
 from terracrew.server.scheduling.crews import SHARED, CrewNeeds
@@ -53,6 +54,7 @@ async def why_each(
     members = await crews.members(tx, listed) if listed else {}
     cloud = await reason_texts.read_waking(tx, (row for rows in members.values() for row in rows))
     first = await _first_of_modules(tx, [unserved.job for unserved in all_unserved if unserved.code in _SERVED])
+    too_new = await _with_unknown_merges(tx, all_unserved)
     found: dict[str, Reason] = {}
     for unserved in all_unserved:
         known = [row for each in unserved.offline for row in members.get(each.place_id, [])]
@@ -64,6 +66,8 @@ async def why_each(
             found[unserved.job.id] = no
         elif unserved.code not in _SERVED:
             found[unserved.job.id] = reason_texts.no_runner(unserved, known, names, registry.watched_for, tx.now)
+        elif unserved.job.id in too_new:
+            found[unserved.job.id] = reason_texts.merge_unknown()
         elif earlier := first.get(unserved.job.id):
             text = f"job #{earlier['number']} of this module goes first"
             found[unserved.job.id] = Reason("module_busy", text, f"/dashboard/jobs/{earlier['id']}")
@@ -84,6 +88,17 @@ async def why_each(
             ahead = await _ahead(tx, unserved, precedence) if with_turn else None
             found[unserved.job.id] = reason_texts.full(unserved, ahead)
     return found
+
+
+async def _with_unknown_merges(tx: Tx, all_unserved: Sequence[UnservedJob]) -> set[str]:
+    """Return the jobs that run the result of a merge, and whose runners are all too old for that."""
+    places = {
+        each.job.id: each.crew.place_id
+        for each in all_unserved
+        if each.code in ("offered", "all_full") and each.crew is not None and each.job.has_merge
+    }
+    knowing = await crew_reads.knowing_merges(tx, set(places.values())) if places else set[str]()
+    return {job_id for job_id, place in places.items() if place not in knowing}
 
 
 def _may_grow(unserved: UnservedJob) -> bool:

@@ -105,6 +105,7 @@ def as_waiting(job: Job, module: Module) -> Waiting:
         engine_version=module.engine_version,
         tags=frozenset(module.tags),
         choice=job.dispatcher,
+        has_merge=job.has_merge,
     )
 
 

@@ -38,6 +38,8 @@ class Waiting(msgspec.Struct, frozen=True):
     """Only a runner that has all of these tags may take the job."""
     choice: DispatcherChoice = NO_CHOICE
     """What the job asks of the dispatcher that starts it."""
+    has_merge: bool = False
+    """Whether its source is the result of a merge, which runners of 0.1.0 do not know."""
 
 
 Entry: TypeAlias = tuple[float, str, int, Waiting]

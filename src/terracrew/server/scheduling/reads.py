@@ -26,7 +26,7 @@ _QUEUED: LiteralString = f"""
 SELECT jobs.id, jobs.number, jobs.attempt, jobs.organization_id, jobs.module_id, modules.path AS module_path, groups.path AS group_path,
     modules.engine, jobs.priority, jobs.queued_at, coalesce(made.runner_id, modules.runner_id) AS runner_id,
     modules.runner_instance_name, made.instance_id AS made_by, modules.tags, {eligibility.WANTED_VERSION} AS engine_version,
-    jobs.dispatcher AS choice
+    jobs.dispatcher AS choice, {eligibility.HAS_MERGE} AS has_merge
 FROM batch JOIN jobs ON jobs.id = batch.job_id JOIN modules ON modules.id = jobs.module_id
 JOIN groups ON groups.id = modules.group_id
 LEFT JOIN (SELECT jobs.id AS job_id, made.runner_id, made.instance_id FROM batch JOIN jobs ON jobs.id = batch.job_id

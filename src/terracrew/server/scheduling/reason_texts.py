@@ -244,6 +244,12 @@ def _engine_advice(unserved: UnservedJob) -> str:
     return f'{start}{install}, or set engine.install = "on-demand" for it'
 
 
+def merge_unknown() -> Reason:
+    """Explain the wait of a job of a pull request whose runners are all too old for it."""
+    text = "it runs the merge result of a pull request, and the version of its runners is too old for that: update a runner"
+    return Reason("no_engine", text, RUNNERS)
+
+
 def offered(seconds_until_retry: float, now: float) -> Reason:
     """Explain the wait of a job that a runner could take now. A runner may have failed to start it."""
     if not seconds_until_retry:

@@ -49,6 +49,7 @@ async def take_place(
         is_draining=hello.is_draining,
         may_leave=hello.may_leave,
         is_self_updating=hello.is_self_updating,
+        knows_merge_results=hello.knows_merge_results,
         drain_sent=record.is_draining,
         configuration=record.configuration,
     )

@@ -60,6 +60,7 @@ WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt =
       AND {eligibility.HAS_FREE_SLOT}
       AND {eligibility.IS_PIN}
       AND {eligibility.may_have_engine("modules.engine", eligibility.WANTED_VERSION)}
+      AND {eligibility.KNOWS_SOURCE}
       AND {eligibility.has_tags("modules.tags")}
       AND {eligibility.IS_ASSIGNED}
       AND {eligibility.is_of_nearest_tier(precedence)}

@@ -280,7 +280,10 @@ async def _module_key(tx: Tx, keys: Keyring, row: Row) -> bytes:
 
 
 def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: list[KnownRevision]) -> ClaimWon:
-    source = _source.decode(row["source"])
+    source, merge = _source.decode(row["source"]), None
+    archive = source.upload
+    if isinstance(source, GitSource) and source.merge:
+        source, merge = msgspec.structs.replace(source, merge=msgspec.UNSET), source.merge
     content: bytes | None = row["content"]
     if content is not None:
         event = row["state_job_id"], row["state_attempt"], row["state_event"]
@@ -323,8 +326,8 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
         limits=_limits.decode(row["limits"]),
         cloud=_cloud.decode(row["cloud"]),
         choice=row["choice"],
+        merge=merge,
     )
-    archive = source.upload
     is_inline = archive is not None and archive.size <= MAX_INLINE_ARCHIVE_BYTES
     name = f"archives/{archive.archive_id}" if archive and is_inline else None
     own = msgspec.structs.replace(own, module_key=row["module_key"], receipt=row["receipt"])

@@ -1,6 +1,7 @@
 """Uploading a source: the archive is written to a file, inspected, and only then stored."""
 
 import asyncio
+import hashlib
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -14,7 +15,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.principals.model import Principal
+from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.tree.groups.quotas import Quotas
 from terracrew.server.tree.modules import reads, store
 from terracrew.server.uploads import service as uploads
@@ -75,6 +76,21 @@ async def keep(
 
     await uploads.write_row(staging, new.object, work)
     await body.finish(new.object)
+    return new
+
+
+async def keep_pack(staging: Staging, quotas: Quotas, organization_id: str, data: bytes) -> Archive:
+    """Store the pack of a merge result like an archive. Retention removes it when no job needs it any more, or if none uses it."""
+    now = await staging.db.read(_now)
+    new = Archive(ids.new("arc"), organization_id, hashlib.sha256(data).hexdigest(), len(data), SYSTEM.id, now)
+    await staging.db.read(lambda tx: quotas.check_archive(tx, organization_id, new.size))
+    await staging.objects.put(new.object, data)
+
+    async def work(tx: Tx) -> None:
+        await quotas.check_archive(tx, organization_id, new.size)
+        await store.insert_archive(tx, new)
+
+    await uploads.write_row(staging, new.object, work)
     return new
 
 

@@ -24,7 +24,7 @@ from terracrew.server.identity.access import role_store
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
-from terracrew.server.principals.model import Principal
+from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.runners import service as runners
 from terracrew.server.runners.assignments import store as assignments
 from terracrew.server.secrets.keyring import Keyring
@@ -238,7 +238,16 @@ async def checked_source(
             checks.check_plugin_source(source)
             return source
         case GitSource():
+            if source.merge and who.kind != SYSTEM.kind:
+                raise Invalid.in_field(
+                    "source.merge",
+                    "only the server makes the result of merging a pull request: plan the pull request again, or give the address and a "
+                    "branch or a commit of the repository",
+                )
             git_rules.check(source)
+            pack = source.upload
+            if pack is not None and await store.hold_archive(tx, pack.archive_id, organization_id) is None:
+                raise Invalid.in_field("source.merge", "the pack of this merge result has been removed: merge again")
             return source
         case RegistrySource():
             address = registry_rules.parse(source, engine)
