@@ -15,6 +15,7 @@ import msgspec
 import pytest
 import urllib3
 
+from terracrew import ids
 from terracrew.client.http import ORGANIZATION_HEADER
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.app import ROUTERS
@@ -176,6 +177,11 @@ def _team(system: System) -> dict[str, str]:
                 "region": "eu-central-1",
             },
         )["id"],
+        "channel": api.post(
+            "/notification-channels",
+            {"name": "ours", "kind": "webhook", "url": "https://127.0.0.1:1/x", "place": "team"},
+        )["channel"]["id"],
+        "notification": ids.new("ntf"),
         "secret_id": api.post(f"/service-accounts/{account}/secrets", {})["id"],
         "policy_id": api.post(
             f"/service-accounts/{account}/trust-policies",

@@ -4,7 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from terracrew.api.notifications import NotificationContent
 from terracrew.protocol.events import Output, OutputsRead, PlanDescribed
+from terracrew.server.announcements import delivery_store
+from terracrew.server.announcements import service as announcements
+from terracrew.server.announcements.model import Announcement
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store as deployment_store
 from terracrew.server.engines import model as engines
@@ -52,6 +56,7 @@ async def fill(application: Application) -> None:
     await _uses(application)
     await _access(application)
     await _clouds(application)
+    await _notifications(application)
     await admin.made("/api/v1/runners/shop%2Fcrew/once-tokens", {})
     await _moments(runner)
     await _hold(application)
@@ -138,6 +143,26 @@ async def _access(application: Application) -> None:
     await admin.made(f"/api/v1/service-accounts/{account['id']}/trust-policies", trust)
     await admin.made("/api/v1/release-tokens", {"name": "ci"})
     await admin.made("/api/v1/organizations", {"name": "second"})
+
+
+async def _notifications(application: Application) -> None:
+    """Add channels, of which one has sent a message."""
+    admin = application.admin
+    hook = {"name": "ops", "kind": "webhook", "url": "https://hooks.example/1", "events": ["release"]}
+    made = await admin.made("/api/v1/notification-channels", hook)
+    slack = {"name": "chat", "kind": "slack", "token": "xoxb-1234567890", "slack_channel": "C1", "place": "shop"}
+    await admin.made("/api/v1/notification-channels", slack)
+    content = NotificationContent(title="9.9.8")
+    released = Announcement(event="release", organization_id=None, subject_id="rel_1", content=content)
+
+    async def sent(tx: Tx) -> None:
+        await announcements.announce(tx, released)
+        [held] = await delivery_store.hold(tx, await delivery_store.due(tx, 1), 60)
+        done = msgspec.structs.replace(held, status="DELIVERED", next_at=None, sending_until=None, ended_at=tx.moment)
+        assert await delivery_store.save(tx, held, done)
+
+    await application.server.db.write(sent)
+    assert (await admin.get(f"/api/v1/notification-channels/{made['channel']['id']}/deliveries")).json()["items"]
 
 
 async def _clouds(application: Application) -> None:

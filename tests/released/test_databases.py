@@ -30,8 +30,6 @@ EMPTY = {
     "leases": _BRIEF,
     "log_objects": "needs the loop that moves logs to the object store",
     "lost_resources": "is found again from the log",
-    "notification_channels": "is filled when its commands exist",
-    "notification_deliveries": _BRIEF,
     "object_deletions": _BRIEF,
     "removed": "needs the loop of the retention",
     "retention_runs": "needs the loop of the retention",

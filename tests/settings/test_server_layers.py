@@ -368,3 +368,14 @@ def test_private_destinations_are_hosts_addresses_and_networks(file: Path) -> No
     for wrong in ("https://hooks.internal", "a b", "10.0.0.1/8", "*", "host:80"):
         file.write_text(f"private_destinations = {json.dumps([wrong])}\n")
         assert _problems(file)
+
+
+@pytest.mark.feature("M3.email")
+def test_a_password_for_a_mail_server_is_not_sent_unencrypted(file: Path) -> None:
+    login = 'smtp_user = "crew"\nsmtp_password = "x"\nsmtp_tls = "none"\n'
+    file.write_text(f'smtp_host = "mail.example.com"\n{login}')
+    assert any("would be sent unencrypted" in each for each in _problems(file))
+    file.write_text(f'smtp_host = "127.0.0.1"\n{login}')
+    assert server_layers.merged(file).settings.smtp_user == "crew"
+    file.write_text('smtp_host = "mail.example.com"\nsmtp_password = "x"\n')
+    assert any("smtp_user" in each for each in _problems(file))

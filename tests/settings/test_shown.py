@@ -66,6 +66,7 @@ def test_every_setting_with_text_is_a_secret_or_listed_as_harmless() -> None:
         "job_dispatchers",
         "shared_runners",
         "master_key",
+        "smtp_password",
         "external.vault.token",
         "external.vault.secret_id",
         "external.azure.client_secret",

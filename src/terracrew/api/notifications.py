@@ -41,7 +41,7 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True):
     events: Annotated[
         Annotated[list[NotificationEvent], msgspec.Meta(min_length=1)], Field(metavar="EVENT", option="--event")
     ] = msgspec.field(default_factory=lambda: list(DEFAULT_EVENTS))
-    """Which events it tells of."""
+    """Which events it tells of: approval_wanted, job_failed, job_lost, drift, runner_offline or release."""
     is_enabled: Annotated[bool, Field(label="Enabled", option="--enabled")] = True
     """Whether it is told of new events."""
     recipients: Annotated[list[str], Field(metavar="ADDRESS", option="--to")] = []

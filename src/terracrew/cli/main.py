@@ -41,6 +41,10 @@ COMMANDS = {
         "terracrew.cli.commands.cloud_identity:cloud_identity",
         "Manage the ways into cloud accounts for runners.",
     ),
+    "notification": (
+        "terracrew.cli.commands.notification:notification",
+        "Manage the channels that tell people of events: webhook, Slack, Teams, e-mail.",
+    ),
     "fleet-job": (
         "terracrew.cli.commands.fleet_job:fleet_job",
         "Show and cancel jobs that deploy and remove cloud-hosted runners.",

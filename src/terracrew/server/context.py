@@ -33,7 +33,13 @@ from terracrew.server.jobs.apply_plan import Apply
 from terracrew.server.jobs.attempts.ingest import Ingest
 from terracrew.server.jobs.create import Create
 from terracrew.server.membership import Closing
+from terracrew.server.notifications import mail
+from terracrew.server.notifications.mail import Mailer
+from terracrew.server.notifications.senders import Senders
+from terracrew.server.notifications.service import Channels
 from terracrew.server.objects import Objects
+from terracrew.server.outgoing.client import OutgoingClient
+from terracrew.server.outgoing.destinations import Destinations
 from terracrew.server.readiness import Readiness
 from terracrew.server.retention.surveys import Surveys
 from terracrew.server.rollouts.planning import RolloutRules
@@ -91,6 +97,19 @@ class Server:
         return WakingAhead(self.db, self.tasks)
 
     @cached_property
+    def outgoing(self) -> OutgoingClient:
+        """What sends requests to addresses that people configured."""
+        return OutgoingClient(Destinations.parse(self.settings.private_destinations))
+
+    @cached_property
+    def senders(self) -> Senders:
+        return Senders(self.outgoing, Mailer(mail.of_settings(self.settings)))
+
+    @cached_property
+    def channels(self) -> Channels:
+        return Channels(self.db, self.keys, self.senders, self.settings.url)
+
+    @cached_property
     def disk(self) -> DiskReserve:
         local = self.settings.local_objects
         folders = [self.settings.directory, *([local] if local else [])]
@@ -136,6 +155,7 @@ class Server:
         tree = TreeContext(
             cloud_calls=self.fleet,
             rollout_rules=self.rollout_rules,
+            channels=self.channels,
             settings=self.settings,
             db=self.db,
             objects=self.objects,
@@ -167,6 +187,7 @@ class Server:
             tasks=self.tasks,
             cloud_runner_image=self.settings.cloud_runner_image,
             rollout_rules=self.rollout_rules,
+            channels=self.channels,
             local_roots=self.settings.local_roots,
         )
 

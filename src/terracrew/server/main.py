@@ -32,6 +32,7 @@ from terracrew.server.maintenance import backup, local_token, object_store
 from terracrew.server.maintenance.local_token import first_start
 from terracrew.server.membership import Membership
 from terracrew.server.metrics.process import watch_loop_lag
+from terracrew.server.notifications.sending import Sending
 from terracrew.server.objects import open_objects
 from terracrew.server.process import builtin, diagnostics, serve, shared_runners
 from terracrew.server.process.reload import SettingsReload
@@ -158,6 +159,7 @@ async def _serve(
         "history": HistoryLoop(server.db, server.history).run,
         "notify": HubNotifier(server.hub.runners).run,
         "presence": Presence(server.hub.runners).run,
+        "notifications": Sending(server.db, server.keys, server.senders, server.settings.url).run,
         "removals": Removals(server.db).run,
         **({"shared runners": lambda: shared_runners.watch(server)} if is_declaring else {}),
         "settings": reload.run,

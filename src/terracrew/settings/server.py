@@ -29,7 +29,7 @@ PREFIX = "TERRACREW_SERVER_"
 SCHEMA_ID = "urn:terracrew:settings:server"
 FILE_ONLY = ("shared_runners",)
 """Settings that only a file can have: neither a variable nor an option sets them."""
-WITHOUT_OPTION = (*FILE_ONLY, "external", "master_key")
+WITHOUT_OPTION = (*FILE_ONLY, "external", "master_key", "smtp_password")
 """Settings that no option sets: sections, and a secret that every user could read among the arguments."""
 
 
@@ -234,6 +234,33 @@ class ServerSettings(SettingsSection):
         description="The hosts (`hooks.example.com`, `*.internal.example.com`), addresses and networks that this server may send to on "
         "behalf of people, although they are private or without TLS: receivers of notifications, for example. Without an entry, "
         "private, loopback and link-local addresses are refused.",
+    )
+    smtp_host: Annotated[Text, Option("HOST")] = Field(
+        default="",
+        description="The mail server that notifications are sent by; without it, no channel can send e-mail.",
+    )
+    smtp_port: int = Field(
+        default=0,
+        ge=0,
+        le=65535,
+        description="Its port; 0 for the usual one: 587 with `starttls`, 465 with `tls`, 25 without.",
+    )
+    smtp_tls: Literal["starttls", "tls", "none"] = Field(
+        default="starttls",
+        description="How the connection to the mail server is encrypted: after a greeting, from its beginning, or not at all.",
+    )
+    smtp_user: Annotated[Text, Option("NAME")] = Field(
+        default="", description="The user at the mail server, if it wants one."
+    )
+    smtp_password: SecretStr | None = Field(default=None, description="The password of this user.")
+    smtp_sender: Annotated[Text, Option("ADDRESS")] = Field(
+        default="",
+        description="The address that e-mail comes from; by default `terracrew@` and the host of the public URL.",
+    )
+    runner_offline_minutes: float = Field(
+        default=5,
+        ge=1,
+        description="After how many minutes without any instance people are told that a runner is offline.",
     )
     worker_token_days: float = Field(
         default=90,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from terracrew.client.address import is_loopback
 from terracrew.settings import files, merging
 from terracrew.settings.external import layer as external_layer
 from terracrew.settings.merging import Combination, Merged
@@ -37,6 +38,7 @@ def merged(file: Path | None = None, options: Mapping[str, Any] | None = None) -
 def _check(values: Tree) -> Iterator[Combination]:
     yield from _master_key(values)
     yield from _tokens(values)
+    yield from _mail(values)
 
 
 def _master_key(values: Tree) -> Iterator[Combination]:
@@ -69,6 +71,15 @@ def _tokens(values: Tree) -> Iterator[Combination]:
         elif (other := owners.setdefault(_digest(runner), name)) != name:
             words = f"it has the same worker token as {other}; each needs its own"
             yield Combination(("shared_runners", name), words)
+
+
+def _mail(values: Tree) -> Iterator[Combination]:
+    """The password of a mail server crosses the network encrypted, or not at all."""
+    host = str(values.get("smtp_host") or "")
+    if values.get("smtp_user") and values.get("smtp_tls") == "none" and not is_loopback(f"smtp://{host}"):
+        yield Combination(("smtp_tls",), "with `none`, the password for the mail server would be sent unencrypted")
+    if values.get("smtp_password") and not values.get("smtp_user"):
+        yield Combination(("smtp_user",), "is required with `smtp_password`", missing=[("smtp_user",)])
 
 
 def _digest(found: Tree) -> str:

@@ -5,6 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from terracrew.api.notifications import NotificationContent
+from terracrew.server.announcements import service as announcements
+from terracrew.server.announcements.model import Announcement
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store as deployment_store
 from terracrew.server.principals.model import SYSTEM
@@ -84,6 +87,7 @@ async def test_every_operation_that_changes_something_leaves_an_entry(applicatio
     await _runs(change, application, jobs)
     await _runners(change)
     await _deployments(change, application)
+    await _notifications(change, application)
     await _access(change, application, elena)
     document = (await admin.get("/openapi.json")).json()
     operations = {
@@ -190,6 +194,21 @@ async def _deployed(tx: Tx, runner_id: str) -> None:
     before = await deployment_store.get(tx, runner_id)
     assert before is not None
     await deployment_store.save(tx, before, msgspec.structs.replace(before, status="deployed"))
+
+
+async def _notifications(change: Changes, application: Application) -> None:
+    hook = {"name": "ops", "kind": "webhook", "url": "https://127.0.0.1:1/x", "events": ["release"]}
+    await change("POST /notification-channels", hook)
+    await change("PATCH /notification-channels/{channel}", {"events": ["release", "drift"]}, "ops")
+    await change("POST /notification-channels/{channel}/secret", {}, "ops")
+    await change("POST /notification-channels/{channel}/test", {}, "ops")
+    content = NotificationContent(title="1.2.3")
+    released = Announcement(event="release", organization_id=None, subject_id="rel_1", content=content)
+    await application.server.db.write(lambda tx: announcements.announce(tx, released))
+    message = await application.scalar("SELECT notification_id FROM notification_deliveries")
+    again = "POST /notification-channels/{channel}/deliveries/{notification}/send-again"
+    await change(again, {}, "ops", message)
+    await change("DELETE /notification-channels/{channel}", None, "ops")
 
 
 async def _deployments(change: Changes, application: Application) -> None:

@@ -56,6 +56,7 @@ def test_every_place_that_encrypts_is_known() -> None:
         "secrets/keyring.py",
         "identity/keys/signing.py",
         "jobs/attempts/claims.py",
+        "notifications/sealing.py",
         "tree/inputs/sealing.py",
         "jobs/job_inputs.py",
         "jobs/plans/diff_store.py",

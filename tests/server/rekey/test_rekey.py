@@ -59,6 +59,8 @@ async def populate(application: Application) -> str:
     await forge_rows.connection(db, keys, token="abc")
     part = "parts/upl_1/0"
     await application.server.objects.put(part, keys.encrypt(b"a part", part))
+    hook = {"name": "ops", "kind": "webhook", "url": "https://hooks.example/1"}
+    await application.admin.made("/api/v1/notification-channels", hook)
     await starts.put(db, keys, attempt.ref, "0" * 64, b"a start")
     return module_id
 

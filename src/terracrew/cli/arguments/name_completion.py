@@ -25,6 +25,7 @@ class _Item(msgspec.Struct, frozen=True):
     type: str = ""
     status: str = ""
     module_path: str = ""
+    kind: str = ""
     target_name: str | None = ""
     engine: str = ""
     description: str = ""
@@ -75,6 +76,9 @@ release_tokens = _complete("/release-tokens", _name)
 users = _complete("/users", _name)
 service_accounts = _complete("/service-accounts", _name)
 cloud_identities = _complete("/cloud-identities", lambda each: (each.path, each.location))
+notification_channels = _complete(
+    "/notification-channels", lambda each: (f"{each.path}/{each.name}" if each.path else each.name, each.kind)
+)
 organizations = _complete("/organizations", _name)
 
 

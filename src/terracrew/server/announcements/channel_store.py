@@ -79,3 +79,14 @@ async def move(tx: Tx, place_id: str, path: str) -> None:
 async def forget(tx: Tx, place_id: str) -> None:
     """Delete the channels of a place that is being deleted, with their deliveries."""
     await tx.run("DELETE FROM notification_channels WHERE place_id = :id", id=place_id)
+
+
+async def named(tx: Tx, organization_id: str, path: str, name: str) -> SealedChannel | None:
+    """Return the channel with this name at the place with this path."""
+    return await CHANNELS.find(tx, organization_id=organization_id, path=path, name=name)
+
+
+async def of_organization(tx: Tx, organization_id: str) -> list[Channel]:
+    """Return all channels of an organization, which has a bounded number of them."""
+    sql: LiteralString = f"SELECT {_SHOWN} FROM notification_channels WHERE organization_id = :id ORDER BY path, name"
+    return rows_to(Channel, await tx.all(sql, id=organization_id))

@@ -8,8 +8,8 @@ import msgspec
 from terracrew.api.notifications import NotificationContent, NotificationDelivery
 from terracrew.server.announcements.model import Announcement, StoredDelivery
 from terracrew.server.db.seam import Columns, Tx
-from terracrew.server.db.statements.mapping import rows_to
-from terracrew.server.db.statements.table import Table
+from terracrew.server.db.statements.mapping import rows_to, to_params
+from terracrew.server.db.statements.table import Table, assignments
 
 DELIVERIES = Table("notification_deliveries", StoredDelivery)
 _SHOWN: LiteralString = DELIVERIES.columns_without("thread")
@@ -38,6 +38,43 @@ RETURNING notification_deliveries.channel_id"""
 _OF_SERVER: LiteralString = f"""{_INSERT}
 JOIN notification_channels ON batch.organization_id = ''
 WHERE {_TELLS} RETURNING notification_deliveries.channel_id"""
+
+_DUE: LiteralString = """SELECT channel_id, notification_id FROM (
+    SELECT notification_deliveries.channel_id, notification_deliveries.notification_id, notification_deliveries.next_at,
+        row_number() OVER (PARTITION BY notification_deliveries.channel_id
+            ORDER BY notification_deliveries.next_at, notification_deliveries.notification_id) AS place
+    FROM notification_deliveries
+    JOIN notification_channels ON notification_channels.id = notification_deliveries.channel_id
+    WHERE notification_deliveries.status = 'WAITING' AND notification_deliveries.next_at <= :now
+        AND notification_channels.is_enabled AND notification_deliveries.channel_id NOT IN (
+            SELECT channel_id FROM notification_deliveries WHERE status = 'WAITING' AND sending_until > :now)
+) AS due WHERE place = 1 ORDER BY next_at, notification_id LIMIT :limit"""
+_NEXT_DUE: LiteralString = """SELECT min(notification_deliveries.next_at) FROM notification_deliveries
+JOIN notification_channels ON notification_channels.id = notification_deliveries.channel_id
+WHERE notification_deliveries.status = 'WAITING' AND notification_channels.is_enabled"""
+_HOLD: LiteralString = f"""UPDATE notification_deliveries
+SET sending_until = batch.until, tries = notification_deliveries.tries + 1 FROM batch
+WHERE notification_deliveries.channel_id = batch.channel_id AND notification_deliveries.notification_id = batch.notification_id
+    AND notification_deliveries.status = 'WAITING' AND notification_deliveries.next_at <= batch.now
+    AND (notification_deliveries.sending_until IS NULL OR notification_deliveries.sending_until <= batch.now)
+RETURNING {DELIVERIES.columns}"""
+_HOLD_TYPES: Columns = {
+    "channel_id": "text",
+    "notification_id": "text",
+    "now": "double precision",
+    "until": "double precision",
+}
+_TRIED: tuple[LiteralString, ...] = (
+    "status",
+    "next_at",
+    "sending_until",
+    "ended_at",
+    "answer_status",
+    "error",
+    "thread",
+)
+_SAVE: LiteralString = f"""UPDATE notification_deliveries SET {assignments(*_TRIED)}
+WHERE channel_id = :channel_id AND notification_id = :notification_id AND status = 'WAITING' AND sending_until = :held_until"""
 
 
 async def insert_for_channels(tx: Tx, announced: Sequence[tuple[str, Announcement, NotificationContent]]) -> set[str]:
@@ -76,3 +113,67 @@ async def of_channel(tx: Tx, channel_id: str, limit: int) -> list[NotificationDe
         limit=limit,
     )
     return rows_to(NotificationDelivery, rows)
+
+
+async def get(tx: Tx, channel_id: str, notification_id: str) -> StoredDelivery | None:
+    return await DELIVERIES.find(tx, channel_id=channel_id, notification_id=notification_id)
+
+
+async def due(tx: Tx, limit: int) -> list[tuple[str, str]]:
+    """Return the oldest message that is due of each channel that sends none at this moment, as keys of rows."""
+    rows = await tx.all(_DUE, now=tx.now, limit=limit)
+    return [(row["channel_id"], row["notification_id"]) for row in rows]
+
+
+async def next_due(tx: Tx) -> float | None:
+    """Return when the next message is due; in the past if one is due already."""
+    return await tx.value(_NEXT_DUE)
+
+
+async def hold(tx: Tx, keys: Sequence[tuple[str, str]], seconds: float) -> list[StoredDelivery]:
+    """Hold rows for one try each, and return those that no other server has taken in the meantime."""
+    until = round(tx.now + seconds, 6)  # as exact as a datetime, because `save` compares it
+    rows = [(*key, tx.now, until) for key in sorted(keys)]
+    return rows_to(StoredDelivery, await tx.each(_HOLD, _HOLD_TYPES, rows)) if rows else []
+
+
+async def thread(tx: Tx, channel_id: str, subject_id: str) -> str:
+    """Return what the receiver calls the thread about this subject; empty if no message has begun one."""
+    sql: LiteralString = """SELECT thread FROM notification_deliveries
+        WHERE channel_id = :channel_id AND subject_id = :subject_id AND thread <> '' ORDER BY notification_id LIMIT 1"""
+    return await tx.value(sql, channel_id=channel_id, subject_id=subject_id) or ""
+
+
+async def save(tx: Tx, held: StoredDelivery, after: StoredDelivery) -> bool:
+    """Write what became of a try. Returns False if the row is not held by it any more, or was deleted."""
+    changed = await tx.run(
+        _SAVE,
+        held_until=to_params(held)["sending_until"],
+        **to_params(after, "channel_id", "notification_id", *_TRIED),
+    )
+    return changed > 0
+
+
+async def send_again(tx: Tx, channel_id: str, notification_id: str) -> bool:
+    """Make a message due now, whatever became of it. Returns False if it is being sent at this moment."""
+    changed = await tx.run(
+        """UPDATE notification_deliveries SET status = 'WAITING', tries = 0, since = :now, next_at = :now, ended_at = NULL,
+            sending_until = NULL
+        WHERE channel_id = :channel_id AND notification_id = :notification_id
+            AND (sending_until IS NULL OR sending_until <= :now)""",
+        channel_id=channel_id,
+        notification_id=notification_id,
+        now=tx.now,
+    )
+    return changed > 0
+
+
+async def prune(tx: Tx, channel_id: str, kept: int) -> None:
+    """Delete the oldest deliveries of a channel that have ended, so that this many are left."""
+    await tx.run(
+        """DELETE FROM notification_deliveries WHERE channel_id = :id AND status <> 'WAITING' AND notification_id <= (
+            SELECT notification_id FROM notification_deliveries WHERE channel_id = :id AND status <> 'WAITING'
+            ORDER BY notification_id DESC LIMIT 1 OFFSET :kept)""",
+        id=channel_id,
+        kept=kept,
+    )

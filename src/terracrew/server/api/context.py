@@ -16,6 +16,7 @@ from terracrew.server.http.streams import Streams
 from terracrew.server.identity.context import Identity
 from terracrew.server.jobs.apply_plan import Apply
 from terracrew.server.jobs.create import Create
+from terracrew.server.notifications.service import Channels
 from terracrew.server.objects import Objects
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.readiness import Readiness
@@ -96,6 +97,7 @@ class TreeContext:
     quotas: Quotas
     cloud_calls: CloudCalls
     rollout_rules: RolloutRules
+    channels: Channels
 
 
 class TreeCall(request.Call):

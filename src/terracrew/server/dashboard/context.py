@@ -14,6 +14,7 @@ from terracrew.server.http import request
 from terracrew.server.identity.context import Identity
 from terracrew.server.jobs.apply_plan import Apply
 from terracrew.server.jobs.create import Create
+from terracrew.server.notifications.service import Channels
 from terracrew.server.objects import Objects
 from terracrew.server.principals.model import Principal
 from terracrew.server.rollouts.planning import RolloutRules
@@ -50,6 +51,7 @@ class DashboardContext:
     cloud_runner_image: str
     """The image of cloud-hosted runners that name none; empty if the server's settings name none."""
     rollout_rules: RolloutRules
+    channels: Channels
     local_roots: Sequence[Path]
     """The folders on runners that a module's source may be in."""
 

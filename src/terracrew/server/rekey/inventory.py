@@ -13,6 +13,7 @@ from terracrew.server.identity.keys import signing
 from terracrew.server.jobs import job_inputs
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.plans import diff_store
+from terracrew.server.notifications import sealing as channel_sealing
 from terracrew.server.runners.starts import service as starts
 from terracrew.server.secrets import keyring as master_key
 from terracrew.server.state import content
@@ -138,6 +139,13 @@ COLUMNS: tuple[Column, ...] = (
         "sealed",
         _ID,
         lambda row: forge_sealing.context(row["id"]),
+    ),
+    Column(
+        "notification channels",
+        "notification_channels",
+        "sealed",
+        _ID,
+        lambda row: channel_sealing.context(row["id"]),
     ),
     Column("signing keys", "signing_keys", "private_jwk", _ID, lambda row: signing.context(row["id"])),
     Column("settings", "settings", "value", {"name": ""}, lambda row: row["name"], condition="name = 'built_in_token'"),
