@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-DriftKind = Literal["new", "changed", "gone", "unmuted"]
-"""An address that differs since this check, differs in another way, does not differ any more, or whose mute has ended."""
+DriftKind = Literal["new", "changed", "gone"]
+"""An address that differs since this check, differs in another way, or does not differ any more."""
 MAX_REASON_CHARACTERS = 1_000
 MAX_ADDRESS_CHARACTERS = 4_000
 DriftFilter = Literal["drifted", "failed", "muted", "all"]

@@ -32,3 +32,9 @@ def next_start(at: datetime | None, now: datetime, time_zone: str, *, is_enabled
 def times(explained: str, time_zone: str) -> str:
     """Return the times of a schedule from what the library for cron says of them."""
     return f"{explained[:1].lower()}{explained[1:]}, {time_zone}"
+
+
+CONSEQUENCES = {
+    "APPLY": "The modules are planned and applied, with all of their approvals.",
+    "DESTROY": "Everything in the modules is destroyed, with all of their approvals. This cannot be undone.",
+}

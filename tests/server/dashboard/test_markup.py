@@ -35,6 +35,10 @@ async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
     paths += [f"/dashboard/modules/{await application.scalar('SELECT id FROM modules LIMIT 1')}/settings"]
     paths += [f"/dashboard/inputs/{await application.scalar('SELECT id FROM modules LIMIT 1')}"]
     paths += [f"/dashboard/steps/{await application.scalar('SELECT id FROM modules LIMIT 1')}"]
+    module = await application.scalar("SELECT module_id FROM drift_items LIMIT 1")
+    paths += ["/dashboard/drift", f"/dashboard/drift/{module}", f"/dashboard/drift/{module}/mute"]
+    schedule = await application.scalar("SELECT id FROM schedules LIMIT 1")
+    paths += ["/dashboard/schedules", "/dashboard/schedules/create", f"/dashboard/schedules/{schedule}"]
     for path in [*paths, *(f"/dashboard/jobs/{job}" for job in jobs.values()), "/dashboard/jobs/999999"]:
         answer = await someone.get(path)
         assert answer.status_code in (200, 404), answer.text
@@ -100,6 +104,9 @@ async def test_a_fragment_is_the_same_as_in_the_page(application: Application, j
             "identity",
         ),
         ("/dashboard/jobs", "jobs"),
+        ("/dashboard/drift", "drift"),
+        (f"/dashboard/drift/{await application.scalar('SELECT module_id FROM drift_items LIMIT 1')}", "module-drift"),
+        ("/dashboard/schedules", "schedules"),
         ("/dashboard/modules", "modules"),
         ("/dashboard/groups/platform", "group"),
         ("/dashboard/groups/platform/access", "access"),

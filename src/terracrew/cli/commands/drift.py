@@ -21,6 +21,7 @@ from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
 from terracrew.errors import NotFound
+from terracrew.wording import drift_words
 
 _module = click.argument("module", shell_complete=name_completion.modules)
 MAX_DAYS = 366
@@ -28,7 +29,7 @@ MAX_DAYS = 366
 
 @click.group("drift", cls=LazyGroup)
 def drift() -> None:
-    """Find what was changed outside of the engine. Only what differs from the check before is told."""
+    """Find what was changed outside of the engine. People learn of what differs from the check before."""
 
 
 @drift.command("list", epilog=output.examples("terracrew drift list", "terracrew drift list platform --all"))
@@ -44,7 +45,7 @@ def list_drift(target: Target, place: str, only: str | None) -> output.CommandRe
         (
             each.path,
             each.drifted,
-            _differences(each),
+            drift_words.counted(each.new, each.changed, each.gone),
             each.muted or "",
             output.age(each.drifted_since),
             output.age(each.checked_at),
@@ -52,7 +53,7 @@ def list_drift(target: Target, place: str, only: str | None) -> output.CommandRe
         for each in items
     ]
     notes = [f"{each.path}: {each.problem}" for each in items if each.problem]
-    columns = ("MODULE", "DIFFER", "LAST CHECK TOLD", "MUTED", "SINCE", "CHECKED")
+    columns = ("MODULE", "DIFFER", "LAST CHECK", "MUTED", "SINCE", "CHECKED")
     empty = "no module has drift" if only is None else "no such module"
     return output.listing(items, columns, rows, empty=empty, notes=notes)
 
@@ -141,9 +142,3 @@ def unmute(target: Target, module: str, address: str) -> output.CommandResult:
         raise NotFound(f"{address[:200]!r} of {module} is not muted" + (f": muted are {muted}" if muted else ""))
     api.delete(f"/drift/mutes/{known.id}")
     return output.message({"deleted": known.id}, f"{address} of {module} is told again")
-
-
-def _differences(found: ModuleDrift) -> str:
-    """Return what the last check has told."""
-    counts = ((found.new, "new"), (found.changed, "changed"), (found.gone, "gone"))
-    return ", ".join(f"{count} {word}" for count, word in counts if count)

@@ -12,6 +12,7 @@ from terracrew.server.dashboard import api_reference, assets, overview
 from terracrew.server.dashboard.access import account, audit, login, organizations, roles, service_accounts, users
 from terracrew.server.dashboard.cloud_identities import handlers as cloud_identities
 from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.dashboard.drift import handlers as drift
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.groups import handlers as groups
 from terracrew.server.dashboard.groups import runs as group_runs
@@ -20,6 +21,7 @@ from terracrew.server.dashboard.modules import creation, page, settings, source,
 from terracrew.server.dashboard.releases import handlers as releases
 from terracrew.server.dashboard.runners import actions, deploy, deployment, edit, fleet_jobs, rows
 from terracrew.server.dashboard.runners import page as runner
+from terracrew.server.dashboard.schedules import handlers as schedules
 from terracrew.server.dashboard.tree import inputs, steps
 
 _OF_PAGES: dict[str, Any] = {"request_class": DashboardCall, "include_in_schema": False}
@@ -51,6 +53,8 @@ routers: list[ControllerRouterHandler] = [
     _router(inputs.HERE, inputs),
     _router(steps.HERE, steps),
     _router(groups.HERE, groups, group_runs),
+    _router(schedules.HERE, schedules),
+    _router(drift.HERE, drift),
     _router(users.HERE, users),
     _router(service_accounts.HERE, service_accounts),
     _router(audit.HERE, audit),

@@ -6,10 +6,12 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from terracrew.api.drift import DriftFilter, ModuleDrift
 from terracrew.api.fleet_jobs import FleetJob, FleetJobType, FleetJobView
 from terracrew.api.job_views import Reason
 from terracrew.api.jobs import JobStatus
 from terracrew.api.runners import Runner, RunnerAlert, RunnerStatus, RunnerView
+from terracrew.api.schedules import ScheduleView
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import (
     JobType,
@@ -442,3 +444,29 @@ def iso(moment: datetime) -> str:
 
 
 source = module_words.described_source
+
+
+def schedule_badge(schedule: ScheduleView) -> Badge:
+    """Return whether a schedule starts anything by itself, and whether that did not work last time."""
+    if schedule.is_last_problem:
+        return Badge("bad", "mark", "Started nothing")
+    return Badge("ok", "tick", "Enabled") if schedule.is_enabled else Badge("idle", "slash", "Not enabled")
+
+
+def drift_badge(found: ModuleDrift) -> Badge:
+    """Return what is known about the drift of a module."""
+    if found.check is not None and found.check.job_id is not None:
+        return Badge("busy", "arc", "Checking")
+    if found.problem:
+        return Badge("bad", "mark", "Check failed")
+    if found.drifted:
+        return Badge("warn", "half", f"{found.drifted:,} {'differs' if found.drifted == 1 else 'differ'}")
+    return Badge("idle", "slash", "Not checked") if found.checked_at is None else Badge("ok", "tick", "No drift")
+
+
+DRIFT_FILTERS: dict[DriftFilter, str] = {
+    "drifted": "With drift",
+    "failed": "Failed checks",
+    "muted": "With mutes",
+    "all": "All",
+}

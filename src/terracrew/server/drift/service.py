@@ -24,9 +24,10 @@ from terracrew.api.pages import Page
 from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.protocol.spec import JobType
 from terracrew.server import paging
+from terracrew.server.announcements.service import announce
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.drift import model, reads, store
+from terracrew.server.drift import model, news, reads, store
 from terracrew.server.drift.model import DriftModule, Findings
 from terracrew.server.jobs.create import Create, JobRequest
 from terracrew.server.principals import authorize
@@ -173,6 +174,8 @@ async def record(tx: Tx, module_id: str, job: Job | None, found: Findings | None
         )
     await store.save(tx, after)
     await store.insert_result(tx, result, MAX_KEPT_RESULTS)
+    if result.differences:
+        await announce(tx, news.of_result(result, before.organization_id))
     tx.wake("drift", module_id)
     return result
 
@@ -234,8 +237,11 @@ async def end_mute(tx: Tx, who: Principal, found: DriftMute) -> bool:
 
 
 async def end_due_mutes(tx: Tx, count: int) -> list[DriftMute]:
-    """End the mutes whose time has come, and return those whose addresses still differ."""
-    return [each for each in await store.ended_mutes(tx, count) if await end_mute(tx, SYSTEM, each)]
+    """End the mutes whose time has come. Returns those whose addresses still differ, of which people are notified again."""
+    found = [each for each in await store.ended_mutes(tx, count) if await end_mute(tx, SYSTEM, each)]
+    if found:
+        await announce(tx, *(news.of_ended_mute(each) for each in found))
+    return found
 
 
 async def listing(
@@ -250,12 +256,16 @@ async def listing(
     return Page(list(items), paging.cursor(items[-1].path) if len(found) > limit else None)
 
 
+async def of_module(tx: Tx, module: Module) -> ModuleDrift:
+    """Return what is known about the drift of a module that the caller has found."""
+    found = await reads.of_module(tx, module.id)
+    return found or ModuleDrift(module_id=module.id, path=module.path, engine=module.engine)
+
+
 async def show(tx: Tx, who: Principal, reference: str) -> ModuleDriftView:
     """Return the drift of a module with its addresses, mutes and newest results."""
     module = await modules.find(tx, who, reference, Verb.JOB_READ)
-    found = await reads.of_module(tx, module.id) or ModuleDrift(
-        module_id=module.id, path=module.path, engine=module.engine
-    )
+    found = await of_module(tx, module)
     mutes = await store.mutes(tx, module.id)
     by_address = {each.address: each for each in mutes if each.until > tx.moment}
     items = [

@@ -57,6 +57,9 @@ MORE = [
     "/dashboard/modules?q=nothing-has-this-name&status=FAILED",
     "/dashboard/modules?attention=true",
     "/dashboard/audit?text=nothing-has-this-name",
+    "/dashboard/drift?only=all",
+    "/dashboard/drift?only=failed&place=platform",
+    "/dashboard/schedules/create?place=payments/prod",
     "/dashboard/groups/payments%2Fprod/access?who=priya&verb=job.approve&on=payments/prod/ledger",
     "/dashboard/groups/payments%2Fprod/access?who=elena&verb=job.approve",
     "/dashboard/groups/payments%2Fprod/access/grant?principal=elena&role=approver",
@@ -109,6 +112,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
         for job in (stage.jobs["doubt"], stage.jobs["done"])
     ]
     identities = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM cloud_identities ORDER BY name"))
+    schedules = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM schedules ORDER BY name"))
     states = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM states WHERE version = 2"))
     examples = {name: [each] for name, each in (await access(stage)).items()} | {
         "job": jobs,
@@ -123,6 +127,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
         "place": ["payments%2Fprod"],
         "version": [row["id"] for row in states],
         "release": ["1.5.0"],
+        "schedule": [row["id"] for row in schedules],
     }
     paths: dict[str, bool] = {}
     for path in sorted(set(page_paths()) - BEFORE_LOGIN):

@@ -14,6 +14,7 @@ from terracrew.server.state.content import state_context
 from terracrew.server.tree.step_settings import store as step_settings
 from tests.server.dashboard.company import contents
 from tests.server.dashboard.company.cloud import cloud_identities
+from tests.server.dashboard.company.moments import moments
 from tests.server.dashboard.company.rows import Company
 
 PLAN_LOG = """\x1b[0m\x1b[1mmodule.vpc.terraform_data.subnet["a"]: Refreshing state... [id=9f2c]\x1b[0m
@@ -91,6 +92,7 @@ async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
     buckets = await made.module("data/warehouse/buckets", "Raw and curated zones", runner_id=warehouse)
     broken, small = await made.module("payments/test/ledger"), await made.module("hello")
     await _hooks(made, ledger)
+    await moments(made, small, broken)
 
     done = await made.job(
         small, JobType.APPLY, "SUCCEEDED", age=90000, runner_id=built_in, plan=plan(add=2, unchanged=0)

@@ -19,12 +19,21 @@ from terracrew.server.runners import reads as runners
 
 TOPICS: tuple[Topic, ...] = ("access", "fleet", "jobs", "releases", "runners", "tree")
 """The topics that pages receive. A change of an instance, whose key is `<runner> <instance>`, or of a deployment is sent as one of its
-runner, and a change of a roll-out as one of the releases."""
+runner, and a change of a roll-out as one of the releases. Schedules and drift are parts of the tree."""
 _UNNAMED: tuple[Topic, ...] = ("fleet", "releases", "tree")
 """The topics whose events name nothing."""
 _OF_ACCESS: tuple[Topic, ...] = ("access", "access_log", "roles")
 """The topics that are sent as `access`: their keys name an organization or a principal."""
-_LISTENED: tuple[Topic, ...] = (*TOPICS, "access_log", "deployments", "instances", "roles", "rollouts")
+_LISTENED: tuple[Topic, ...] = (
+    *TOPICS,
+    "access_log",
+    "deployments",
+    "drift",
+    "instances",
+    "roles",
+    "rollouts",
+    "schedules",
+)
 KEEP_ALIVE_SECONDS = 15.0
 PING = b"event: ping\ndata: {}\n\n"  # a comment would be invisible to the page
 SEND_TIMEOUT_SECONDS = 2.0
@@ -83,6 +92,8 @@ def _shown(topic: str, key: str) -> tuple[str, str]:
         return "access", key
     if topic == "rollouts":
         return "releases", ""
+    if topic in ("drift", "schedules"):
+        return "tree", ""
     return ("runners", topics.runner_of(topic, key)) if topic in ("instances", "deployments") else (topic, key)
 
 

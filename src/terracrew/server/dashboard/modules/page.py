@@ -11,6 +11,7 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Redirect
 
 from terracrew import plugins
+from terracrew.api.drift import ModuleDrift
 from terracrew.api.groups import ApprovalRule, Group
 from terracrew.api.job_views import AttemptReport, HeldLock, ModuleHold, Placement
 from terracrew.api.jobs import Job, JobStatus, Lock, NewJob
@@ -25,12 +26,15 @@ from terracrew.server.dashboard.jobs.rows import JobFilters, JobRow
 from terracrew.server.dashboard.modules import contents as module_contents
 from terracrew.server.dashboard.modules import states
 from terracrew.server.dashboard.modules.states import QuarantineRow
+from terracrew.server.dashboard.schedules import page as schedules
+from terracrew.server.dashboard.schedules.page import SchedulesPanel
 from terracrew.server.dashboard.tree import inputs, steps
 from terracrew.server.dashboard.tree.inputs import InputsPanel
 from terracrew.server.dashboard.tree.steps import StepsPanel
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
+from terracrew.server.drift import service as drift
 from terracrew.server.http.request import tree_path
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.create import JobRequest
@@ -144,6 +148,8 @@ class ModulePage(msgspec.Struct, frozen=True):
     jobs: list[JobRow]
     inputs: InputsPanel
     steps: StepsPanel
+    schedules: SchedulesPanel
+    drift: ModuleDrift
     may_run: bool
     may_change: bool
     may_read_access: bool
@@ -238,6 +244,8 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyrin
         jobs=(await job_rows.read_page(tx, who, JobFilters(module=module.path), None, watch, MAX_RECENT_JOBS)).rows,
         inputs=await inputs.panel(tx, who, keys, places.of_module(module)),
         steps=await steps.panel(tx, who, places.of_module(module)),
+        schedules=await schedules.panel(tx, who, places.of_module(module)),
+        drift=await drift.of_module(tx, module),
         may_run=await authorize.may(tx, who, Verb.JOB_RUN, place),
         may_change=await authorize.may(tx, who, Verb.TREE_WRITE, place),
         may_read_access=await authorize.may(tx, who, Verb.ACCESS_READ, place),
