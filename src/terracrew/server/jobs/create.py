@@ -259,7 +259,13 @@ async def _check(tx: Tx, keys: Keyring, wanted: JobRequest, module: Module, root
         # Running other code with the same runner's credentials has the effect of changing the module, so it needs that permission.
         await authorize.require(tx, wanted.principal, Verb.TREE_WRITE, modules.place(module))
         source = await modules.checked_source(
-            tx, wanted.principal, module.organization_id, asked.source, roots, module.engine
+            tx,
+            wanted.principal,
+            module.organization_id,
+            asked.source,
+            roots,
+            module.engine,
+            is_planned=wanted.plan_of is not None and asked.source == wanted.plan_of.source,
         )
     content = JobContent(asked.inputs, asked.environment, wanted.imports, _own_limits(asked))
     if wanted.repeats:

@@ -89,6 +89,17 @@ async def test_people_and_programs_cannot_set_one(hub: Hub) -> None:
     assert "plan the pull request again" in again.text
 
 
+async def test_a_person_may_apply_the_plan_of_one(hub: Hub) -> None:
+    """The source is that of the plan which they have seen, and not part of the request."""
+    planned = await create(hub, await source(hub))
+    who = hub.crew.app.admin.principal
+    asked = NewJob(JobType.APPLY, source=planned.source)
+    request = JobRequest(who, planned.module_id, asked, plan_of=planned)
+    assert (await hub.server.create_job(request)).job.source == planned.source
+    with pytest.raises(Invalid, match="only the server makes"):
+        await hub.server.create_job(JobRequest(who, planned.module_id, asked))
+
+
 async def test_a_pack_that_was_removed_is_merged_again(hub: Hub) -> None:
     merged = await source(hub)
     assert merged.merge

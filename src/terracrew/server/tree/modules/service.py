@@ -220,9 +220,18 @@ async def listing(
 
 
 async def checked_source(
-    tx: Tx, who: Principal, organization_id: str, source: Source, roots: Sequence[Path], engine: str
+    tx: Tx,
+    who: Principal,
+    organization_id: str,
+    source: Source,
+    roots: Sequence[Path],
+    engine: str,
+    *,
+    is_planned: bool = False,
 ) -> Source:
     """Return the source if the caller may use it in the organization. An archive gets its size and hash from its row.
+
+    `is_planned` says that it is not part of the request, but the source of the plan that the request applies.
 
     An archive without a configuration of the engine is refused here. Only the executor can check a folder on a runner's
     machine.
@@ -238,7 +247,7 @@ async def checked_source(
             checks.check_plugin_source(source)
             return source
         case GitSource():
-            if source.merge and who.kind != SYSTEM.kind:
+            if source.merge and who.kind != SYSTEM.kind and not is_planned:
                 raise Invalid.in_field(
                     "source.merge",
                     "only the server makes the result of merging a pull request: plan the pull request again, or give the address and a "
