@@ -16,6 +16,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.disk_reserve import DiskReserve
 from terracrew.server.fleet_jobs.handlers import FleetHandlers
 from terracrew.server.fleet_process.link import FleetLink
+from terracrew.server.forges.clients import Forges
 from terracrew.server.history.points import History
 from terracrew.server.http.request import Counts
 from terracrew.server.http.streams import Streams
@@ -100,6 +101,10 @@ class Server:
     def outgoing(self) -> OutgoingClient:
         """What sends requests to addresses that people configured."""
         return OutgoingClient(Destinations.parse(self.settings.private_destinations))
+
+    @cached_property
+    def forges(self) -> Forges:
+        return Forges(self.outgoing, self.keys)
 
     @cached_property
     def senders(self) -> Senders:

@@ -16,6 +16,10 @@ from terracrew.server.dashboard import render
 from terracrew.server.db import kept
 from terracrew.server.drift.loop import DriftChecks
 from terracrew.server.fleet_jobs.loop import FleetJobs
+from terracrew.server.forges import hooks
+from terracrew.server.forges.deliveries import ForgeDeliveries
+from terracrew.server.forges.polling import ForgePolling
+from terracrew.server.forges.watching import RepositoryWatch
 from terracrew.server.group_runs.loop import GroupRuns
 from terracrew.server.hub.notify import HubNotifier
 from terracrew.server.hub.presence import Presence
@@ -148,6 +152,15 @@ async def _serve(
             server.settings.drift_slots_percent,
         ).run,
         "triggers": Triggers(server.db, server.keys, server.settings.local_roots).run,
+        "forge deliveries": ForgeDeliveries(server.db, server.forges).run,
+        "forge polling": ForgePolling(
+            server.db,
+            server.forges,
+            server.id,
+            server.settings.forge_poll_seconds,
+            server.settings.url + hooks.PATH,
+        ).run,
+        "forge repositories": RepositoryWatch(server.db).run,
         "group runs": GroupRuns(server.db, server.keys, server.settings.local_roots).run,
         "cloud-hosted runners": scaling.run,
         "fleet process": lambda: server.fleet.stay_ready(lambda: scaling.has_any),

@@ -262,6 +262,12 @@ class ServerSettings(SettingsSection):
         ge=1,
         description="After how many minutes without any instance people are told that a runner is offline.",
     )
+    forge_poll_seconds: float = Field(
+        default=60,
+        ge=5,
+        le=86_400,
+        description="How often each repository of a forge is asked about, so that what no hook has delivered is found all the same.",
+    )
     worker_token_days: float = Field(
         default=90,
         ge=7,

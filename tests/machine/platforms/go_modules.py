@@ -31,16 +31,18 @@ def drop_replacements(source: Path) -> list[str]:
     return [line.removeprefix("replace").split()[0] for line in dropped]
 
 
-def build(source: Path, package: str, made: Path, flags: str = "") -> Path:
+def build(source: Path, package: str, made: Path, flags: str = "", *, tags: str = "", has_c: bool = False) -> Path:
+    """Build a program. `has_c`: parts of it are written in C, so a C compiler is needed."""
     linker = f"-s -w {flags}".strip()
-    arguments = ("build", "-v", "-mod=mod", "-trimpath", "-ldflags", linker, "-o", str(made), package)
-    packages = run(source, "list", "-mod=mod", "-deps", package).count("\n")
+    arguments = ("build", "-v", "-mod=mod", "-trimpath", "-tags", tags, "-ldflags", linker, "-o", str(made), package)
+    packages = run(source, "list", "-mod=mod", "-tags", tags, "-deps", package).count("\n")
     # The last lines are enough for a reason. `go build -v` prints a line for each package that it compiles.
     lines: collections.deque[str] = collections.deque(maxlen=40)
     began = reported = time.monotonic()
     compiled = 0
     command = ["timeout", str(_BUILD_SECONDS), "go", *arguments]
-    with subprocess.Popen(command, cwd=source, env=_environment(), stderr=subprocess.PIPE, text=True) as process:
+    environment = _environment() | {"CGO_ENABLED": str(int(has_c))}
+    with subprocess.Popen(command, cwd=source, env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for compiled, line in enumerate(process.stderr, start=1):
             lines.append(line)

@@ -71,6 +71,7 @@ def known_platforms() -> dict[str, Platform]:
     from tests.machine.platforms.aws import Aws
     from tests.machine.platforms.docker import Docker
     from tests.machine.platforms.ec2_metadata import Ec2MetadataMock
+    from tests.machine.platforms.gitea import Gitea
     from tests.machine.platforms.kubernetes import Kubernetes
     from tests.machine.platforms.ministack import MiniStack
     from tests.machine.platforms.opa import Opa
@@ -80,6 +81,7 @@ def known_platforms() -> dict[str, Platform]:
         "aws": Aws(),
         "docker": Docker(),
         "ec2-metadata": Ec2MetadataMock(),
+        "gitea": Gitea(),
         "kubernetes": Kubernetes(),
         "ministack": MiniStack(),
         "opa": Opa(),

@@ -1,6 +1,6 @@
 """Rows of what forges have delivered."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Tx
@@ -51,13 +51,13 @@ async def claim_due(tx: Tx, seconds: float, limit: int) -> list[ForgeDelivery]:
     return sorted(rows_to(ForgeDelivery, rows), key=lambda each: each.id)
 
 
-async def finish(tx: Tx, delivery_ids: Sequence[str], problem: str = "") -> None:
-    """Write that deliveries were handled, and what stood in the way."""
+async def finish(tx: Tx, problems: Mapping[str, str]) -> None:
+    """Write that deliveries were handled, by their ids, and what stood in the way of each; nothing, if it is empty."""
     await tx.each(
         """UPDATE forge_deliveries SET handled_at = batch.now, try_at = NULL, problem = batch.problem FROM batch
         WHERE forge_deliveries.id = batch.id AND forge_deliveries.handled_at IS NULL""",
         {"id": "text", "now": "double precision", "problem": "text"},
-        [(each, tx.now, problem) for each in sorted(delivery_ids)],
+        [(each, tx.now, problems[each]) for each in sorted(problems)],
     )
 
 
@@ -79,10 +79,23 @@ async def handle_again(tx: Tx, delivery_id: str) -> None:
     )
 
 
-async def count_waiting(tx: Tx, connection_id: str) -> int:
+async def count_waiting(tx: Tx, connection_id: str, limit: int) -> int:
+    """Return how many deliveries of a connection wait, up to a limit."""
     return await tx.value(
-        "SELECT count(*) AS found FROM forge_deliveries WHERE connection_id = :id AND handled_at IS NULL",
+        """SELECT count(*) AS found FROM (SELECT 1 AS one FROM forge_deliveries
+            WHERE connection_id = :id AND handled_at IS NULL LIMIT :limit) AS waiting""",
         id=connection_id,
+        limit=limit,
+    )
+
+
+async def next_try(tx: Tx) -> float | None:
+    """Return when the next delivery is to be handled; None if there is none."""
+    return await tx.value(
+        """SELECT min(CASE WHEN forge_connections.away_until > forge_deliveries.try_at
+            THEN forge_connections.away_until ELSE forge_deliveries.try_at END) AS next FROM forge_deliveries
+        JOIN forge_connections ON forge_connections.id = forge_deliveries.connection_id
+        WHERE forge_deliveries.handled_at IS NULL"""
     )
 
 

@@ -7,6 +7,7 @@ from terracrew import ids
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to, to_params
 from terracrew.server.db.statements.table import Table, assignments, values
+from terracrew.server.forges import addresses
 from terracrew.server.forges.model import ForgeRepository
 
 REPOSITORIES = Table("forge_repositories", ForgeRepository)
@@ -34,11 +35,11 @@ RETURNING {REPOSITORIES.columns}"""
 async def watch(tx: Tx, connection_id: str, names: Sequence[str], *, is_added: bool) -> None:
     """Begin to watch repositories. Those that are watched stay as they are, and those that were given up continue."""
     made = {
-        name.lower(): ForgeRepository(
+        addresses.key(name): ForgeRepository(
             id=ids.new("frp"),
             connection_id=connection_id,
             name=name,
-            name_key=name.lower(),
+            name_key=addresses.key(name),
             is_added=is_added,
             poll_at=tx.moment,
             comments_since=tx.moment,
@@ -73,7 +74,7 @@ async def hold(tx: Tx, repository_id: str) -> ForgeRepository | None:
 
 async def named(tx: Tx, connection_id: str, name: str) -> ForgeRepository | None:
     """Return a repository by its name in any case, also if it is not watched any more."""
-    return await REPOSITORIES.find(tx, connection_id=connection_id, name_key=name.lower())
+    return await REPOSITORIES.find(tx, connection_id=connection_id, name_key=addresses.key(name))
 
 
 async def of_connection(tx: Tx, connection_id: str, after: str, limit: int) -> list[ForgeRepository]:
@@ -120,6 +121,26 @@ async def claim_due(tx: Tx, holder: str, seconds: float, limit: int) -> list[For
     """
     rows = await tx.all(_CLAIM, holder=holder, until=tx.now + seconds, now=tx.now, limit=limit)
     return sorted(rows_to(ForgeRepository, rows), key=lambda each: each.poll_at)
+
+
+async def has_due(tx: Tx) -> bool:
+    """Return whether there is a repository whose turn has come. A claim writes also where it finds nothing."""
+    row = await tx.one(
+        "SELECT 1 AS found FROM forge_repositories WHERE is_watched AND poll_at <= :now LIMIT 1", now=tx.now
+    )
+    return row is not None
+
+
+async def next_poll(tx: Tx) -> float | None:
+    """Return when the turn of the next repository comes that no server asks about now."""
+    return await tx.value(
+        """SELECT min(CASE WHEN forge_connections.away_until > forge_repositories.poll_at
+            THEN forge_connections.away_until ELSE forge_repositories.poll_at END) AS next FROM forge_repositories
+        JOIN forge_connections ON forge_connections.id = forge_repositories.connection_id
+        WHERE forge_repositories.is_watched
+            AND (forge_repositories.lease_until IS NULL OR forge_repositories.lease_until <= :now)""",
+        now=tx.now,
+    )
 
 
 async def poll_now(tx: Tx, connection_id: str) -> None:

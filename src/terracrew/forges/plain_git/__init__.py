@@ -1,0 +1,1 @@
+"""A git repository without a forge: its branches are polled, and there is nothing else."""
