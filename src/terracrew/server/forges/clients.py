@@ -1,4 +1,14 @@
-"""Gives the domain a forge to ask: the adapter for the kind of a connection, with its credential, behind the guard of outgoing requests."""
+"""Gives the domain a forge to ask: the adapter for the kind of a connection, with its credential, behind the guard of outgoing requests.
+
+    found = await db.read(lambda tx: reads.with_repository(tx, pull_request_id))
+    pull_request, repository, connection = found
+    forge = forges.of(connection)                           # the contract of `terracrew.forges.contract`
+    await forge.set_status(repository.name, pull_request.head_commit, status)
+    login = await forges.git_login(connection, repository)  # for `RepositoryMirrors.fetch` of `repository.clone_url`
+
+A question about a pull request is asked with `answers.refresh`, which also writes what is answered. A caller that gets ForgeAway passes
+it to `contact.note_failure` and asks again later; `connection.away_until` says when. ForgeRefused needs a person.
+"""
 
 import time
 from collections.abc import Callable
@@ -11,7 +21,8 @@ from terracrew.forges.github.forge import GitHubForge
 from terracrew.forges.gitlab.forge import GitLabForge
 from terracrew.forges.plain_git.forge import PlainGitForge
 from terracrew.server.forges import addresses, sealing
-from terracrew.server.forges.model import ForgeConnection, ForgeCredential
+from terracrew.server.forges.model import ForgeConnection, ForgeCredential, ForgeRepository
+from terracrew.server.git.remotes import RemoteLogin
 from terracrew.server.outgoing.answers import NotSent
 from terracrew.server.outgoing.client import OutgoingClient, OutgoingRequest
 from terracrew.server.secrets.keyring import Keyring
@@ -40,6 +51,14 @@ class Forges:
         made = self.make(connection, self.credential(connection))
         self._made[connection.id] = state, made
         return made
+
+    async def git_login(self, connection: ForgeConnection, repository: ForgeRepository) -> RemoteLogin | None:
+        """Return what git authenticates with to fetch `repository.clone_url`; None if the connection has no credential.
+
+        Raises ForgeAway or ForgeRefused: an application of GitHub gets a token for each repository, which is valid for an hour.
+        """
+        found = await self.of(connection).git_credential(repository.name)
+        return None if found is None else RemoteLogin.basic(found.username, found.password)
 
     def credential(self, connection: ForgeConnection) -> ForgeCredential:
         return sealing.unseal(self._keys, connection)
