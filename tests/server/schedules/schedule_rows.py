@@ -18,7 +18,7 @@ async def tree(application: Application) -> None:
 
 
 async def made(who: Person, place: str = "team/one", **changes: Any) -> str:
-    asked = {"place": place, "name": "nightly", "kind": "PLAN", "cron": "* * * * *", "late_minutes": 1440}
+    asked = {"place": place, "name": "nightly", "kind": "PLAN", "cron": "0 * * * *", "late_minutes": 1440}
     return (await who.made("/api/v1/schedules", asked | changes))["id"]
 
 

@@ -10,7 +10,7 @@ from tests.server.application import Application
 from tests.server.schedules.schedule_rows import jobs, made, shown, step, tree
 from tests.server.simulated_runner import SimulatedRunner
 
-DAY_SECONDS = 86_400
+HOUR_SECONDS, DAY_SECONDS = 3_600, 86_400
 
 
 @pytest.mark.feature("M1.once", "M1.kinds")
@@ -21,7 +21,7 @@ async def test_two_servers_start_a_module_once_and_say_where_its_job_comes_from(
     schedule = await made(application.admin)
     await step(application)
     assert await jobs(application) == []
-    clock.advance(61)
+    clock.advance(HOUR_SECONDS)
     await step(application, servers=3)
     [job] = await jobs(application)
     assert (job["type"], job["module_path"]) == ("PLAN", "team/one")
@@ -83,19 +83,19 @@ async def test_a_schedule_starts_nothing_that_its_changer_may_not_start_now(
     assert (await shown(application, schedule))["changed_by_name"] == "ann"
     roles = await application.admin.listed("/api/v1/roles", principal="ann")
     assert (await application.admin.delete(f"/api/v1/roles/{roles[0]['id']}")).status_code == 204
-    clock.advance(61)
+    clock.advance(HOUR_SECONDS)
     await step(application)
     found = await shown(application, schedule)
     assert (found["is_last_problem"], await jobs(application)) == (True, [])
     assert found["last_outcome"].startswith("nothing was started: there is no group or module")
     await change_users(application.server.db, "ann", is_disabled=True)
-    clock.advance(61)
+    clock.advance(HOUR_SECONDS)
     await step(application)
     found = await shown(application, schedule)
     assert "ann, who changed the schedule last, may not run jobs any more" in found["last_outcome"]
     answer = await application.admin.patch(f"/api/v1/schedules/{schedule}", json={"late_minutes": 60})
     assert answer.json()["changed_by_name"] == "admin"
-    clock.advance(61)
+    clock.advance(HOUR_SECONDS)
     await step(application)
     assert len(await jobs(application)) == 1
 
@@ -105,7 +105,7 @@ async def test_the_jobs_of_a_schedule_do_not_pile_up(application: Application, c
     await tree(application)
     schedule = await made(application.admin)
     for _ in range(3):
-        clock.advance(61)
+        clock.advance(HOUR_SECONDS)
         await step(application)
     [job] = await jobs(application)
     assert (
@@ -118,7 +118,7 @@ async def test_the_jobs_of_a_schedule_do_not_pile_up(application: Application, c
 async def test_a_group_gets_one_run_and_never_a_second_beside_it(application: Application, clock: ShiftedClock) -> None:
     await tree(application)
     schedule = await made(application.admin, "team", kind="APPLY")
-    clock.advance(61)
+    clock.advance(HOUR_SECONDS)
     await step(application)
     [run] = await application.admin.listed("/api/v1/groups/team/runs")
     found = await shown(application, schedule)
@@ -127,7 +127,7 @@ async def test_a_group_gets_one_run_and_never_a_second_beside_it(application: Ap
         run["id"],
         "began to apply all modules",
     )
-    clock.advance(61)
+    clock.advance(HOUR_SECONDS)
     await step(application)
     assert len(await application.admin.listed("/api/v1/groups/team/runs")) == 1
     found = await shown(application, schedule)
@@ -141,7 +141,7 @@ async def test_a_destroy_keeps_the_approvals_of_its_module(runner: SimulatedRunn
     await tree(application)
     await application.admin.patch("/api/v1/modules/team%2Fone", json={"needs_approval": True})
     await made(application.admin, kind="DESTROY")
-    clock.advance(61)
+    clock.advance(HOUR_SECONDS)
     await step(application)
     [job] = await jobs(application)
     whole = (await application.admin.get(f"/api/v1/jobs/{job['id']}")).json()
@@ -172,6 +172,6 @@ async def test_a_deleted_module_takes_its_schedules_with_it(application: Applica
     await tree(application)
     await made(application.admin)
     assert (await application.admin.delete("/api/v1/modules/team%2Fone")).status_code == 204
-    clock.advance(61)
+    clock.advance(HOUR_SECONDS)
     await step(application)
     assert (await application.admin.listed("/api/v1/schedules"), await jobs(application)) == ([], [])
