@@ -34,6 +34,7 @@ EMPTY = {
     "removed": "needs the loop of the retention",
     "retention_runs": "needs the loop of the retention",
     "runner_alerts": "is about takeovers of the last days",
+    "runner_outages": "is about runners that are away at the moment",
     "servers": _BRIEF,
     "sessions": "a login ends within days",
     "trigger_problems": _BRIEF,

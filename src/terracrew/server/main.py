@@ -47,6 +47,7 @@ from terracrew.server.retention.leftovers import Leftovers
 from terracrew.server.retention.loop import Deletions, Retention
 from terracrew.server.rollouts.loop import Rollouts
 from terracrew.server.runners import reads as runner_reads
+from terracrew.server.runners.outages.watching import Outages
 from terracrew.server.runners.removal.service import Removals
 from terracrew.server.schedules.loop import Schedules
 from terracrew.server.schedules.starting import Sources
@@ -174,6 +175,7 @@ async def _serve(
         "presence": Presence(server.hub.runners).run,
         "notifications": Sending(server.db, server.keys, server.senders, server.settings.url).run,
         "removals": Removals(server.db).run,
+        "runner outages": Outages(server.db, server.settings.runner_offline_minutes * 60).run,
         **({"shared runners": lambda: shared_runners.watch(server)} if is_declaring else {}),
         "settings": reload.run,
         "failures": server.identity.failures.run,

@@ -66,6 +66,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "rollout_runners": ("rollouts/store.py",),
     "rollouts": ("rollouts/store.py",),
     "runner_alerts": ("runners/alerts/store.py",),
+    "runner_outages": ("runners/outages/store.py",),
     "runners": ("runners/store.py",),
     "schedules": ("schedules/store.py",),
     "servers": ("db/servers.py",),

@@ -11,6 +11,8 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.principals.model import AttemptScope, Principal
 from terracrew.server.releases import service, store
 from terracrew.server.releases.model import Release
+from tests.builders.job_rows import JobRows
+from tests.server.announcements.channels import add, outbox
 from tests.server.releases.release_rows import ADMIN, PUBLISHER, new_release, runner_image, wheel
 
 OWNER = Principal("user", "usr_owner", "bo", "org_a")
@@ -39,6 +41,23 @@ async def test_a_release_is_stored_with_its_artifacts_and_audited(database: Data
     assert (done.is_withdrawn, done.withdrawn_by_name, done.withdrawn_reason) == (True, "ada", "it does not start")
     assert await database.read(lambda tx: service.latest(tx, "0.1.0-rc.1")) is None
     assert await database.read(audited) == [("release.publish", "ci"), ("release.withdraw", "ada")]
+
+
+@pytest.mark.feature("M3.releases")
+async def test_the_channels_of_organizations_tell_of_releases(rows: JobRows) -> None:
+    channel, silent = await add(rows), await add(rows, events=("drift",))
+    made = await publish(
+        rows.db, msgspec.structs.replace(new_release("0.2.0", is_breaking=True), breaking_words="Drain first.")
+    )
+    await rows.db.write(lambda tx: service.withdraw(tx, ADMIN, "0.2.0", "broken"))
+    withdrawn, published = await outbox(rows.db, channel)
+    assert (published.content.title, published.content.text) == (
+        "Terracrew 0.2.0 was published",
+        "It is breaking. Drain first.",
+    )
+    assert (withdrawn.content.title, withdrawn.content.text) == ("Terracrew 0.2.0 was withdrawn", "broken")
+    assert {published.subject_id, withdrawn.subject_id} == {made.id}
+    assert await outbox(rows.db, silent) == []
 
 
 @pytest.mark.feature("V1.releases")

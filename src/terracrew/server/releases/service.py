@@ -4,7 +4,10 @@ Administrators of the server publish and withdraw. A release token publishes, an
 in may read, and so may every runner.
 """
 
+from terracrew.api.notifications import NotificationContent
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
+from terracrew.server.announcements import service as announcements
+from terracrew.server.announcements.model import Announcement
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals import authorize
@@ -34,6 +37,8 @@ async def publish(tx: Tx, who: Principal, release: Release) -> Release:
         "artifacts": {each.name: each.sha256 for each in release.artifacts},
     }
     await audit.record(tx, who, "release.publish", "release", release.id, details)
+    words = f"It is breaking. {release.breaking_words}".strip() if release.is_breaking else ""
+    await announcements.announce(tx, _news(release, "was published", words or release.notes, who))
     tx.wake("releases", release.id)
     return release
 
@@ -48,6 +53,7 @@ async def withdraw(tx: Tx, who: Principal, version: str, reason: str) -> Release
     if not await store.withdraw(tx, found, who.id, who.name, words):
         raise Conflict(f"the release {found.version} was withdrawn before: {found.withdrawn_reason}")
     await audit.record(tx, who, "release.withdraw", "release", found.id, {"version": found.version, "reason": words})
+    await announcements.announce(tx, _news(found, "was withdrawn", words, who))
     tx.wake("releases", found.id)
     return await store.get(tx, version)
 
@@ -111,6 +117,21 @@ def require_reader(who: Principal) -> None:
     """Raise an error for the credential of a job, which is for its own job only."""
     if who.kind not in _READERS:
         raise Forbidden("only a person, a service account or a runner may read releases")
+
+
+def _news(release: Release, what: str, text: str, who: Principal) -> Announcement:
+    """Return what the channels of all organizations tell of a release."""
+    return Announcement(
+        event="release",
+        organization_id=None,
+        subject_id=release.id,
+        content=NotificationContent(
+            title=f"Terracrew {release.version} {what}",
+            text=text,
+            link="/dashboard/releases",
+            facts={"By": who.name},
+        ),
+    )
 
 
 def _published_before(release: Release) -> Conflict:
