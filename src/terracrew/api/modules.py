@@ -22,6 +22,7 @@ ApprovalSeconds = Annotated[int, msgspec.Meta(ge=60, le=31_536_000)]
 InstanceName = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_INSTANCE_NAME_CHARACTERS)]
 Triggers = Literal["auto", "manual"]
 Priority = Annotated[int, msgspec.Meta(ge=-100, le=100)]
+WatchPattern = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 
 
 class ModuleSettings(PlaceSettings, frozen=True, kw_only=True):
@@ -66,6 +67,13 @@ class ModuleSettings(PlaceSettings, frozen=True, kw_only=True):
     priority: Annotated[Priority, Field(label="Priority of its jobs", metavar="N", section="placement")] = 0
     """The priority of its jobs that are not given another one. Among the jobs that wait for the same runners, those with a higher
     priority run first."""
+    watch: Annotated[
+        list[WatchPattern],
+        msgspec.Meta(max_length=100),
+        Field(label="Files that count", metavar="PATTERN", section="pull_requests"),
+    ] = msgspec.field(default_factory=list[WatchPattern])
+    """Which files of its repository a pull request must change to touch it, as patterns like those of a `.gitignore`:
+    `/network/**`, `!*.md`. Without any, those of its folder and of the local modules that it uses count."""
     inputs: Annotated[dict[str, Any] | UnsetType, Field(option=None)] = UNSET
     """The variables of its configuration. Left out in lists. What looks like a secret is `***`; sent back, that keeps the value that is
     stored."""

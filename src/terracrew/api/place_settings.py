@@ -6,6 +6,7 @@ import msgspec
 
 from terracrew.api import fields
 from terracrew.api.fields import Field
+from terracrew.api.pull_requests import PullRequestApply
 from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.spec import JobLimits
@@ -48,7 +49,28 @@ class DispatcherChange(PlaceChoice, frozen=True, kw_only=True):
     """What to change; what is left out stays, and null removes it, so that the one of the nearest group above applies."""
 
 
-class PlaceSettings(msgspec.Struct, frozen=True, kw_only=True):
+class PullRequestSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens with pull requests that touch a module. Of each field, the nearest place that says something decides."""
+
+    pull_request_plans: Annotated[
+        bool | None, Field(label="Plan pull requests", null="inherit", section="pull_requests")
+    ] = None
+    """Whether pull requests that touch the module are planned, if a connection to their forge serves it. Of the module and the groups
+    above, the nearest that says something decides; without any, they are planned."""
+    pull_request_apply: Annotated[
+        PullRequestApply | None, Field(label="Apply pull requests", null="inherit", section="pull_requests")
+    ] = None
+    """What applies a pull request: nothing by itself (`never`), the merge (`on_merge`), a comment or a click (`on_command`), or a
+    comment or a click, after which Terracrew merges it (`on_command_then_merge`). Every apply needs the same approvals as any other
+    one. The nearest place that says something decides; without any, `never`."""
+    forge_approvals: Annotated[
+        bool | None, Field(label="Approvals of the forge count", null="inherit", section="pull_requests")
+    ] = None
+    """Whether the approval of a pull request on the forge counts as an approval of its plan here, if the user of the forge is linked
+    to a user who may give it. The nearest place that says something decides; without any, it does not."""
+
+
+class PlaceSettings(PullRequestSettings, frozen=True, kw_only=True):
     description: Annotated[Description, Field(section="general", is_long=True, is_searched=True)] = ""
     """What it is for, shown beside its name."""
     interrupted: Annotated[

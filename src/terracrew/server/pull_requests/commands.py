@@ -1,6 +1,6 @@
 """What people write in comments: `terracrew plan platform/network`."""
 
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
 import msgspec
 
@@ -40,4 +40,4 @@ def parse(body: str) -> Command | None:
         )
     if name == "allow" and (len(arguments) != 1 or len(arguments[0]) < 7):
         raise Invalid("`terracrew allow` needs the commit that was looked at, with at least seven digits")
-    return Command(cast("CommandName", name), arguments)
+    return Command(name, arguments)

@@ -32,6 +32,7 @@ TITLES = {
     "general": "General",
     "approval": "Approvals",
     "placement": "Jobs that run at once",
+    "pull_requests": "Pull requests",
     "limits": "Limits of jobs",
     "dispatcher": "Dispatcher of jobs",
     "cloud": "Cloud logins",

@@ -40,6 +40,7 @@ TITLES = {
     "approval": "Approvals",
     "placement": "Where its jobs run",
     "triggers": "When an output that it uses changes",
+    "pull_requests": "Pull requests",
     "limits": "Limits of jobs",
     "dispatcher": "Dispatcher of jobs",
     "cloud": "Cloud logins",

@@ -7,7 +7,8 @@ import msgspec
 
 from terracrew.api.groups import ApprovalRule, RuleName
 from terracrew.api.modules import Module
-from terracrew.api.place_settings import Interrupted, PlaceChoice
+from terracrew.api.place_settings import Interrupted, PlaceChoice, PullRequestSettings
+from terracrew.api.pull_requests import PullRequestApply
 from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.spec import JobLimits
@@ -70,6 +71,29 @@ def _strictest(places: Sequence[Row]) -> ModulePolicy:
         min_approvals=found["min_approvals"],
         rules=tuple(rules),
     )
+
+
+class PullRequestRules(msgspec.Struct, frozen=True):
+    """What happens with pull requests that touch a module."""
+
+    is_planned: bool = True
+    apply: PullRequestApply = "never"
+    forge_approvals: bool = False
+
+
+async def pull_request_rules(tx: Tx, module_ids: Collection[str]) -> dict[str, PullRequestRules]:
+    """Return what applies to each of these modules, by its id."""
+    places: dict[str, list[PullRequestSettings]] = {}
+    for row in await reads.pull_request_settings(tx, sorted(set(module_ids))):
+        places.setdefault(row["id"], []).append(mapping.row_to(PullRequestSettings, row))
+    found: dict[str, PullRequestRules] = {}
+    for module_id, settings in places.items():
+        known = effective(PullRequestSettings, settings)
+        is_planned = known.pull_request_plans is not False
+        found[module_id] = PullRequestRules(
+            is_planned, known.pull_request_apply or "never", bool(known.forge_approvals)
+        )
+    return found
 
 
 T = TypeVar("T")

@@ -261,6 +261,21 @@ async def job_settings_of_groups(tx: Tx, module_ids: Sequence[str]) -> list[Row]
     )
 
 
+async def pull_request_settings(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
+    """Return what each of these modules (`id`) and each group above it says about pull requests, the nearest first."""
+    return await tx.each_id(
+        _GROUPS_ABOVE
+        + """SELECT modules.id, modules.pull_request_plans, modules.pull_request_apply, modules.forge_approvals,
+            1 AS is_module, 0 AS depth
+        FROM batch JOIN modules ON modules.id = batch.id
+        UNION ALL SELECT above.module_id, groups.pull_request_plans, groups.pull_request_apply, groups.forge_approvals,
+            0 AS is_module, groups.depth
+        FROM above JOIN groups ON groups.id = above.group_id
+        ORDER BY is_module DESC, depth DESC""",
+        module_ids,
+    )
+
+
 async def remains(tx: Tx, module_id: str) -> Row | None:
     """Count the jobs and states of a module."""
     return await tx.one(
