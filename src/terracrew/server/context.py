@@ -17,6 +17,7 @@ from terracrew.server.disk_reserve import DiskReserve
 from terracrew.server.fleet_jobs.handlers import FleetHandlers
 from terracrew.server.fleet_process.link import FleetLink
 from terracrew.server.forges.clients import Forges
+from terracrew.server.forges.receiving import ForgeReceiver
 from terracrew.server.history.points import History
 from terracrew.server.http.request import Counts
 from terracrew.server.http.streams import Streams
@@ -161,6 +162,7 @@ class Server:
             cloud_calls=self.fleet,
             rollout_rules=self.rollout_rules,
             channels=self.channels,
+            receiver=ForgeReceiver(self.db, self.forges),
             settings=self.settings,
             db=self.db,
             objects=self.objects,

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from terracrew import ids
 from terracrew.forges.model import Comment, PullRequest
 from terracrew.server.db.seam import Database, Tx
@@ -84,3 +86,13 @@ async def repository(
         return found
 
     return await db.write(work)
+
+
+async def replace_token(tx: Tx, keys: Keyring, before: ForgeConnection, token: str) -> None:
+    """Give a connection another token."""
+    sealed = sealing.seal(keys, before.id, ForgeCredential(token=token, hook_secret=HOOK_SECRET))
+    version = before.credential_version + 1
+    await store.save(
+        tx, before, msgspec.structs.replace(before, sealed=sealed, credential_version=version, away_until=None)
+    )
+    await repository_store.poll_now(tx, before.id)

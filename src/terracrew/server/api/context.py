@@ -11,6 +11,7 @@ from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
 from terracrew.server.disk_reserve import DiskReserve
 from terracrew.server.fleet_jobs.handlers import FleetHandlers
+from terracrew.server.forges.receiving import ForgeReceiver
 from terracrew.server.http import request
 from terracrew.server.http.streams import Streams
 from terracrew.server.identity.context import Identity
@@ -98,6 +99,7 @@ class TreeContext:
     cloud_calls: CloudCalls
     rollout_rules: RolloutRules
     channels: Channels
+    receiver: ForgeReceiver
 
 
 class TreeCall(request.Call):

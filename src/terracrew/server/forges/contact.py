@@ -12,7 +12,7 @@ from terracrew.server.forges import repository_store, store
 from terracrew.server.forges.model import ForgeConnection
 
 FIRST_AWAY_SECONDS = 5.0
-MAX_AWAY_SECONDS = 300.0
+MAX_AWAY_SECONDS = 120.0
 REFUSED_SECONDS = 300.0
 """How often a token that the forge does not accept is tried."""
 NOTED_SECONDS = 60.0

@@ -20,7 +20,7 @@ from terracrew.server.supervise import FailedRows
 
 MAX_PER_STEP = 200
 MAX_AT_ONCE = 8
-LEASE_SECONDS = 120.0
+LEASE_SECONDS = 30.0
 """If a server ends in the middle of handling a delivery, another one takes it after this time."""
 RETRY_SECONDS = 5.0
 MAX_RETRY_SECONDS = 300.0

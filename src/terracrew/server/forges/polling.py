@@ -1,7 +1,7 @@
 """Asks the forges about each watched repository regularly, so that what no hook has delivered is found all the same."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -22,7 +22,8 @@ from terracrew.server.supervise import FailedRows
 MAX_AT_ONCE = 8
 """How many repositories a server asks about at the same time."""
 MAX_PER_STEP = 64
-LEASE_SECONDS = 180.0
+LEASE_SECONDS = 30.0
+"""The lease is renewed while a server asks. If it ends in the middle, another one asks after this time."""
 CHECK_SECONDS = 6 * 3600.0
 """How often the name and the hook of a repository are looked at."""
 COMMENTS_SECONDS = 300.0
@@ -72,37 +73,52 @@ class ForgePolling:
         )
         connections = await self._db.read(lambda tx: store.get_many(tx, *(each.connection_id for each in due)))
         self._failed.due([each.id for each in due])
-        turns = asyncio.Semaphore(MAX_AT_ONCE)
+        async with asyncio.TaskGroup() as tasks:
+            renewing = tasks.create_task(self._renew_leases([each.id for each in due]))
+            await self._poll_all(connections, due)
+            renewing.cancel()
+        return len(due)
 
-        async def poll(repository: ForgeRepository) -> None:
-            connection = connections.get(repository.connection_id)
-            if connection is None:
-                return
+    async def _poll_all(self, connections: Mapping[str, ForgeConnection], due: Sequence[ForgeRepository]) -> None:
+        turns = asyncio.Semaphore(MAX_AT_ONCE)
+        failed: dict[str, TerracrewError] = {}
+
+        async def poll(connection: ForgeConnection, repository: ForgeRepository) -> None:
             async with turns:
                 with self._failed.handling(repository.id):
-                    await self._poll(connection, repository)
+                    await self._poll(connection, repository, failed)
 
         async with asyncio.TaskGroup() as tasks:
             for each in due:
-                tasks.create_task(poll(each))
-        return len(due)
+                if each.connection_id in connections:
+                    tasks.create_task(poll(connections[each.connection_id], each))
 
-    async def _poll(self, connection: ForgeConnection, repository: ForgeRepository) -> None:
+    async def _poll(
+        self, connection: ForgeConnection, repository: ForgeRepository, failed: dict[str, TerracrewError]
+    ) -> None:
+        """Poll a repository. `failed` has the connections that could not be asked in this step: one that is away is asked once."""
+        if (known := failed.get(connection.id)) is not None:
+            await self._db.write(lambda tx: self._save_failure(tx, connection, repository, known, is_first=False))
+            return
         asked_at = await self._db.read(_moment)
         try:
             forge = self._forges.of(connection)
             found = await self._ask(forge, connection, repository, asked_at)
         except TerracrewError as error:
-            return await self._failed_to_ask(connection, repository, error)
+            if contact.is_of_connection(error):
+                failed[connection.id] = error
+            await self._db.write(lambda tx, of=error: self._save_failure(tx, connection, repository, of))
+            return
         gone = await self._db.write(lambda tx: self._save(tx, connection, repository, found, asked_at))
         for each in gone[:MAX_VANISHED]:
             await self._ask_after(connection, repository, each)
-        return None
 
-    async def _failed_to_ask(
-        self, connection: ForgeConnection, repository: ForgeRepository, error: TerracrewError
-    ) -> None:
-        await self._db.write(lambda tx: self._save_failure(tx, connection, repository, error))
+    async def _renew_leases(self, repository_ids: Sequence[str]) -> None:
+        while True:
+            await asyncio.sleep(LEASE_SECONDS / 3)
+            await self._db.write(
+                lambda tx: repository_store.renew_leases(tx, self._server_id, repository_ids, LEASE_SECONDS)
+            )
 
     async def _ask(
         self, forge: Forge, connection: ForgeConnection, repository: ForgeRepository, now: datetime
@@ -143,7 +159,7 @@ class ForgePolling:
             etag=await answers.usable_tag(tx, before, found.page, repository.question),
             list_question=max(before.list_question, repository.question),
             polled_at=tx.moment,
-            poll_at=tx.moment + timedelta(seconds=backoff.jittered(self._seconds, 0.1)),
+            poll_at=tx.moment + self._pause(),
             lease_holder=None,
             lease_until=None,
             problem="",
@@ -163,20 +179,26 @@ class ForgePolling:
         return gone
 
     async def _save_failure(
-        self, tx: Tx, connection: ForgeConnection, repository: ForgeRepository, error: TerracrewError
+        self,
+        tx: Tx,
+        connection: ForgeConnection,
+        repository: ForgeRepository,
+        error: TerracrewError,
+        *,
+        is_first: bool = True,
     ) -> None:
         before = await repository_store.hold(tx, repository.id)
         if before is None or before.lease_holder != self._server_id:
             return
         is_of_connection = contact.is_of_connection(error)
-        if is_of_connection:
-            await contact.failed(tx, connection, error)
-        else:
+        if not is_of_connection:
             await contact.good(tx, connection)
-        seconds = self._seconds if is_of_connection else max(REFUSED_SECONDS, self._seconds)
+        elif is_first:
+            await contact.failed(tx, connection, error)
+        pause = timedelta() if is_of_connection else timedelta(seconds=backoff.jittered(REFUSED_SECONDS, 0.1))
         after = replace(
             before,
-            poll_at=tx.moment + timedelta(seconds=backoff.jittered(seconds, 0.1)),
+            poll_at=tx.moment + max(pause, self._pause()),
             lease_holder=None,
             lease_until=None,
             problem=before.problem if is_of_connection else error.message,
@@ -185,6 +207,10 @@ class ForgePolling:
         await repository_store.save(tx, before, after)
         if after.problem != before.problem:
             tx.wake("forges", connection.id)
+
+    def _pause(self) -> timedelta:
+        """Return when a repository is polled again: at the latest after the time of the settings."""
+        return timedelta(seconds=self._seconds - backoff.below(self._seconds / 5))
 
     async def _ask_after(
         self, connection: ForgeConnection, repository: ForgeRepository, gone: ForgePullRequest

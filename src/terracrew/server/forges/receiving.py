@@ -1,16 +1,19 @@
 """Takes what forges deliver: checks the signature, stores for what it is a reason to ask, and answers at once.
 
-Nothing is asked of the forge here, because it waits for the answer.
+Nothing is asked of the forge here, because it waits for the answer. Nobody has to be logged in to deliver. A delivery that came before is
+known by its id and changes nothing; one that somebody repeats under another id is one more reason to ask, and its content is no fact.
 """
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime, timedelta
 
 import msgspec
 
 from terracrew import ids
-from terracrew.errors import NotFound, RateLimited
+from terracrew.errors import RateLimited, Unavailable
 from terracrew.forges import values
-from terracrew.forges.contract import ForgeRefused
+from terracrew.forges.contract import ForgeRefused, WrongSignature
 from terracrew.forges.model import CommentWritten, ForgeEvent
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.forges import delivery_store, store
@@ -19,64 +22,101 @@ from terracrew.server.forges.model import ForgeConnection, ForgeDelivery
 
 MAX_BODY_BYTES = 8 << 20
 """Forges send up to 25 MB. What a larger delivery would have told is found by polling."""
+MAX_READING_BYTES = 64 << 20
+"""How large the bodies may be together that a server reads at the same time: their senders are not known yet."""
 MAX_WAITING = 5_000
 """How many deliveries of a connection may wait. More are not stored: polling finds what they would have told."""
 _EVENT_HEADERS = ("x-gitea-event", "x-forgejo-event", "x-github-event", "x-gitlab-event")
 
 
-async def connection(db: Database, connection_id: str) -> ForgeConnection:
-    """Return a connection by the id in the address of its hooks. Nobody has to be logged in to deliver."""
-    found = await db.read(lambda tx: store.find(tx, connection_id)) if ids.is_id("fcn", connection_id) else None
-    if found is None:
-        raise NotFound("there is no such hook")
-    return found
+class ForgeReceiver:
+    """What answers for the addresses of hooks."""
 
+    def __init__(self, db: Database, forges: Forges) -> None:
+        self._db, self._forges = db, forges
+        self._reading_bytes = 0
 
-def read(forges: Forges, found: ForgeConnection, headers: Mapping[str, str], body: bytes) -> ForgeDelivery | None:
-    """Return a delivery that was signed with the secret of the hooks; None if nothing here listens to such events.
+    async def receive(
+        self, connection_id: str, headers: Mapping[str, str], size: int | None, body: Callable[[], Awaitable[bytes]]
+    ) -> bool:
+        """Store a delivery. Returns False if nothing was stored: it came before, or nothing here listens to such events.
 
-    Raises WrongSignature, or ForgeRefused if it is not what this forge sends.
-    """
-    now = forges.now()
-    forge = forges.of(found)
-    events = forge.events(headers, body, forges.credential(found).hook_secret, now)
-    event = values.line(next((headers[name] for name in _EVENT_HEADERS if name in headers), ""), 100)
-    known_by = forge.delivery_id(headers, body)
-    if not known_by:
-        raise ForgeRefused("the delivery has no id, by which it would be known if it came again")
-    if not events:
-        return None
-    return ForgeDelivery(
-        id=ids.new("fdl"),
-        connection_id=found.id,
-        delivery_id=known_by,
-        event=event,
-        events=[_without_text(each) for each in events],
-        received_at=now,
-        try_at=now,
-    )
-
-
-async def receive(db: Database, found: ForgeConnection, delivery: ForgeDelivery | None) -> bool:
-    """Store a delivery, and wake those who handle it. Returns False if nothing was stored: it came before, or is about nothing."""
-
-    async def work(tx: Tx) -> bool:
-        await store.note_delivery(tx, found.id, is_good=True)
+        Names of headers are in lower case. `size` is the declared size of the body, which is read only if there is such a connection.
+        Raises WrongSignature in the same words if there is none.
+        """
+        is_id = ids.is_id("fcn", connection_id)
+        found, asked_at = await self._db.read(lambda tx: _found(tx, connection_id)) if is_id else (None, None)
+        if found is None or asked_at is None:
+            raise _wrong()
+        delivery = self._delivery(found, headers, await self._read(MAX_BODY_BYTES if size is None else size, body))
         if delivery is None:
+            last = found.wrong_delivery_at
+            if last is None or asked_at - last > timedelta(seconds=store.NOTED_SECONDS):
+                await self._db.write(lambda tx: store.note_delivery(tx, found.id, is_good=False))
+            raise _wrong()
+        if not delivery.events and not delivery.problem:
+            await self._db.write(lambda tx: store.note_delivery(tx, found.id, is_good=True))
             return False
-        if await delivery_store.count_waiting(tx, found.id, MAX_WAITING) >= MAX_WAITING:
-            raise RateLimited("too many deliveries of this connection wait: polling finds what this one is about")
-        if not await delivery_store.insert(tx, delivery):
-            return False
-        tx.wake("forge_deliveries", found.id)
-        return True
+        return await self._db.write(lambda tx: _save(tx, delivery))
 
-    return await db.write(work)
+    async def _read(self, size: int, body: Callable[[], Awaitable[bytes]]) -> bytes:
+        if self._reading_bytes + size > MAX_READING_BYTES:
+            raise Unavailable("too many deliveries arrive at the same time: try again in a moment")
+        self._reading_bytes += size
+        try:
+            return await body()
+        finally:
+            self._reading_bytes -= size
+
+    def _delivery(self, found: ForgeConnection, headers: Mapping[str, str], body: bytes) -> ForgeDelivery | None:
+        """Return a delivery of this connection; None if it was not signed with the secret of its hooks.
+
+        One that was signed and cannot be read is told to people and not to the forge, which would disable the hook after some refusals.
+        """
+        forge = self._forges.of(found)
+        problem = ""
+        events: list[ForgeEvent] = []
+        try:
+            secret = self._forges.credential(found).hook_secret
+            events = [_without_text(each) for each in forge.events(headers, body, secret, self._forges.now())]
+        except WrongSignature:
+            return None
+        except ForgeRefused as error:
+            problem = error.message
+        return ForgeDelivery(
+            id=ids.new("fdl"),
+            connection_id=found.id,
+            delivery_id=forge.delivery_id(headers, body) or hashlib.sha256(body).hexdigest(),
+            event=values.line(next((headers[name] for name in _EVENT_HEADERS if name in headers), ""), 100),
+            events=events,
+            received_at=self._forges.now(),
+            problem=problem,
+        )
 
 
-async def note_wrong(db: Database, found: ForgeConnection) -> None:
-    """Write that somebody delivered something without the right signature, for people to see."""
-    await db.write(lambda tx: store.note_delivery(tx, found.id, is_good=False))
+async def _found(tx: Tx, connection_id: str) -> tuple[ForgeConnection | None, datetime]:
+    return await store.find(tx, connection_id), tx.moment
+
+
+async def _save(tx: Tx, delivery: ForgeDelivery) -> bool:
+    if await store.find(tx, delivery.connection_id) is None:
+        raise _wrong()  # it was deleted meanwhile
+    await store.note_delivery(tx, delivery.connection_id, is_good=True)
+    if await delivery_store.count_waiting(tx, delivery.connection_id, MAX_WAITING) >= MAX_WAITING:
+        raise RateLimited("too many deliveries of this connection wait: polling finds what this one is about")
+    is_done = not delivery.events
+    handled_at, try_at = (tx.moment, None) if is_done else (None, tx.moment)
+    timed = msgspec.structs.replace(delivery, received_at=tx.moment, handled_at=handled_at, try_at=try_at)
+    if not await delivery_store.insert(tx, timed):
+        return False
+    tx.wake("forge_deliveries", delivery.connection_id)
+    return True
+
+
+def _wrong() -> WrongSignature:
+    return WrongSignature(
+        "the delivery was not signed with the secret of this hook, or there is no such hook: let the connection repair it"
+    )
 
 
 def _without_text(event: ForgeEvent) -> ForgeEvent:

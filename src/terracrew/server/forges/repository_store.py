@@ -123,6 +123,16 @@ async def claim_due(tx: Tx, holder: str, seconds: float, limit: int) -> list[For
     return sorted(rows_to(ForgeRepository, rows), key=lambda each: each.poll_at)
 
 
+async def renew_leases(tx: Tx, holder: str, repository_ids: Sequence[str], seconds: float) -> None:
+    """Keep what a server has claimed and still asks about."""
+    await tx.each(
+        "UPDATE forge_repositories SET lease_until = batch.until FROM batch"
+        " WHERE forge_repositories.id = batch.id AND forge_repositories.lease_holder = batch.holder",
+        {"id": "text", "holder": "text", "until": "double precision"},
+        [(each, holder, tx.now + seconds) for each in sorted(repository_ids)],
+    )
+
+
 async def has_due(tx: Tx) -> bool:
     """Return whether there is a repository whose turn has come. A claim writes also where it finds nothing."""
     row = await tx.one(

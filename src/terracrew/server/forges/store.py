@@ -13,6 +13,8 @@ SELECT: LiteralString = (
     f'SELECT {CONNECTIONS.columns}, groups.path AS "group" FROM forge_connections'
     " JOIN groups ON groups.id = forge_connections.group_id"
 )
+NOTED_SECONDS = 10.0
+"""That something was delivered is written this often, for people to see."""
 _FIXED = ("id", "organization_id", "group_id", "kind", "created_by", "created_at")
 _CHANGEABLE: tuple[LiteralString, ...] = tuple(field for field in CONNECTIONS.fields if field not in _FIXED)
 _UPDATE: LiteralString = f"UPDATE forge_connections SET {assignments(*_CHANGEABLE)} WHERE id = :id"
@@ -87,12 +89,13 @@ async def save(tx: Tx, before: ForgeConnection, after: ForgeConnection) -> None:
 
 
 async def note_delivery(tx: Tx, connection_id: str, *, is_good: bool) -> None:
-    """Write when something was last delivered, for people to see. It is not written more often than every ten seconds."""
+    """Write when something was last delivered."""
     column: LiteralString = "delivered_at" if is_good else "wrong_delivery_at"
     changed = await tx.run(
-        f"UPDATE forge_connections SET {column} = :now WHERE id = :id AND ({column} IS NULL OR {column} < :now - 10)",
+        f"UPDATE forge_connections SET {column} = :now WHERE id = :id AND ({column} IS NULL OR {column} < :before)",
         id=connection_id,
         now=tx.now,
+        before=tx.now - NOTED_SECONDS,
     )
     if changed:
         tx.wake("forges", connection_id)
