@@ -41,17 +41,17 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True):
     events: Annotated[
         Annotated[list[NotificationEvent], msgspec.Meta(min_length=1)], Field(metavar="EVENT", option="--event")
     ] = msgspec.field(default_factory=lambda: list(DEFAULT_EVENTS))
-    """Which events it tells of: approval_wanted, job_failed, job_lost, drift, runner_offline or release."""
+    """Which events it sends: approval_wanted, job_failed, job_lost, drift, runner_offline or release."""
     is_enabled: Annotated[bool, Field(label="Enabled", option="--enabled")] = True
-    """Whether it is told of new events."""
+    """Whether it sends anything. What waits is kept until it is enabled again, and new events are left out."""
     recipients: Annotated[list[str], Field(metavar="ADDRESS", option="--to")] = []
-    """E-mail: the addresses that get the messages."""
-    slack_channel: Annotated[str, Field(metavar="CHANNEL", option="--slack-channel")] = ""
-    """Slack with a bot token: the id of the channel, such as C0123456789, or its name."""
-    url: Annotated[str, Field(metavar="URL", option=None)] = ""
-    """The address that gets the messages; a secret that cannot be read back. Slack with a bot token needs none."""
-    token: Annotated[str, Field(metavar="TOKEN", option=None)] = ""
-    """Slack: a bot token (xoxb-…) with the right chat:write; a secret that cannot be read back."""
+    """The e-mail addresses that get the messages."""
+    slack_channel: Annotated[str, Field(metavar="CHANNEL", label="Channel of Slack", option="--slack-channel")] = ""
+    """For a bot token of Slack: the id of the channel, such as C0123456789, or its name."""
+    url: Annotated[str, Field(metavar="URL", label="Address", option=None)] = ""
+    """The address of the webhook, or the one that Slack or Teams has given. It is a secret, which cannot be read back."""
+    token: Annotated[str, Field(metavar="TOKEN", label="Bot token", option=None)] = ""
+    """The bot token (xoxb-…) of an app of Slack with the right chat:write. It is a secret, which cannot be read back."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(…)"  # the address and the token are secrets
@@ -93,6 +93,13 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True):
     created_by: str
     created_by_name: str
     created_at: datetime
+
+
+class ChannelView(Channel, frozen=True, kw_only=True):
+    """A channel with what is known about its messages."""
+
+    problem: str = ""
+    """Why the newest message that was tried has not arrived; empty if it has."""
 
 
 class CreatedChannel(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from terracrew.api.notifications import (
     Channel,
     ChannelChange,
     ChannelTest,
+    ChannelView,
     CreatedChannel,
     NewChannel,
     NotificationDelivery,
@@ -59,13 +60,13 @@ def notification() -> None:
 @output.with_target
 def list_channels(target: Target, place: str | None) -> output.CommandResult:
     """List channels: all that you may see, or those that tell of PLACE, a group or module; `/` is the organization."""
-    items = list(target.api().list("/notification-channels", Channel, place=place))
+    items = list(target.api().list("/notification-channels", ChannelView, place=place))
     rows = [
-        (_label(each), words.KINDS[each.kind], _target(each), _events(each), "" if each.is_enabled else "disabled")
-        for each in items
+        (_label(each), words.KINDS[each.kind], words.target(each), _events(each), _condition(each)) for each in items
     ]
+    notes = [f"{_label(each)}: {each.problem}" for each in items if each.problem]
     empty = "no channels: `terracrew notification create NAME --kind webhook --url-file FILE`"
-    return output.listing(items, ("CHANNEL", "KIND", "TO", "EVENTS", ""), rows, empty=empty)
+    return output.listing(items, ("CHANNEL", "KIND", "TO", "EVENTS", ""), rows, empty=empty, notes=notes)
 
 
 @notification.command(
@@ -94,7 +95,7 @@ def create(target: Target, new: NewChannel) -> output.CommandResult:
 @output.with_target
 def show(target: Target, channel: str) -> output.CommandResult:
     """Show CHANNEL. Its address and its secrets are never shown."""
-    found = target.api().get(_api_path(channel), Channel)
+    found = target.api().get(_api_path(channel), ChannelView)
     return output.details(
         found,
         [
@@ -102,9 +103,10 @@ def show(target: Target, channel: str) -> output.CommandResult:
             ("id", found.id),
             ("kind", words.KINDS[found.kind]),
             ("tells of", words.place(found.path)),
-            ("to", _target(found)),
+            ("to", words.target(found)),
             ("events", _events(found)),
             ("enabled", "yes" if found.is_enabled else "no"),
+            ("problem", found.problem),
             ("created", f"{output.age(found.created_at)} by {found.created_by_name}"),
         ],
     )
@@ -203,10 +205,10 @@ def _label(channel: Channel) -> str:
     return f"{channel.path}/{channel.name}" if channel.path else channel.name
 
 
-def _target(channel: Channel) -> str:
-    if channel.kind == "email":
-        return ", ".join(channel.recipients)
-    return f"{channel.slack_channel} at {channel.target}" if channel.slack_channel else channel.target
+def _condition(channel: ChannelView) -> str:
+    if not channel.is_enabled:
+        return "disabled"
+    return "not delivered" if channel.problem else ""
 
 
 def _events(channel: Channel) -> str:

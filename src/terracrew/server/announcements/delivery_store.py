@@ -77,6 +77,12 @@ _SAVE: LiteralString = f"""UPDATE notification_deliveries SET {assignments(*_TRI
 WHERE channel_id = :channel_id AND notification_id = :notification_id AND status = 'WAITING' AND sending_until = :held_until"""
 
 
+_PROBLEMS: LiteralString = """SELECT batch.id, (SELECT notification_deliveries.error FROM notification_deliveries
+    WHERE notification_deliveries.channel_id = batch.id
+        AND (notification_deliveries.status = 'DELIVERED' OR notification_deliveries.error <> '')
+    ORDER BY notification_deliveries.notification_id DESC LIMIT 1) AS error FROM batch"""
+
+
 async def insert_for_channels(tx: Tx, announced: Sequence[tuple[str, Announcement, NotificationContent]]) -> set[str]:
     """Write a row for each channel that tells of an announcement, and return the ids of these channels.
 
@@ -102,6 +108,12 @@ async def insert_for_channels(tx: Tx, announced: Sequence[tuple[str, Announcemen
         if rows:
             found |= {row["channel_id"] for row in await tx.each(sql, _BATCH, rows)}
     return found
+
+
+async def problems(tx: Tx, channel_ids: Sequence[str]) -> dict[str, str]:
+    """Return why the newest message that was tried has not arrived, by the ids of the channels of which that is so."""
+    rows = await tx.each_id(_PROBLEMS, channel_ids) if channel_ids else []
+    return {row["id"]: row["error"] for row in rows if row["error"]}
 
 
 async def of_channel(tx: Tx, channel_id: str, limit: int) -> list[NotificationDelivery]:

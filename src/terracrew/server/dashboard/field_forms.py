@@ -19,7 +19,7 @@ from terracrew.server.http import choices
 from terracrew.wording import durations
 
 C = TypeVar("C", bound=msgspec.Struct)
-Kind = Literal["check", "choice", "number", "text", "lines", "group"]
+Kind = Literal["check", "checks", "choice", "number", "text", "lines", "group"]
 STORED = "_stored"
 """The hidden field with the texts that were stored when the form was shown, by the names of the fields, as JSON."""
 _UNITS = {"megabytes": " in MB", "percent": " in %"}
@@ -45,6 +45,8 @@ class FieldContext(msgspec.Struct, frozen=True):
     """Values that are offered while somebody types."""
     options: Sequence[tuple[str, str]] = ()
     """The values of a choice with their words."""
+    hints: Mapping[str, str] = {}
+    """What the values of a choice mean, by the values."""
 
 
 NO_CONTEXT = FieldContext()
@@ -69,7 +71,9 @@ class FormField(msgspec.Struct, frozen=True):
 
     @property
     def hint(self) -> str:
-        """Return the description. On a page, nothing is null: a field is empty."""
+        """Return the description. On a page, nothing is null: a field is empty. Boxes have descriptions of their own."""
+        if self.kind == "checks":
+            return self.context.note
         help_ = _NULL.sub(lambda found: "Empty" if found[0][0] == "N" else "empty", self.about.help)
         return " ".join(filter(None, (self.context.note, help_, self._syntax)))
 
@@ -91,6 +95,8 @@ class FormField(msgspec.Struct, frozen=True):
     def kind(self) -> Kind:
         if self.parts:
             return "group"
+        if self.about.shape == "list" and self.about.choices:
+            return "checks"
         if self.context.options or self.about.shape == "choice":
             return "choice"
         if self.about.shape == "boolean":
@@ -144,7 +150,7 @@ class FormField(msgspec.Struct, frozen=True):
         if about.shape == "boolean" and not about.is_nullable:
             return text == "true"
         if about.shape == "list":
-            return sorted(set(forms.split(text)))
+            return _ordered(forms.split(text), about.choices)
         if about.shape == "map":
             kept = dict.fromkeys(map(str, before or ())) if about.words.is_merged else {}
             return kept | dict(self._pair(each) for each in map(str.strip, _LINES.split(text)) if each)
@@ -175,6 +181,13 @@ class FormField(msgspec.Struct, frozen=True):
         if seconds is None:
             raise FormErrors({self.name: f"{text!r} is not a duration: write 90s, 30m, 24h or 7d"})
         return seconds
+
+
+def _ordered(words: Iterable[str], choices: Sequence[str]) -> list[str]:
+    """Return each word once: in the order of the choices, if there are any, and otherwise sorted."""
+    found = set(words)
+    known = [each for each in choices if each in found]
+    return [*known, *sorted(found.difference(known))]
 
 
 def _number(value: Any, about: StructField) -> str:

@@ -30,6 +30,7 @@ F = TypeVar("F", bound=msgspec.Struct)
 _FIELD = re.compile(r" - at `\$\.((\w+)[^`]*)`\Z")
 _BOUND = re.compile(r"Expected `(?:int|float)` (>=|<=) (-?[0-9.]+)\Z")
 _LENGTH = re.compile(r"Expected `str` of length <= ([0-9]+)\Z")
+_ITEMS = re.compile(r"Expected `array` of length >= ([0-9]+)\Z")
 _WHOLE_NUMBER = re.compile(r"Expected `int[^`]*`, got `\w+`\Z")
 _NUMBER = re.compile(r"Expected `float[^`]*`, got `\w+`\Z")
 
@@ -53,8 +54,11 @@ class NameForm(msgspec.Struct, frozen=True):
 
 
 async def read_texts(request: DashboardCall) -> dict[str, str]:
-    """Return what was typed, by the names of the fields."""
-    given = {name: value for name, value in (await request.form()).multi_items() if isinstance(value, str)}
+    """Return what was typed, by the names of the fields. Several texts of one field, such as checked boxes, are separated by commas."""
+    given: dict[str, str] = {}
+    for name, value in (await request.form()).multi_items():
+        if isinstance(value, str):
+            given[name] = ", ".join(filter(None, (given.get(name, ""), value)))
     if any("\0" in value for value in given.values()):
         raise Invalid("the form has a NUL character in it, which cannot be stored")
     return given
@@ -95,6 +99,8 @@ def advice(text: str) -> str:
         return f"write a number of at {'least' if found[1] == '>=' else 'most'} {bound:,}"
     if found := _LENGTH.match(text):
         return f"write at most {int(found[1]):,} characters"
+    if found := _ITEMS.match(text):
+        return f"choose at least {'one' if found[1] == '1' else found[1]}"
     if _WHOLE_NUMBER.match(text):
         return "write a whole number"
     return "write a number" if _NUMBER.match(text) else f"this is not valid: {text}"

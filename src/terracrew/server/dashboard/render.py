@@ -35,7 +35,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service as runners
 from terracrew.server.runs import to_approve
 from terracrew.server.tree.groups import reads
-from terracrew.wording import approval_words, drift_words, module_words, plan_words, schedule_words
+from terracrew.wording import approval_words, drift_words, module_words, notification_words, plan_words, schedule_words
 from terracrew.wording.durations import duration
 
 HEADERS = {"Cache-Control": "no-store", "Vary": "HX-Request"}
@@ -258,6 +258,7 @@ _GLOBALS: dict[str, Any] = {
     "plan_words": plan_words,
     "schedule_words": schedule_words,
     "drift_words": drift_words,
+    "notification_words": notification_words,
     "mutating": MUTATING,
     "ago": _ago,
     "since": _since,

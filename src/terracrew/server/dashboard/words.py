@@ -10,6 +10,7 @@ from terracrew.api.drift import DriftFilter, ModuleDrift
 from terracrew.api.fleet_jobs import FleetJob, FleetJobType, FleetJobView
 from terracrew.api.job_views import Reason
 from terracrew.api.jobs import JobStatus
+from terracrew.api.notifications import ChannelView, NotificationDelivery
 from terracrew.api.runners import Runner, RunnerAlert, RunnerStatus, RunnerView
 from terracrew.api.schedules import ScheduleView
 from terracrew.protocol.messages import CancelMode
@@ -451,6 +452,22 @@ def schedule_badge(schedule: ScheduleView) -> Badge:
     if schedule.is_last_problem:
         return Badge("bad", "mark", "Started nothing")
     return Badge("ok", "tick", "Enabled") if schedule.is_enabled else Badge("idle", "slash", "Not enabled")
+
+
+def channel_badge(channel: ChannelView) -> Badge:
+    """Return whether a channel sends anything, and whether its newest message has arrived."""
+    if not channel.is_enabled:
+        return Badge("idle", "slash", "Not enabled")
+    return Badge("bad", "mark", "Not delivered") if channel.problem else Badge("ok", "tick", "Enabled")
+
+
+def delivery_badge(delivery: NotificationDelivery) -> Badge:
+    """Return what has become of a message."""
+    if delivery.status == "DELIVERED":
+        return Badge("ok", "tick", "Delivered")
+    if delivery.status == "GIVEN_UP":
+        return Badge("bad", "cross", "Given up")
+    return Badge("warn", "clock", "Trying again") if delivery.error else Badge("busy", "clock", "Waiting")
 
 
 def drift_badge(found: ModuleDrift) -> Badge:

@@ -4,6 +4,7 @@ A channel tells somebody outside of what happens at a place, so it takes the rig
 its channels, without their secrets.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,12 +15,13 @@ from terracrew.api.notifications import (
     Channel,
     ChannelChange,
     ChannelTest,
+    ChannelView,
     CreatedChannel,
     NewChannel,
     NotificationContent,
     NotificationDelivery,
 )
-from terracrew.errors import Conflict, NotFound
+from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.server.announcements import channel_store as store
 from terracrew.server.announcements import delivery_store as deliveries
 from terracrew.server.announcements.model import SealedChannel
@@ -53,7 +55,7 @@ class Channels:
 
     async def create(self, who: Principal, wanted: NewChannel) -> CreatedChannel:
         """Create a channel. The secret of a webhook is made here, and shown this once."""
-        paths.name(wanted.name)
+        _check_name(wanted.name)
         own = ChannelSecrets(url=wanted.url.strip(), token=wanted.token.strip())
         if wanted.kind == "webhook":
             own = replace(own, secret=webhooks.new_secret())
@@ -98,7 +100,7 @@ class Channels:
         """Change a channel. An address or a token that is not given, or empty, stays: nobody can read it back to send it again."""
         asked = fields.given(wanted)
         if "name" in asked:
-            paths.name(asked["name"])
+            _check_name(asked["name"])
 
         async def work(tx: Tx) -> SealedChannel:
             before = await _hold(tx, who, reference)
@@ -191,18 +193,19 @@ async def find(tx: Tx, who: Principal, reference: str, verb: Verb = Verb.TREE_RE
     return found
 
 
-async def show(tx: Tx, who: Principal, reference: str) -> Channel:
-    return _shown(await find(tx, who, reference))
+async def show(tx: Tx, who: Principal, reference: str) -> ChannelView:
+    [found] = await _views(tx, [_shown(await find(tx, who, reference))])
+    return found
 
 
-async def listing(tx: Tx, who: Principal, reference: str | None) -> list[Channel]:
+async def listing(tx: Tx, who: Principal, reference: str | None) -> list[ChannelView]:
     """Return the channels that tell of the events of a place: its own, and those of the groups above. None: all that one may see."""
     if reference is not None:
         at = await places.find(tx, who, reference)
-        return await store.that_apply(tx, at.organization_id, at.path)
+        return await _views(tx, await store.that_apply(tx, at.organization_id, at.path))
     visible = await authorize.visible(tx, who, Verb.TREE_READ)
     found = await store.of_organization(tx, who.organization_id or "")
-    return [each for each in found if visible.covers(place_of(each))]
+    return await _views(tx, [each for each in found if visible.covers(place_of(each))])
 
 
 async def delete(tx: Tx, who: Principal, reference: str) -> None:
@@ -261,6 +264,18 @@ async def _hold(tx: Tx, who: Principal, reference: str) -> SealedChannel:
     if held is None:
         raise NotFound(f"the channel {label(found)} has just been deleted")
     return held
+
+
+async def _views(tx: Tx, channels: Sequence[Channel]) -> list[ChannelView]:
+    problems = await deliveries.problems(tx, [each.id for each in channels])
+    return [fields.created(ChannelView, each, problem=problems.get(each.id, "")) for each in channels]
+
+
+def _check_name(name: str) -> None:
+    try:
+        paths.name(name)
+    except Invalid as error:
+        raise Invalid.in_field("name", error.message) from None
 
 
 def _shown(channel: SealedChannel) -> Channel:

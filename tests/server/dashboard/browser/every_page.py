@@ -60,6 +60,8 @@ MORE = [
     "/dashboard/drift?only=all",
     "/dashboard/drift?only=failed&place=platform",
     "/dashboard/schedules/create?place=payments/prod",
+    "/dashboard/notifications?place=payments/prod",
+    "/dashboard/notifications/create?place=payments/prod&kind=slack-bot",
     "/dashboard/groups/payments%2Fprod/access?who=priya&verb=job.approve&on=payments/prod/ledger",
     "/dashboard/groups/payments%2Fprod/access?who=elena&verb=job.approve",
     "/dashboard/groups/payments%2Fprod/access/grant?principal=elena&role=approver",
@@ -113,6 +115,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
     ]
     identities = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM cloud_identities ORDER BY name"))
     schedules = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM schedules ORDER BY name"))
+    channels = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM notification_channels ORDER BY name"))
     states = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM states WHERE version = 2"))
     examples = {name: [each] for name, each in (await access(stage)).items()} | {
         "job": jobs,
@@ -128,6 +131,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
         "version": [row["id"] for row in states],
         "release": ["1.5.0"],
         "schedule": [row["id"] for row in schedules],
+        "channel": [row["id"] for row in channels],
     }
     paths: dict[str, bool] = {}
     for path in sorted(set(page_paths()) - BEFORE_LOGIN):

@@ -13,6 +13,7 @@ from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.content import state_context
 from terracrew.server.tree.step_settings import store as step_settings
 from tests.server.dashboard.company import contents
+from tests.server.dashboard.company.channels import channels
 from tests.server.dashboard.company.cloud import cloud_identities
 from tests.server.dashboard.company.moments import moments
 from tests.server.dashboard.company.rows import Company
@@ -93,6 +94,7 @@ async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
     broken, small = await made.module("payments/test/ledger"), await made.module("hello")
     await _hooks(made, ledger)
     await moments(made, small, broken)
+    await channels(made, ledger, "payments/prod/ledger")
 
     done = await made.job(
         small, JobType.APPLY, "SUCCEEDED", age=90000, runner_id=built_in, plan=plan(add=2, unchanged=0)

@@ -9,6 +9,7 @@ from terracrew.api.notifications import (
     Channel,
     ChannelChange,
     ChannelTest,
+    ChannelView,
     CreatedChannel,
     NewChannel,
     NotificationDelivery,
@@ -30,7 +31,7 @@ Count = Annotated[
 
 
 @get("/notification-channels", summary="List notification channels")
-async def list_channels(request: TreeCall, place: Place = None) -> Page[Channel]:
+async def list_channels(request: TreeCall, place: Place = None) -> Page[ChannelView]:
     """List the channels that the caller may see, or those that tell of a group or module: its own, and those of the groups above."""
     return Page(await request.read(service.listing, place))
 
@@ -44,7 +45,7 @@ async def create(request: TreeCall, data: JSONBody[NewChannel]) -> CreatedChanne
 
 
 @get("/notification-channels/{channel:str}", summary="Show a notification channel")
-async def show(request: TreeCall, channel: FromPath[str]) -> Channel:
+async def show(request: TreeCall, channel: FromPath[str]) -> ChannelView:
     """Show a channel, by its id or its path (`group/name`), without its secrets."""
     return await request.read(service.show, tree_path(channel))
 

@@ -9,6 +9,8 @@ from terracrew.api.runners import RunnerView
 from terracrew.server.dashboard import render
 from terracrew.server.dashboard.modules import page as modules
 from terracrew.server.dashboard.modules.page import ModuleRow
+from terracrew.server.dashboard.notifications import page as notifications
+from terracrew.server.dashboard.notifications.page import ChannelsPanel
 from terracrew.server.dashboard.schedules import page as schedules
 from terracrew.server.dashboard.schedules.page import SchedulesPanel
 from terracrew.server.dashboard.tree import inputs, steps
@@ -94,6 +96,7 @@ class GroupPage(msgspec.Struct, frozen=True):
     steps: StepsPanel | None
     """None if the reader may not see the group itself."""
     schedules: SchedulesPanel | None
+    channels: ChannelsPanel | None
     run: RunPanel | None = None
     """The newest run of all of its modules; None if there was none, or if the reader may not see the group itself."""
     groups_after: str = ""
@@ -149,6 +152,7 @@ async def read(
         await inputs.panel(tx, who, keys, places.of_group(group)) if is_whole else None,
         await steps.panel(tx, who, places.of_group(group)) if is_whole else None,
         await schedules.panel(tx, who, places.of_group(group)) if is_whole else None,
+        await notifications.panel(tx, who, places.of_group(group)) if is_whole else None,
         await _run(tx, group) if is_whole else None,
         groups_after,
         children[PAGE_ROWS - 1].name if len(children) > PAGE_ROWS else "",

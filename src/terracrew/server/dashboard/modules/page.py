@@ -26,6 +26,8 @@ from terracrew.server.dashboard.jobs.rows import JobFilters, JobRow
 from terracrew.server.dashboard.modules import contents as module_contents
 from terracrew.server.dashboard.modules import states
 from terracrew.server.dashboard.modules.states import QuarantineRow
+from terracrew.server.dashboard.notifications import page as notifications
+from terracrew.server.dashboard.notifications.page import ChannelsPanel
 from terracrew.server.dashboard.schedules import page as schedules
 from terracrew.server.dashboard.schedules.page import SchedulesPanel
 from terracrew.server.dashboard.tree import inputs, steps
@@ -149,6 +151,7 @@ class ModulePage(msgspec.Struct, frozen=True):
     inputs: InputsPanel
     steps: StepsPanel
     schedules: SchedulesPanel
+    channels: ChannelsPanel
     drift: ModuleDrift
     may_run: bool
     may_change: bool
@@ -245,6 +248,7 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyrin
         inputs=await inputs.panel(tx, who, keys, places.of_module(module)),
         steps=await steps.panel(tx, who, places.of_module(module)),
         schedules=await schedules.panel(tx, who, places.of_module(module)),
+        channels=await notifications.panel(tx, who, places.of_module(module)),
         drift=await drift.of_module(tx, module),
         may_run=await authorize.may(tx, who, Verb.JOB_RUN, place),
         may_change=await authorize.may(tx, who, Verb.TREE_WRITE, place),
