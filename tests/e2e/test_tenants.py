@@ -156,6 +156,8 @@ def _team(system: System) -> dict[str, str]:
     runner = api.post("/runners", {"name": "ours", "group": "team"})["id"]
     system.module("sibling/user", modules.quick())
     api.post("/inputs", {"place": "sibling/user", "name": "it", "output": {"module": "team/web", "output": "it"}})
+    connection = {"name": "ours", "kind": "gitea", "base_url": "https://127.0.0.1:1", "token": "ours", "group": "team"}
+    forge = api.post("/forges", connection)["id"]
     [use] = api.get("/modules/team%2Fweb/dependencies?direction=used_by")["items"]
     return {
         "dependency": use["id"],
@@ -182,6 +184,9 @@ def _team(system: System) -> dict[str, str]:
             {"name": "ours", "kind": "webhook", "url": "https://127.0.0.1:1/x", "place": "team"},
         )["channel"]["id"],
         "notification": ids.new("ntf"),
+        "forge": forge,
+        "repository": api.post(f"/forges/{forge}/repositories", {"name": "acme/network"})["id"],
+        "delivery": ids.new("fdl"),
         "secret_id": api.post(f"/service-accounts/{account}/secrets", {})["id"],
         "policy_id": api.post(
             f"/service-accounts/{account}/trust-policies",

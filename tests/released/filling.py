@@ -13,6 +13,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store as deployment_store
 from terracrew.server.engines import model as engines
 from terracrew.server.engines import store as engine_store
+from terracrew.server.forges import fact_store
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.releases import service as releases
 from terracrew.server.state.model import MAX_INLINE_BYTES
@@ -22,6 +23,7 @@ from tests.server.dashboard.company.kept_plans import kept_plan
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.company.seed import company
 from tests.server.drift.checked import Checked, differs
+from tests.server.forges import forge_rows
 from tests.server.releases.release_rows import new_release, wheel
 from tests.server.runners.connected import connect
 from tests.server.simulated_runner import SimulatedRunner
@@ -57,6 +59,7 @@ async def fill(application: Application) -> None:
     await _access(application)
     await _clouds(application)
     await _notifications(application)
+    await _forges(application)
     await admin.made("/api/v1/runners/shop%2Fcrew/once-tokens", {})
     await _moments(runner)
     await _hold(application)
@@ -163,6 +166,20 @@ async def _notifications(application: Application) -> None:
 
     await application.server.db.write(sent)
     assert (await admin.get(f"/api/v1/notification-channels/{made['channel']['id']}/deliveries")).json()["items"]
+
+
+async def _forges(application: Application) -> None:
+    """Add a connection to a forge, with a repository, and what the forge has told of a pull request."""
+    admin = application.admin
+    new = {"name": "git", "kind": "gitea", "base_url": "https://git.example.com", "token": "t0ken", "group": "shop"}
+    await admin.made("/api/v1/forges", new)
+    repository = await admin.made("/api/v1/forges/shop%2Fgit/repositories", {"name": "acme/network"})
+
+    async def told(tx: Tx) -> None:
+        await fact_store.save_answers(tx, repository["id"], [forge_rows.pull_request()], 1)
+        await fact_store.save_comments(tx, repository["id"], [forge_rows.comment()])
+
+    await application.server.db.write(told)
 
 
 async def _clouds(application: Application) -> None:

@@ -45,6 +45,10 @@ COMMANDS = {
         "terracrew.cli.commands.notification:notification",
         "Manage the channels that tell people of events: webhook, Slack, Teams, e-mail.",
     ),
+    "forge": (
+        "terracrew.cli.commands.forge:forge",
+        "Manage connections to GitHub, GitLab, Gitea, Forgejo and plain git.",
+    ),
     "fleet-job": (
         "terracrew.cli.commands.fleet_job:fleet_job",
         "Show and cancel jobs that deploy and remove cloud-hosted runners.",

@@ -10,11 +10,11 @@ from typing import ClassVar, Protocol
 
 import msgspec
 
+from terracrew.api.forges import Finding
 from terracrew.errors import Conflict, Unauthenticated, Unavailable
 from terracrew.forges.model import (
     BranchHead,
     Comment,
-    Finding,
     ForgeApproval,
     ForgeEvent,
     ForgeHook,

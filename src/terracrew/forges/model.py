@@ -7,7 +7,6 @@ import msgspec
 
 from terracrew.api.pull_requests import PullRequestState
 
-ForgeKind = Literal["github", "gitlab", "gitea", "git"]
 StatusState = Literal["pending", "success", "failure", "error"]
 
 
@@ -97,16 +96,6 @@ class GitCredential(msgspec.Struct, frozen=True):
 
     username: str
     password: str
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A check of a connection: whether the forge lets it do something that it needs."""
-
-    name: str
-    """What is needed: `read pull requests`."""
-    is_good: bool
-    message: str = ""
-    """What is missing, and how to give it."""
 
 
 class ForgeHook(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from terracrew.server.fleet_jobs.handlers import FleetHandlers
 from terracrew.server.fleet_process.link import FleetLink
 from terracrew.server.forges.clients import Forges
 from terracrew.server.forges.receiving import ForgeReceiver
+from terracrew.server.forges.service import ForgeConnections
 from terracrew.server.history.points import History
 from terracrew.server.http.request import Counts
 from terracrew.server.http.streams import Streams
@@ -108,6 +109,10 @@ class Server:
         return Forges(self.outgoing, self.keys)
 
     @cached_property
+    def forge_connections(self) -> ForgeConnections:
+        return ForgeConnections(self.db, self.forges, self.settings.url)
+
+    @cached_property
     def senders(self) -> Senders:
         return Senders(self.outgoing, Mailer(mail.of_settings(self.settings)))
 
@@ -162,6 +167,7 @@ class Server:
             cloud_calls=self.fleet,
             rollout_rules=self.rollout_rules,
             channels=self.channels,
+            forges=self.forge_connections,
             receiver=ForgeReceiver(self.db, self.forges),
             settings=self.settings,
             db=self.db,

@@ -12,6 +12,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import store as deployment_store
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.releases import service as releases
+from tests.forges.fake_gitea import FakeGitea
 from tests.server.application import Application, Person, on_one
 from tests.server.dashboard.company.kept_plans import kept_plan, planned_group
 from tests.server.dashboard.company.rows import Company
@@ -88,6 +89,7 @@ async def test_every_operation_that_changes_something_leaves_an_entry(applicatio
     await _runners(change)
     await _deployments(change, application)
     await _notifications(change, application)
+    await _forges(change, application)
     await _access(change, application, elena)
     document = (await admin.get("/openapi.json")).json()
     operations = {
@@ -209,6 +211,27 @@ async def _notifications(change: Changes, application: Application) -> None:
     again = "POST /notification-channels/{channel}/deliveries/{notification}/send-again"
     await change(again, {}, "ops", message)
     await change("DELETE /notification-channels/{channel}", None, "ops")
+
+
+async def _forges(change: Changes, application: Application) -> None:
+    new = {"name": "git", "kind": "gitea", "base_url": "http://127.0.0.1:1", "token": "t"}
+    made = await change("POST /forges", new)
+    await change("PATCH /forges/{forge}", {"token": "u"}, "git")
+    await change("POST /forges/{forge}/test", {}, "git")
+    await change("POST /forges/{forge}/hook-secret", {}, "git")
+    added = await change("POST /forges/{forge}/repositories", {"name": "acme/network"}, "git")
+    await change("POST /forges/{forge}/repositories/{repository}/hook", {}, "git", added["id"])
+    sender = application.stranger()
+    secret = (await change("POST /forges/{forge}/hook-secret", {}, "git"))["secret"]
+    body = b'{"number": 1, "repository": {"full_name": "acme/network"}}'
+    answer = await sender.post(
+        f"/hooks/{made['id']}", content=body, headers=FakeGitea().signed("pull_request", secret, body)
+    )
+    assert answer.status_code == 202
+    delivery = await application.scalar("SELECT id FROM forge_deliveries")
+    await change("POST /forges/{forge}/deliveries/{delivery}/handle-again", {}, "git", delivery)
+    await change("DELETE /forges/{forge}/repositories/{repository}", None, "git", added["id"])
+    await change("DELETE /forges/{forge}", None, "git")
 
 
 async def _deployments(change: Changes, application: Application) -> None:

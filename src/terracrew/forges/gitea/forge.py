@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import msgspec
 
+from terracrew.api.forges import Finding
 from terracrew.forges import shared_api, signatures, values
 from terracrew.forges.contract import ForgeAway, ForgeLimits, ForgeRefused, Send
 from terracrew.forges.gitea import permissions
 from terracrew.forges.model import (
     BranchHead,
     Comment,
-    Finding,
     ForgeApproval,
     ForgeEvent,
     ForgeHook,

@@ -1,8 +1,8 @@
 """Finds out what a token may do on Gitea, without changing anything there."""
 
+from terracrew.api.forges import Finding
 from terracrew.forges import values
 from terracrew.forges.contract import ForgeRefused
-from terracrew.forges.model import Finding
 from terracrew.forges.rest import Rest
 from terracrew.forges.shared_api import Account, RepositoryAnswer
 

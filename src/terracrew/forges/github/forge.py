@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
+from terracrew.api.forges import Finding
 from terracrew.forges import shared_api, signatures, values
 from terracrew.forges.contract import ForgeAnswer, ForgeLimits, ForgeRefused
 from terracrew.forges.github import permissions
@@ -13,7 +14,6 @@ from terracrew.forges.github.api import AppAccess, TokenAccess
 from terracrew.forges.model import (
     BranchHead,
     Comment,
-    Finding,
     ForgeApproval,
     ForgeEvent,
     ForgeHook,

@@ -2,10 +2,10 @@
 
 import msgspec
 
+from terracrew.api.forges import Finding
 from terracrew.forges import values
 from terracrew.forges.contract import ForgeRefused
 from terracrew.forges.github.api import AppAccess, InstallationAnswer, TokenAccess
-from terracrew.forges.model import Finding
 from terracrew.forges.shared_api import Account, RepositoryAnswer
 
 NO_COMMIT = "0" * 40

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from terracrew.api.forges import Finding
 from terracrew.forges import signatures, values
 from terracrew.forges.contract import ForgeLimits, ForgeRefused, Send
 from terracrew.forges.gitlab import answers, permissions
@@ -20,7 +21,6 @@ from terracrew.forges.gitlab.answers import (
 from terracrew.forges.model import (
     BranchHead,
     Comment,
-    Finding,
     ForgeApproval,
     ForgeEvent,
     ForgeHook,

@@ -4,10 +4,10 @@ from datetime import date
 
 import msgspec
 
+from terracrew.api.forges import Finding
 from terracrew.forges import values
 from terracrew.forges.contract import ForgeRefused
 from terracrew.forges.gitlab.answers import Member, Project
-from terracrew.forges.model import Finding
 from terracrew.forges.rest import Rest, decoded
 
 _LEVEL = {"Developer": 30, "Maintainer": 40}

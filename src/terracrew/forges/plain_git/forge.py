@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import ClassVar
 
+from terracrew.api.forges import Finding
 from terracrew.forges import rest, values
 from terracrew.forges.contract import ForgeLimits, ForgeRefused, ForgeRequest, Send, WrongSignature
 from terracrew.forges.model import (
     BranchHead,
     Comment,
-    Finding,
     ForgeApproval,
     ForgeEvent,
     ForgeHook,

@@ -12,6 +12,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.disk_reserve import DiskReserve
 from terracrew.server.fleet_jobs.handlers import FleetHandlers
 from terracrew.server.forges.receiving import ForgeReceiver
+from terracrew.server.forges.service import ForgeConnections
 from terracrew.server.http import request
 from terracrew.server.http.streams import Streams
 from terracrew.server.identity.context import Identity
@@ -99,6 +100,7 @@ class TreeContext:
     cloud_calls: CloudCalls
     rollout_rules: RolloutRules
     channels: Channels
+    forges: ForgeConnections
     receiver: ForgeReceiver
 
 

@@ -2,9 +2,10 @@
 
 import msgspec
 
+from terracrew.api.forges import HookStatus
 from terracrew.forges.contract import Forge, ForgeRefused
 from terracrew.server.forges.clients import Forges
-from terracrew.server.forges.model import ForgeConnection, ForgeRepository, HookStatus
+from terracrew.server.forges.model import ForgeConnection, ForgeRepository
 
 PATH = "/hooks"
 """The address that forges deliver to, below the address of the server and before the id of the connection."""

@@ -1,14 +1,11 @@
 """The rows of this package, and the credential of a connection."""
 
 from datetime import datetime
-from typing import Literal
 
 import msgspec
 
-from terracrew.forges.model import Finding, ForgeEvent, ForgeKind, PullRequest
-
-HookStatus = Literal["unknown", "enabled", "disabled", "missing", "none"]
-"""`missing`: there should be one, but it could not be made. `none`: the forge has none, or people make it themselves."""
+from terracrew.api.forges import Finding, ForgeKind, HookStatus
+from terracrew.forges.model import ForgeEvent, PullRequest
 
 
 class ForgeCredential(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ MAX_AT_ONCE = 8
 MAX_PER_STEP = 64
 LEASE_SECONDS = 30.0
 """The lease is renewed while a server asks. If it ends in the middle, another one asks after this time."""
-CHECK_SECONDS = 6 * 3600.0
+CHECK_SECONDS = 3600.0
 """How often the name and the hook of a repository are looked at."""
 COMMENTS_SECONDS = 300.0
 """How often comments are asked for while no open pull request changes: one can be written on a pull request that is merged."""

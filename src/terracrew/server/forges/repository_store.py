@@ -153,6 +153,21 @@ async def next_poll(tx: Tx) -> float | None:
     )
 
 
+async def check_now(tx: Tx, connection_id: str) -> None:
+    """Let the names and hooks of all repositories of a connection be looked at at once."""
+    await tx.run(
+        "UPDATE forge_repositories SET checked_at = NULL, poll_at = :now WHERE connection_id = :id AND is_watched",
+        id=connection_id,
+        now=tx.now,
+    )
+
+
+async def count_added(tx: Tx, connection_id: str) -> int:
+    return await tx.value(
+        "SELECT count(*) AS found FROM forge_repositories WHERE connection_id = :id AND is_added", id=connection_id
+    )
+
+
 async def poll_now(tx: Tx, connection_id: str) -> None:
     """Let the repositories of a connection be polled at once, because it can reach them again."""
     await tx.run(

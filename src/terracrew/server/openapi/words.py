@@ -28,6 +28,7 @@ TAGS = {
     "schedules": "What the server starts by itself, and when.",
     "drift": "What was changed outside of the engine: checks, what they tell, and what is muted.",
     "steps": "Hooks and flags that groups and modules add to the steps of their jobs.",
+    "forges": "Connections to GitHub, GitLab, Gitea, Forgejo and plain git, the repositories that they watch, and what is delivered.",
     "cloud identities": "The ways into cloud accounts in which runners are started.",
     "runners": "The processes that run jobs, and what they are assigned to.",
     "fleet jobs": "Jobs that deploy, update and remove cloud-hosted runners, and test connections to clouds.",
