@@ -134,7 +134,8 @@ class JobRows:
         await self.insert("runners", group_id=self.root, type="self-hosted", max_jobs=100, **names)
         if assigned:
             await self.insert("assignments", runner_id=runner_id, place_id=self.root, kind="group", path="")
-        await self.db.write(lambda tx: insert_instance(tx, runner_id, id=instance_id, capacity=slots))
+        own = {"id": instance_id, "capacity": slots, "knows_merge_results": True}
+        await self.db.write(lambda tx: insert_instance(tx, runner_id, **own))
         return Instance(self, runner_id, instance_id)
 
     async def instance_of(self, runner_id: str, *, slots: int = 4, name: str = "") -> "Instance":

@@ -17,7 +17,7 @@ from terracrew.server.jobs.plans import approver_rules, approvers, decide_plan
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.principals.model import Principal
+from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.groups.quotas import Quotas
 from terracrew.server.tree.modules import policy
@@ -57,8 +57,13 @@ async def apply_plan(
     roots: Sequence[Path],
     quotas: Quotas | None = None,
     group_run_id: str | None = None,
+    created_for: str = "",
+    allows_merge: bool = False,
 ) -> create.Created:
     """Create the job that applies the plan of a PLAN job, or return it if the same person has asked for it before.
+
+    `created_for`: the id of the person who counts as its creator, where the server itself asks. `allows_merge`: the settings of the
+    module let whoever may run it apply the plan of a pull request.
 
     It continues with the plan at once if nobody has to look at it, or if nobody else has to. Otherwise it waits for approval.
     """
@@ -86,7 +91,17 @@ async def apply_plan(
     new = msgspec.structs.replace(
         create.again(planned), type=JobType.DESTROY if asked.is_destroy else JobType.APPLY, is_destroy_plan=False
     )
-    request = JobRequest(who, module.id, new, repeats=planned.id, plan_of=planned, group_run_id=group_run_id)
+    request = JobRequest(
+        who,
+        module.id,
+        new,
+        repeats=planned.id,
+        plan_of=planned,
+        group_run_id=group_run_id,
+        origin=planned.origin,
+        created_for=created_for,
+        allows_merge=allows_merge,
+    )
     [created] = await create.create_all(tx, [request], keys=keys, roots=roots, quotas=quotas)
     if isinstance(created, TerracrewError):
         raise created
@@ -115,7 +130,7 @@ async def _approved(
     """Count the request as an approval, if its sender may approve the plan. Nobody has been shown a doubt about the module yet."""
     place = await service.place_of(tx, job)
     known = await approvers.hold(tx, job, plan, rules, place, who.id)
-    may_approve = (await authorize.decide(tx, who, Verb.JOB_APPROVE, place)).is_allowed
+    may_approve = who.kind != SYSTEM.kind and (await authorize.decide(tx, who, Verb.JOB_APPROVE, place)).is_allowed
     if not may_approve or module.doubts or approver_rules.refusal(job, who, rules, known.facts):
         return job, plan
     given = GivenApproval(who.id, who.name, tx.moment)

@@ -77,6 +77,8 @@ class JobRequest(msgspec.Struct, frozen=True):
     """What was found for `asked.import_lost`."""
     plan_of: Job | None = None
     """The PLAN job whose plan the new job applies."""
+    allows_merge: bool = False
+    """Whether the principal needs no right to change the module for that plan's source, because it is a pull request's."""
 
 
 class Created(msgspec.Struct, frozen=True):
@@ -257,7 +259,10 @@ async def _check(tx: Tx, keys: Keyring, wanted: JobRequest, module: Module, root
     source = module.source
     if asked.source is not None:
         # Running other code with the same runner's credentials has the effect of changing the module, so it needs that permission.
-        await authorize.require(tx, wanted.principal, Verb.TREE_WRITE, modules.place(module))
+        # The settings of the module can let everybody who may run it apply what the server has merged and planned.
+        is_planned = wanted.plan_of is not None and asked.source == wanted.plan_of.source
+        if not (wanted.allows_merge and is_planned):
+            await authorize.require(tx, wanted.principal, Verb.TREE_WRITE, modules.place(module))
         source = await modules.checked_source(
             tx,
             wanted.principal,
@@ -265,7 +270,7 @@ async def _check(tx: Tx, keys: Keyring, wanted: JobRequest, module: Module, root
             asked.source,
             roots,
             module.engine,
-            is_planned=wanted.plan_of is not None and asked.source == wanted.plan_of.source,
+            is_planned=is_planned,
         )
     content = JobContent(asked.inputs, asked.environment, wanted.imports, _own_limits(asked))
     if wanted.repeats:

@@ -243,3 +243,12 @@ def _statement(
     if seen.is_everything(selection.organization_id):
         return matching + _IN_ORDER, given
     return visibility.SEEN_MODULES + matching + _SEEN + _IN_ORDER, given | visibility.params(seen)
+
+
+async def queued_merge(tx: Tx, module_id: str) -> str | None:
+    """Return the queued APPLY of what was merged into the branch of a module. It takes the newest commit when it starts."""
+    return await tx.value(
+        """SELECT jobs.id FROM jobs WHERE jobs.module_id = :module_id AND jobs.type = 'APPLY' AND jobs.status = 'QUEUED'
+            AND jobs.plan_job_id IS NULL AND jobs.origin LIKE '%"kind":"merge"%' ORDER BY jobs.id DESC LIMIT 1""",
+        module_id=module_id,
+    )

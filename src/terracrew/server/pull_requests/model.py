@@ -28,6 +28,8 @@ class TrackedPullRequest(msgspec.Struct, frozen=True, kw_only=True):
     is_active: bool = True
     """Nothing is done about one that is not: it ended, and nothing of it waits."""
     seen_revision: int = 0
+    seen_base: str = ""
+    """The newest commit of the repository's default branch that was known then; git may have found a newer one."""
     head_commit: str = ""
     base_commit: str = ""
     """The two commits that were looked at last."""
@@ -45,6 +47,8 @@ class TrackedPullRequest(msgspec.Struct, frozen=True, kw_only=True):
     shown: dict[str, str] = {}
     """What the forge was shown, as digests by the contexts of statuses."""
     show_problem: str = ""
+    writes: list[float] = []
+    """When something was written to the forge in the last minute."""
     replies: list[str] = []
     """What became of the last commands, the newest first."""
     due_at: datetime | None = None

@@ -49,6 +49,15 @@ async def claim(tx: Tx, pull_request_id: str, holder: str, seconds: float) -> Tr
     return after
 
 
+async def renew(tx: Tx, pull_request_id: str, holder: str, seconds: float) -> None:
+    await tx.run(
+        "UPDATE pull_requests SET lease_until = :until WHERE id = :id AND lease_holder = :holder",
+        id=pull_request_id,
+        holder=holder,
+        until=tx.now + seconds,
+    )
+
+
 async def save(tx: Tx, after: TrackedPullRequest) -> None:
     """Write a pull request whose lease or row the caller holds."""
     await tx.run(
@@ -61,7 +70,7 @@ async def save(tx: Tx, after: TrackedPullRequest) -> None:
 async def make_due(tx: Tx, pull_request_id: str) -> None:
     """Let a pull request be looked at again at once, whoever works on it now."""
     await tx.run(
-        "UPDATE pull_requests SET due_at = :now, seen_revision = 0, is_active = true WHERE id = :id",
+        "UPDATE pull_requests SET due_at = :now, failures = 0, is_active = true WHERE id = :id",
         id=pull_request_id,
         now=tx.now,
     )

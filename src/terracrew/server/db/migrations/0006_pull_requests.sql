@@ -13,12 +13,13 @@ CREATE TABLE pull_requests (
     organization_id text NOT NULL,
     -- Nothing is done about one that is not active. It ended, and nothing of it waits.
     is_active boolean NOT NULL DEFAULT true,
-    -- The facts, and the two commits, that were looked at last.
+    -- The facts, the newest known commit of the target branch, and the two commits, that were looked at last.
     seen_revision bigint NOT NULL DEFAULT 0,
+    seen_base text NOT NULL DEFAULT '',
     head_commit text NOT NULL DEFAULT '',
     base_commit text NOT NULL DEFAULT '',
-    -- The result of merging them, as it is the source of the jobs; empty if there is none.
-    source text NOT NULL DEFAULT '',
+    -- The result of merging them, as it is the source of the jobs.
+    source text,
     -- Why nothing is planned, and whether that is a person's turn and no failure.
     problem text NOT NULL DEFAULT '',
     is_waiting boolean NOT NULL DEFAULT false,
@@ -32,6 +33,8 @@ CREATE TABLE pull_requests (
     shown_commit text NOT NULL DEFAULT '',
     shown text NOT NULL DEFAULT '{}',
     show_problem text NOT NULL DEFAULT '',
+    -- When something was written to the forge last, so that all servers together keep its limits.
+    writes text NOT NULL DEFAULT '[]',
     replies text NOT NULL DEFAULT '[]',
     due_at double precision,
     failures bigint NOT NULL DEFAULT 0,

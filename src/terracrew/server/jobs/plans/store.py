@@ -1,6 +1,6 @@
 """Rows of plans that were kept with their workspace until a person has decided about them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import LiteralString
 
 from terracrew.api.jobs import Plan
@@ -149,3 +149,13 @@ async def kept_objects(tx: Tx, attempts: Sequence[tuple[str, int]]) -> set[str]:
 async def overdue(tx: Tx, count: int) -> list[Row]:
     """Return open plans that nobody decided about in time, and whether their jobs still wait for a decision."""
     return await tx.all(_OVERDUE, now=tx.now, count=count)
+
+
+async def state_versions(tx: Tx, job_ids: Iterable[str]) -> dict[str, int]:
+    """Return from which version of its module's state the saved plan of each job was made."""
+    rows = await tx.each_id(
+        "SELECT plans.job_id, max(plans.state_version) AS version FROM batch JOIN plans ON plans.job_id = batch.id"
+        " GROUP BY plans.job_id",
+        sorted(job_ids),
+    )
+    return {row["job_id"]: row["version"] for row in rows}

@@ -403,3 +403,30 @@ async def count_below(tx: Tx, group: Group, most: int) -> int:
 async def count_of_runner(tx: Tx, runner_id: str, most: int) -> int:
     """Return how many modules are in and below the groups that a runner is assigned to, or `most` if there are more."""
     return await tx.value(_COUNT_OF_RUNNER, runner_id=runner_id, most=most)
+
+
+async def watch_patterns(tx: Tx, module_ids: Sequence[str]) -> dict[str, list[str]]:
+    """Return which files each of these modules says that count for pull requests."""
+    rows = await tx.each_id(
+        "SELECT modules.id, modules.watch FROM batch JOIN modules ON modules.id = batch.id", module_ids
+    )
+    return {row["id"]: msgspec.json.decode(row["watch"], type=list[str]) for row in rows}
+
+
+async def state_versions(tx: Tx, module_ids: Iterable[str]) -> dict[str, int]:
+    """Return the version of the current state of each of these modules."""
+    rows = await tx.each_id(
+        "SELECT modules.id, modules.state_version FROM batch JOIN modules ON modules.id = batch.id", sorted(module_ids)
+    )
+    return {row["id"]: row["state_version"] for row in rows}
+
+
+async def paths_in(tx: Tx, organization_id: str, module_ids: Iterable[str]) -> dict[str, str]:
+    """Return the paths of modules. Those that were deleted are left out."""
+    rows = await tx.each(
+        "SELECT modules.id, modules.path FROM batch JOIN modules ON modules.id = batch.id"
+        " AND modules.organization_id = batch.organization_id",
+        {"id": "text", "organization_id": "text"},
+        [(each, organization_id) for each in sorted(module_ids)],
+    )
+    return {row["id"]: row["path"] for row in rows}

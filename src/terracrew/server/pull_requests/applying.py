@@ -1,0 +1,207 @@
+"""Applies the plans of a pull request: when somebody asks for it, or when it was merged; and merges one whose plans were applied."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from terracrew.api.jobs import ApplyPlan, NewJob
+from terracrew.errors import Conflict, TerracrewError
+from terracrew.forges.contract import ForgeRefused
+from terracrew.protocol.spec import JobType
+from terracrew.server.db.seam import Tx
+from terracrew.server.forges import reads as forge_reads
+from terracrew.server.identity.people import acting
+from terracrew.server.jobs import apply_plan, approvals, create, queue_reads
+from terracrew.server.jobs import store as jobs
+from terracrew.server.jobs.create import JobRequest
+from terracrew.server.principals.model import SYSTEM, Principal
+from terracrew.server.pull_requests import decide, looking, planning, reads, store
+from terracrew.server.pull_requests.looking import Looking
+from terracrew.server.pull_requests.model import PullRequestSubject, TouchedModule
+from terracrew.server.pull_requests.tools import PullRequestTools
+from terracrew.server.tree.modules import policy
+from terracrew.server.tree.modules import reads as module_reads
+from terracrew.server.tree.modules.policy import PullRequestRules
+
+
+class ApplyOutcome(msgspec.Struct, frozen=True):
+    """What became of the request to apply a module: the number of its job, or why there is none."""
+
+    module_id: str
+    job_number: int = 0
+    problem: str = ""
+
+
+async def apply(tools: PullRequestTools, who: Principal, row: TouchedModule) -> ApplyOutcome:
+    """Apply the plan of a module as it was shown, as this person."""
+
+    async def work(tx: Tx) -> ApplyOutcome:
+        return await _apply(tx, tools, who, row)
+
+    try:
+        return await tools.db.write(work)
+    except TerracrewError as error:
+        return ApplyOutcome(row.module_id, problem=error.message)
+
+
+async def _apply(
+    tx: Tx, tools: PullRequestTools, who: Principal, row: TouchedModule, created_for: str = ""
+) -> ApplyOutcome:
+    now = await store.hold_module(tx, row.pull_request_id, row.module_id)
+    if now is None or (now.plan_job_id, now.digest) != (row.plan_job_id, row.digest) or now.plan_job_id is None:
+        return ApplyOutcome(row.module_id, problem="it is planned again: look at the new plan")
+    if now.apply_job_id is not None:
+        return ApplyOutcome(row.module_id, problem="its plan is applied already")
+    created = await apply_plan.apply_plan(
+        tx,
+        tools.registry,
+        who,
+        now.plan_job_id,
+        ApplyPlan(),
+        keys=tools.keys,
+        roots=tools.roots,
+        quotas=tools.quotas,
+        created_for=created_for,
+        allows_merge=True,
+    )
+    job = created.job
+    await store.save_modules(tx, [replace(now, apply_job_id=job.id, changed_at=tx.moment)])
+    tx.wake("pull_requests", row.pull_request_id)
+    return ApplyOutcome(row.module_id, job.number)
+
+
+async def after_merge(
+    tools: PullRequestTools, looking_at: Looking, subject: PullRequestSubject, rows: Sequence[TouchedModule]
+) -> None:
+    """Apply what a merge was to apply. A plan is used if its files are what the branch has now; otherwise a new one is made,
+    which a person must approve."""
+    rules = await tools.db.read(lambda tx: policy.pull_request_rules(tx, [each.module_id for each in rows]))
+    wanted = [
+        each
+        for each in rows
+        if rules.get(each.module_id, PullRequestRules()).apply == "on_merge"
+        and each.apply_job_id is None
+        and each.state in ("changes", "failed", "canceled")
+    ]
+    if not wanted:
+        return
+    modules = await tools.db.read_in_background(lambda tx: forge_reads.modules_of(tx, subject.repository))
+    watch = await tools.db.read(lambda tx: module_reads.watch_patterns(tx, [each.id for each in modules]))
+    chosen = {each.module_id for each in wanted}
+    roots = {each.id: looking.root_of(each, watch.get(each.id, ())) for each in modules if each.id in chosen}
+    digests = await looking_at.digests_at_base(tools, subject, roots)
+    person = subject.facts.merged_by_id or subject.facts.author_id
+    for row in wanted:
+        if row.module_id in roots:
+            await tools.db.write(
+                lambda tx, row=row: _settle(tx, tools, subject, row, digests.get(row.module_id, ""), person)
+            )
+
+
+async def _settle(
+    tx: Tx, tools: PullRequestTools, subject: PullRequestSubject, row: TouchedModule, digest: str, person: str
+) -> None:
+    await planning.held(tx, tools, subject)
+    held = await store.hold_module(tx, row.pull_request_id, row.module_id)
+    if held is None or held != row:
+        return  # it is looked at again
+    made_for = await reads.linked_user(tx, subject.connection.id, person)
+    why = "its plan had not succeeded" if row.state != "changes" else "the branch has other files of it by now"
+    if row.state == "changes" and digest == row.digest:
+        try:
+            await _apply(tx, tools, SYSTEM, row, made_for)
+            return
+        except Conflict as error:  # nothing was written yet: what `apply_plan` refuses, it refuses before it writes
+            why = error.message
+    await _apply_anew(tx, tools, subject, row, why, made_for)
+
+
+async def _apply_anew(
+    tx: Tx, tools: PullRequestTools, subject: PullRequestSubject, row: TouchedModule, why: str, made_for: str
+) -> None:
+    """Queue an apply of what the branch has now, with a plan that a person must look at; one for several merges."""
+    known = await queue_reads.queued_merge(tx, row.module_id)
+    if known is not None:
+        await store.save_modules(tx, [replace(row, apply_job_id=known, changed_at=tx.moment)])
+        return
+    request = JobRequest(
+        SYSTEM,
+        row.module_id,
+        NewJob(JobType.APPLY, needs_approval=True),
+        origin=planning.origin(subject, "merge"),
+        created_for=made_for,
+    )
+    [made] = await create.create_all(tx, [request], keys=tools.keys, roots=tools.roots, quotas=tools.quotas)
+    if isinstance(made, TerracrewError):
+        problem = f"not applied: {made.message}"
+        await store.save_modules(tx, [replace(row, state="apply_failed", reason=problem, changed_at=tx.moment)])
+        return
+    after = replace(row, apply_job_id=made.job.id, reason=f"planned again, because {why}", changed_at=tx.moment)
+    await store.save_modules(tx, [after])
+    tx.wake("pull_requests", row.pull_request_id)
+
+
+async def count_approvals(
+    tools: PullRequestTools,
+    subject: PullRequestSubject,
+    rows: Sequence[TouchedModule],
+    rules: Mapping[str, PullRequestRules],
+) -> bool:
+    """Count approvals of the forge for the plans that wait for one. Returns whether any plan waits for approvals of the forge."""
+    waiting = [
+        each
+        for each in rows
+        if each.state == "needs_approval" and each.apply_job_id and rules[each.module_id].forge_approvals
+    ]
+    if not waiting or not subject.is_open:
+        return False
+    given = await tools.forges.of(subject.connection).approvals(subject.repository.name, subject.facts.number)
+    for each in given:
+        if each.commit != subject.facts.head_commit:
+            continue
+        who = await tools.db.read(lambda tx, each=each: person_of(tx, subject, each.user_id))
+        if who is not None:
+            for row in waiting:
+                await _approve(tools, who, row, f"approved on the forge by {each.user} at {each.commit[:12]}")
+    return True
+
+
+async def person_of(tx: Tx, subject: PullRequestSubject, forge_user_id: str) -> Principal | None:
+    """Return as whom a user of the forge acts; None if they are nobody here, or may not act any more."""
+    user_id = await reads.linked_user(tx, subject.connection.id, forge_user_id)
+    return await acting.principal(tx, user_id, subject.connection.organization_id) if user_id else None
+
+
+async def _approve(tools: PullRequestTools, who: Principal, row: TouchedModule, comment: str) -> None:
+    [job] = await tools.db.read(lambda tx: jobs.get_many(tx, [row.apply_job_id or ""])) or [None]
+    if job is None or job.plan_attempt is None or row.head_commit == "":
+        return
+    try:
+        await approvals.approve(tools.db, tools.registry, who, job.id, job.plan_attempt, comment=comment)
+    except TerracrewError:
+        return  # they may not, or have done it before: the page of the job says who is missing
+
+
+async def merge(
+    tools: PullRequestTools, subject: PullRequestSubject, rows: Sequence[TouchedModule]
+) -> PullRequestSubject:
+    """Merge a pull request whose plans were applied, if its modules want that. It is tried once for each commit."""
+    row, facts = subject.row, subject.facts
+    rules = await tools.db.read(lambda tx: policy.pull_request_rules(tx, [each.module_id for each in rows]))
+    is_ready = decide.is_ready_to_merge(rows, {each: rule.apply for each, rule in rules.items()})
+    if not subject.is_open or facts.is_draft or row.merge_commit == facts.head_commit or not is_ready:
+        return subject
+    words = "everything is applied: it is merged"
+    try:
+        await tools.forges.of(subject.connection).merge(subject.repository.name, facts.number, facts.head_commit)
+    except ForgeRefused as error:
+        words = f"everything is applied, and the forge does not let it be merged: {error.message}"
+
+    async def work(tx: Tx) -> PullRequestSubject:
+        held = await planning.held(tx, tools, subject)
+        after = replace(held.with_reply(words), merge_commit=facts.head_commit)
+        await store.save(tx, after)
+        return subject.with_row(after)
+
+    return await tools.db.write(work)

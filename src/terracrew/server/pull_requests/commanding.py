@@ -1,0 +1,250 @@
+"""Carries out what people ask for, in comments on the forge or here: plan again, apply, cancel, allow a fork's commit."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec.structs import replace
+
+from terracrew.errors import Forbidden, Invalid, TerracrewError
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Tx
+from terracrew.server.forges import fact_store
+from terracrew.server.forges.model import ForgeComment
+from terracrew.server.jobs import store as jobs
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.pull_requests import applying, commands, decide, planning, store
+from terracrew.server.pull_requests.commands import Command
+from terracrew.server.pull_requests.model import PullRequestSubject, TouchedModule, TrackedPullRequest
+from terracrew.server.pull_requests.tools import PullRequestTools
+from terracrew.server.tree.modules import policy
+from terracrew.server.tree.modules import reads as module_reads
+
+MAX_NAMED = 10
+"""How many modules a reply names."""
+
+
+async def carry_out_comments(tools: PullRequestTools, subject: PullRequestSubject) -> PullRequestSubject:
+    """Carry out the commands in comments that wait. Each is marked afterwards: one that is repeated because a server was killed
+    finds that its work is done."""
+    waiting = await tools.db.read(
+        lambda tx: fact_store.waiting_comments(tx, subject.repository.id, subject.facts.number)
+    )
+    for comment in waiting:
+        subject = await _reply(tools, subject, comment, await _answer(tools, subject, comment))
+    return subject
+
+
+async def _answer(tools: PullRequestTools, subject: PullRequestSubject, comment: ForgeComment) -> str:
+    who = await tools.db.read(lambda tx: applying.person_of(tx, subject, comment.author_id))
+    try:
+        command = commands.parse(comment.body)
+        if command is None:
+            return ""
+        if command.name == "help":
+            return commands.HELP
+        if who is None:
+            raise Forbidden(
+                f"{comment.author} is not linked to a user of Terracrew who may act here: an administrator links them"
+            )
+        return await carry_out(tools, subject, who, command, comment)
+    except TerracrewError as error:
+        return error.message
+
+
+async def carry_out(
+    tools: PullRequestTools,
+    subject: PullRequestSubject,
+    who: Principal,
+    command: Command,
+    comment: ForgeComment | None = None,
+) -> str:
+    """Do what a command says, as this person, and return what became of it in words.
+
+    `comment`: where it was written. A plan that was made after it was not meant by it.
+    """
+    if command.name == "allow":
+        await tools.db.write(lambda tx: allow(tx, who, subject, command.arguments[0]))
+        return f"{subject.facts.head_commit[:12]} may be planned"
+    rows = await _chosen(tools, subject, who, command.arguments)
+    if command.name == "plan":
+        return _summary("planned again", await _each(tools, who, subject, rows, _plan))
+    if command.name == "cancel":
+        return _summary("canceled", await _each(tools, who, subject, rows, _cancel))
+    return await _apply(tools, subject, who, rows, comment, is_named=bool(command.arguments))
+
+
+async def allow(tx: Tx, who: Principal, subject: PullRequestSubject, commit: str) -> None:
+    """Let a commit of a fork be planned, with the credentials of the modules that it touches."""
+    facts, connection = subject.facts, subject.connection
+    # To run other code with a runner's credentials has the effect of changing its modules.
+    await authorize.require(tx, who, Verb.TREE_WRITE, authorize.group(connection.organization_id, connection.group))
+    if not facts.is_fork:
+        raise Invalid("this pull request is not from a fork: it is planned anyway")
+    if not facts.head_commit.startswith(commit) or len(commit) < 7:
+        raise Invalid(f"the newest commit is {facts.head_commit[:12]}, and not {commit[:40]}: look at that one")
+    row = await store.hold(tx, subject.row.id)
+    if row is None:
+        raise Invalid("the pull request was not looked at yet: try again")
+    await store.save(tx, replace(row, allowed_commit=facts.head_commit, allowed_by=who.id, seen_revision=0))
+    details = {"pull_request": subject.name, "commit": facts.head_commit}
+    await audit.record(
+        tx, who, "pull_request.allow", "pull_request", row.id, details, organization_id=connection.organization_id
+    )
+    tx.wake("pull_requests", row.id)
+
+
+async def _chosen(
+    tools: PullRequestTools, subject: PullRequestSubject, who: Principal, paths: Sequence[str]
+) -> list[tuple[str, TouchedModule]]:
+    """Return the modules that a command is about, each with its path. Without paths, all of the pull request are meant."""
+
+    async def work(tx: Tx) -> list[tuple[str, TouchedModule]]:
+        rows = await store.modules_of(tx, subject.row.id)
+        known = await module_reads.paths_in(tx, subject.row.organization_id, [each.module_id for each in rows])
+        seen = await authorize.visible(tx, who, Verb.TREE_READ)
+        organization_id = subject.row.organization_id
+        return [
+            (known[each.module_id], each)
+            for each in rows
+            if each.module_id in known and seen.covers(authorize.module(organization_id, known[each.module_id]))
+        ]
+
+    found = sorted(await tools.db.read(work), key=lambda each: each[0])
+    if not paths:
+        return found
+    names = {path for path, _ in found}
+    if missing := [each for each in paths if each not in names]:
+        raise Invalid(f"this pull request touches no module `{missing[0][:200]}` that you may see")
+    return [each for each in found if each[0] in paths]
+
+
+async def _each(
+    tools: PullRequestTools,
+    who: Principal,
+    subject: PullRequestSubject,
+    rows: Sequence[tuple[str, TouchedModule]],
+    work: Callable[[Tx, Principal, PullRequestSubject, str, TouchedModule], Awaitable[str]],
+) -> list[tuple[str, str]]:
+    """Do something with each of these modules. Returns their paths, each with what was in the way."""
+    found: list[tuple[str, str]] = []
+    for path, row in rows:
+        try:
+            problem = await tools.db.write(lambda tx, path=path, row=row: work(tx, who, subject, path, row))
+        except TerracrewError as error:
+            problem = error.message
+        found.append((path, problem))
+    return found
+
+
+async def _plan(tx: Tx, who: Principal, subject: PullRequestSubject, path: str, row: TouchedModule) -> str:
+    await authorize.require(tx, who, Verb.JOB_RUN, authorize.module(subject.row.organization_id, path))
+    held = await store.hold_module(tx, row.pull_request_id, row.module_id)
+    if held is None or not held.digest or held.state in ("applying", "needs_approval"):
+        return "it is being applied" if held is not None and held.digest else "there is nothing to plan"
+    if held.plan_job_id is not None:
+        await planning.cancel(tx, held.plan_job_id, who.name)
+    await store.save_modules(tx, [decide.plan_again(held, "waiting", "", tx.moment)])
+    await store.make_due(tx, row.pull_request_id)
+    return ""
+
+
+async def _cancel(tx: Tx, who: Principal, subject: PullRequestSubject, path: str, row: TouchedModule) -> str:
+    """Cancel the plan or the apply of a module, unless the apply has begun: that is canceled on the page of its job."""
+    await authorize.require(tx, who, Verb.JOB_CANCEL, authorize.module(subject.row.organization_id, path))
+    job_id = row.apply_job_id or row.plan_job_id
+    if job_id is None:
+        return "nothing of it has begun"
+    if await planning.cancel(tx, job_id, who.name):
+        [job] = await jobs.get_many(tx, [job_id])
+        details = {"job": job.number, "mode": "interrupt"}
+        await audit.record(tx, who, "job.cancel", "job", job_id, details, organization_id=job.organization_id)
+        tx.wake("pull_requests", row.pull_request_id)
+        return ""
+    is_running = row.state == "applying"
+    return "its apply has begun: cancel it on the page of its job" if is_running else "nothing of it runs"
+
+
+async def _apply(
+    tools: PullRequestTools,
+    subject: PullRequestSubject,
+    who: Principal,
+    rows: Sequence[tuple[str, TouchedModule]],
+    comment: ForgeComment | None,
+    *,
+    is_named: bool,
+) -> str:
+    if subject.facts.state == "closed":
+        raise Invalid("the pull request was closed without being merged: nothing of it is applied")
+    if subject.row.problem:
+        raise Invalid(f"nothing is applied: {subject.row.problem}")
+    rules = await tools.db.read(lambda tx: policy.pull_request_rules(tx, [each.module_id for _, each in rows]))
+    found: list[tuple[str, str]] = []
+    for path, row in rows:
+        if row.state == "no_changes" and not is_named:
+            continue
+        rule = rules.get(row.module_id, policy.PullRequestRules()).apply
+        if rule not in ("on_command", "on_command_then_merge"):
+            found.append((path, f"its setting for pull requests is `{rule}`"))
+        elif row.state != "changes":
+            found.append((path, _NOT_APPLIED.get(row.state, "it is planned again: look at the new plan")))
+        elif comment is not None and await _is_newer(tools, row, comment):
+            found.append((path, "its plan was made after the comment: look at it, and ask again"))
+        else:
+            outcome = await applying.apply(tools, who, row)
+            found.append((path, outcome.problem))
+    return _summary("applied", found) if found else "no module has changes to apply"
+
+
+_NOT_APPLIED = {
+    "no_changes": "its plan changes nothing",
+    "failed": "its plan failed",
+    "canceled": "its plan was canceled",
+    "applying": "it is applied already",
+    "needs_approval": "it waits for approval",
+    "applied": "it was applied already",
+    "apply_failed": "its apply failed: plan it again",
+}
+
+
+async def _is_newer(tools: PullRequestTools, row: TouchedModule, comment: ForgeComment) -> bool:
+    """Return whether a plan had not ended when a comment arrived. Both times are of this server, whatever the forge's clock says."""
+    found = await tools.db.read(lambda tx: jobs.get_many(tx, [row.plan_job_id or ""]))
+    return not found or found[0].finished_at is None or found[0].finished_at > comment.seen_at
+
+
+async def _reply(
+    tools: PullRequestTools, subject: PullRequestSubject, comment: ForgeComment, words: str
+) -> PullRequestSubject:
+    async def work(tx: Tx) -> TrackedPullRequest:
+        row = await planning.held(tx, tools, subject)
+        if await fact_store.handled(tx, comment.id) and words:
+            row = row.with_reply(f"{_inert(comment.author)}: `{_inert(_first_line(comment.body))}`: {words}")
+            await store.save(tx, row)
+            tx.wake("pull_requests", row.id)
+        return row
+
+    return subject.with_row(await tools.db.write(work))
+
+
+def _first_line(body: str) -> str:
+    return body.lstrip().partition("\n")[0].strip()[:100]
+
+
+def _inert(text: str) -> str:
+    """Return a text of anybody without what would be markup or mention people."""
+    return "".join(each for each in text if each.isalnum() or each in " ._/-")
+
+
+def _summary(done: str, found: Sequence[tuple[str, str]]) -> str:
+    good = [path for path, problem in found if not problem]
+    bad = [(path, problem) for path, problem in found if problem]
+    words = [f"{done}: {_names(good)}"] if good else []
+    words += [f"`{path}`: {problem}" for path, problem in bad[:MAX_NAMED]]
+    words += [f"and {len(bad) - MAX_NAMED} more could not be {done}"] if len(bad) > MAX_NAMED else []
+    return "; ".join(words) or "there is no such module"
+
+
+def _names(paths: Sequence[str]) -> str:
+    shown = ", ".join(f"`{each}`" for each in paths[:MAX_NAMED])
+    return shown + (f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else "")

@@ -1,0 +1,165 @@
+"""Looks at a pull request with git: fetches its commits, merges them, and finds what of the modules the merge changes."""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from terracrew.errors import Invalid, NotFound, TooLarge, Unavailable
+from terracrew.protocol.spec import GitSource
+from terracrew.server.forges.model import ForgeRepository
+from terracrew.server.forges.reads import GitModule
+from terracrew.server.git import merging, trees
+from terracrew.server.git.mirrors import RepositoryMirrors
+from terracrew.server.git.remotes import RemoteLogin
+from terracrew.server.git.trees import TreeEntry
+from terracrew.server.pull_requests.model import PullRequestSubject
+from terracrew.server.pull_requests.source_graph import Root, SourceGraph, has_local_sources, local_sources
+from terracrew.server.pull_requests.tools import PullRequestTools
+
+MAX_KEPT_GRAPHS = 16
+
+
+class SourceLook(msgspec.Struct, frozen=True):
+    """What was found at the two commits of a pull request."""
+
+    head: str
+    base: str
+    commit: str = ""
+    """The commit of the merge result; empty if there is none."""
+    problem: str = ""
+    """Why there is none, in words."""
+    digests: Mapping[str, str] = {}
+    """By the ids of all modules, what identifies their files after the merge; '' for one that has no folder then."""
+    touched: frozenset[str] = frozenset()
+    """The ids of those that the merge changes."""
+
+
+class _Configured(msgspec.Struct, frozen=True):
+    """A commit with the local modules that its files use."""
+
+    entries: list[TreeEntry]
+    uses: dict[str, frozenset[str]]
+    objects: dict[str, str]
+    """The id of the content of each file in `uses`."""
+
+
+class Looking:
+    """Remembers the last commits, so that the next look at a repository reads only what has changed."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, str], _Configured] = OrderedDict()
+
+    async def look(
+        self, tools: PullRequestTools, subject: PullRequestSubject, modules: Mapping[str, Root]
+    ) -> SourceLook:
+        """Fetch and merge, and compare the files of these modules before and after the merge.
+
+        Raises ForgeAway, Unavailable, or another error in words if the repository cannot be fetched.
+        """
+        facts, key = subject.facts, mirror_key(subject.repository)
+        base = await _fetch(tools, subject, key)
+        head = facts.head_commit
+        if base is None:
+            return SourceLook(head, "", problem=f"the branch {facts.base_branch} does not exist any more")
+        if not await tools.mirrors.has(key, [head]):
+            raise Unavailable(f"the commit {head[:12]} cannot be fetched yet")
+        merged = await merging.merge(tools.mirrors, key, base, head)
+        if not merged.commit:
+            return SourceLook(head, base, problem=merged.problem)
+        try:
+            before = await self._graph(tools.mirrors, key, base, modules, None)
+            after = await self._graph(tools.mirrors, key, merged.commit, modules, base)
+        except TooLarge as error:
+            return SourceLook(head, base, problem=error.message)
+        old, new = await asyncio.to_thread(lambda: (_digests(before, modules), _digests(after, modules)))
+        touched = frozenset(each for each in modules if old[each] != new[each])
+        return SourceLook(head, base, merged.commit, digests=new, touched=touched)
+
+    async def digests_at_base(
+        self, tools: PullRequestTools, subject: PullRequestSubject, modules: Mapping[str, Root]
+    ) -> dict[str, str]:
+        """Return what the files of these modules are now in the branch that a pull request was merged into."""
+        key = mirror_key(subject.repository)
+        base = await _fetch(tools, subject, key, with_head=False)
+        if base is None:
+            raise NotFound(f"the branch {subject.facts.base_branch} does not exist any more")
+        graph = await self._graph(tools.mirrors, key, base, modules, None)
+        return await asyncio.to_thread(_digests, graph, modules)
+
+    async def _graph(
+        self, mirrors: RepositoryMirrors, key: str, commit: str, modules: Mapping[str, Root], like: str | None
+    ) -> SourceGraph:
+        """`like`: a commit that has most files in common, whose files are known."""
+        found = await self._configured(mirrors, key, commit, like)
+        roots = sorted({each.folder for each in modules.values()})
+        return await asyncio.to_thread(SourceGraph, found.entries, found.uses, roots)
+
+    async def _configured(self, mirrors: RepositoryMirrors, key: str, commit: str, like: str | None) -> _Configured:
+        if (known := self._known.get((key, commit))) is not None:
+            self._known.move_to_end((key, commit))
+            return known
+        entries = await trees.entries(mirrors, key, commit)
+        wanted = [each for each in entries if each.is_file and has_local_sources(each.path)]
+        similar = self._known.get((key, like)) if like else None
+        uses: dict[str, frozenset[str]] = {}
+        if similar is not None:
+            uses = {
+                each.path: similar.uses[each.path]
+                for each in wanted
+                if similar.objects.get(each.path) == each.object_id
+            }
+        contents = await trees.files(mirrors, key, [each for each in wanted if each.path not in uses])
+        uses |= await asyncio.to_thread(_read_uses, contents)
+        made = _Configured(entries, uses, {each.path: each.object_id for each in wanted})
+        self._known[key, commit] = made
+        while len(self._known) > MAX_KEPT_GRAPHS:
+            self._known.popitem(last=False)
+        return made
+
+
+def mirror_key(repository: ForgeRepository) -> str:
+    """Return the key of a repository's mirror. Another address has another mirror."""
+    return f"{repository.id}-{hashlib.sha256(repository.clone_url.encode()).hexdigest()[:12]}"
+
+
+def tracks(source: GitSource, repository: ForgeRepository, branch: str) -> bool:
+    """Return whether a module with this source runs what is in a branch, and not a fixed commit or version."""
+    if source.tag or source.commit or source.version:
+        return False
+    return (source.branch or repository.default_branch) == branch
+
+
+def root_of(module: GitModule, watch: Sequence[str]) -> Root:
+    return Root(module.source.subdirectory.strip("/"), watch)
+
+
+async def _fetch(
+    tools: PullRequestTools, subject: PullRequestSubject, key: str, *, with_head: bool = True
+) -> str | None:
+    """Fetch the commits, and return the newest one of the target branch; None if there is no such branch."""
+    facts, repository = subject.facts, subject.repository
+    if not repository.clone_url:
+        raise Unavailable("the forge has not yet told the address of the repository")
+    login = await login_of(tools, subject)
+    base_ref = f"refs/heads/{facts.base_branch}"
+    refs = [base_ref, facts.head_ref] if with_head else [base_ref]
+    found = await tools.mirrors.fetch(key, subject.connection.organization_id, repository.clone_url, login, refs)
+    if why := next((found.failed[each] for each in refs if each in found.failed), ""):
+        raise Invalid(f"the commits of the pull request cannot be fetched: {why}")
+    return found.commits.get(base_ref)
+
+
+async def login_of(tools: PullRequestTools, subject: PullRequestSubject) -> RemoteLogin | None:
+    found = await tools.forges.of(subject.connection).git_credential(subject.repository.name)
+    return None if found is None else RemoteLogin.basic(found.username, found.password)
+
+
+def _read_uses(contents: Mapping[str, bytes]) -> dict[str, frozenset[str]]:
+    return {path: local_sources(path, content.decode(errors="replace")) for path, content in contents.items()}
+
+
+def _digests(graph: SourceGraph, modules: Mapping[str, Root]) -> dict[str, str]:
+    return {module_id: graph.digest(root) for module_id, root in modules.items()}

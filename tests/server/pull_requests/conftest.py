@@ -1,0 +1,14 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.builders.clock import ShiftedClock
+from tests.server.pull_requests.world import World
+from tests.server.simulated_runner import SimulatedRunner
+
+
+@pytest.fixture
+async def world(runner: SimulatedRunner, clock: ShiftedClock, tmp_path: Path) -> AsyncIterator[World]:
+    async with World.open(runner, clock, tmp_path) as found:
+        yield found
