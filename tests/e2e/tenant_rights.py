@@ -57,6 +57,7 @@ _LISTS = {
     "GET /dashboard/runners/deploy",
     "GET /dashboard/runners/deploy/costs",
     "GET /dashboard/cloud-identities",
+    "GET /dashboard/forges",
 }
 """These show only what the caller may see. The list may be empty."""
 
@@ -108,6 +109,8 @@ _SEES = (
         "GET /dashboard/groups/{group}/runs/{run}",
         "GET /dashboard/runners/{runner}",
         "GET /dashboard/cloud-identities/{identity}",
+        "GET /dashboard/forges/{forge}",
+        "GET /dashboard/forges/{forge}/activity",
         "GET /dashboard/runners/{runner}/started",
     }
 )
@@ -184,6 +187,10 @@ MAY: dict[str, set[str]] = {
         "GET /dashboard/groups",
         "POST /dashboard/runners/add",
         "POST /dashboard/runners/deploy",
+        "GET /dashboard/forges/create",
+        "GET /dashboard/forges/create/github",
+        "POST /dashboard/forges/create",
+        "POST /dashboard/forges/create/github",
         "GET /dashboard/cloud-identities/create",
         "POST /dashboard/cloud-identities/create",
         "GET /dashboard/modules/create",

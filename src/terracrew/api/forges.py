@@ -39,7 +39,7 @@ class ForgeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether hooks are made and repaired in the repositories. Without hooks, changes are found by polling."""
     token: Annotated[str, Field(metavar="TOKEN", option=None)] = ""
     """The token that it uses; a secret that cannot be read back."""
-    private_key: Annotated[str, Field(metavar="PEM", option=None)] = ""
+    private_key: Annotated[str, Field(metavar="-----BEGIN RSA PRIVATE KEY-----…", option=None, is_long=True)] = ""
     """GitHub: the private key of the application, as PEM; a secret that cannot be read back."""
 
     def __repr__(self) -> str:

@@ -34,7 +34,7 @@ from terracrew.server.db import open_database
 from terracrew.server.fleet_jobs.handlers import FleetHandlers, HandlersByPlace
 from terracrew.server.fleet_process.link import FleetLink
 from terracrew.server.history.points import FILE_NAME, History
-from terracrew.server.http import problem
+from terracrew.server.http import policy, problem
 from terracrew.server.http.authentication import AuthenticationMiddleware
 from terracrew.server.http.request import App, Call, refuse_oversized, refuse_unknown
 from terracrew.server.http.streams import Streams
@@ -76,9 +76,8 @@ ROUTERS: list[ControllerRouterHandler] = [
 ]
 
 _HANDLERS: dict[int | type[Exception], Any] = {**problem.HANDLERS, HTTPException: from_unrouted}
-_POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
 _HEADERS = [
-    (b"content-security-policy", _POLICY.encode()),
+    (policy.HEADER.encode(), policy.content_policy().encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"same-origin"),
@@ -236,16 +235,17 @@ async def _check_request(request: Request[Any, Any, Any]) -> None:
 
 
 def _hardener(url: str) -> Callable[[Message, Scope], Awaitable[None]]:
-    """Put the same headers on every answer, errors included; no answer is kept by a cache unless it says so itself."""
+    """Put the same headers on every answer, errors included, unless an answer has its own. Without one, no answer is kept by a cache."""
 
     async def harden(message: Message, scope: Scope) -> None:
         if message["type"] != "http.response.start":
             return
         headers = list(message["headers"])
-        if not any(name.lower() == b"cache-control" for name, _ in headers):
+        known = {name.lower() for name, _ in headers}
+        if b"cache-control" not in known:
             headers.append((b"cache-control", b"no-store"))
         if url.startswith("https:") or scope["scheme"] == "https":
             headers.append(_HSTS_HEADER)
-        message["headers"] = headers + _HEADERS
+        message["headers"] = headers + [each for each in _HEADERS if each[0] not in known]
 
     return harden

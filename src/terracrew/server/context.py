@@ -16,6 +16,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.disk_reserve import DiskReserve
 from terracrew.server.fleet_jobs.handlers import FleetHandlers
 from terracrew.server.fleet_process.link import FleetLink
+from terracrew.server.forges.applications import GitHubApplications
 from terracrew.server.forges.clients import Forges
 from terracrew.server.forges.receiving import ForgeReceiver
 from terracrew.server.forges.service import ForgeConnections
@@ -201,6 +202,8 @@ class Server:
             cloud_runner_image=self.settings.cloud_runner_image,
             rollout_rules=self.rollout_rules,
             channels=self.channels,
+            forges=self.forge_connections,
+            applications=GitHubApplications(self.db, self.forges, self.keys, self.forge_connections),
             local_roots=self.settings.local_roots,
         )
 

@@ -92,9 +92,7 @@ def list_forges(target: Target) -> output.CommandResult:
 @options.group("The group whose modules it serves, and those below; by default the organization.", default="")
 @_token_file
 @_private_key_file
-@settings.request_options(
-    NewForge, "new", own=("name", "kind", "group", "token", "private_key"), defaults=NewForge
-)
+@settings.request_options(NewForge, "new", own=("name", "kind", "group", "token", "private_key"), defaults=NewForge)
 @output.with_target
 def create(target: Target, new: NewForge) -> output.CommandResult:
     """Create a connection called NAME. Secrets are read from files, because everybody on a machine can see arguments."""

@@ -10,6 +10,8 @@ from terracrew.server.cloud_hosted.starting import WakingAhead
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.fleet_jobs.handlers import FleetHandlers
+from terracrew.server.forges.applications import GitHubApplications
+from terracrew.server.forges.service import ForgeConnections
 from terracrew.server.http import request
 from terracrew.server.identity.context import Identity
 from terracrew.server.jobs.apply_plan import Apply
@@ -52,6 +54,8 @@ class DashboardContext:
     """The image of cloud-hosted runners that name none; empty if the server's settings name none."""
     rollout_rules: RolloutRules
     channels: Channels
+    forges: ForgeConnections
+    applications: GitHubApplications
     local_roots: Sequence[Path]
     """The folders on runners that a module's source may be in."""
 

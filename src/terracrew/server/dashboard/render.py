@@ -19,6 +19,7 @@ from terracrew.protocol.spec import MUTATING
 from terracrew.server.dashboard import assets, markdown, words
 from terracrew.server.dashboard.access import words as access_words
 from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.dashboard.forges import words as forge_badges
 from terracrew.server.dashboard.jobs import diff
 from terracrew.server.dashboard.releases import listing as release_words
 from terracrew.server.dashboard.runners import cloud
@@ -35,7 +36,15 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runners import service as runners
 from terracrew.server.runs import to_approve
 from terracrew.server.tree.groups import reads
-from terracrew.wording import approval_words, drift_words, module_words, notification_words, plan_words, schedule_words
+from terracrew.wording import (
+    approval_words,
+    drift_words,
+    forge_words,
+    module_words,
+    notification_words,
+    plan_words,
+    schedule_words,
+)
 from terracrew.wording.durations import duration
 
 HEADERS = {"Cache-Control": "no-store", "Vary": "HX-Request"}
@@ -259,6 +268,8 @@ _GLOBALS: dict[str, Any] = {
     "schedule_words": schedule_words,
     "drift_words": drift_words,
     "notification_words": notification_words,
+    "forge_words": forge_words,
+    "forge_badges": forge_badges,
     "mutating": MUTATING,
     "ago": _ago,
     "since": _since,

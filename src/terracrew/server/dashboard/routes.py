@@ -14,6 +14,7 @@ from terracrew.server.dashboard.cloud_identities import handlers as cloud_identi
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.drift import handlers as drift
 from terracrew.server.dashboard.errors import HANDLERS
+from terracrew.server.dashboard.forges import handlers as forges
 from terracrew.server.dashboard.groups import handlers as groups
 from terracrew.server.dashboard.groups import runs as group_runs
 from terracrew.server.dashboard.jobs import handlers as jobs
@@ -57,6 +58,7 @@ routers: list[ControllerRouterHandler] = [
     _router(schedules.HERE, schedules),
     _router(drift.HERE, drift),
     _router(notifications.HERE, notifications),
+    _router(forges.HERE, forges),
     _router(users.HERE, users),
     _router(service_accounts.HERE, service_accounts),
     _router(audit.HERE, audit),

@@ -13,6 +13,7 @@ MAX_URL_CHARACTERS = 500
 _PORTS = {"https": 443, "http": 80, "ssh": 22}
 _HOSTS_OF_SSH = {"ssh.github.com": "github.com", "altssh.gitlab.com": "gitlab.com"}
 """Hosts that large forges serve ssh on beside their own, for networks that let only port 443 pass."""
+_HOST = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?|\[[0-9a-f:.]+\]")
 _SHORT = re.compile(r"(?:[^@/:]+@)?(?P<host>\[[0-9A-Fa-f:.]+\]|[^@/:]+):(?P<path>[^:].*)")
 
 
@@ -97,6 +98,8 @@ def checked_base_url(text: str) -> str:
     if "@" in parts.netloc or "?" in text or "#" in text or not text.isascii() or not text.isprintable() or " " in text:
         raise Invalid.in_field("base_url", f"{shown} has a user, a query, a fragment or a space in it: {example}")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname.lower()
+    if not _HOST.fullmatch(host):
+        raise Invalid.in_field("base_url", f"{shown} has no valid name of a host in it: {example}")
     suffix = "" if port is None or port == _PORTS[parts.scheme] else f":{port}"
     return f"{parts.scheme}://{host}{suffix}{parts.path.rstrip('/')}"
 

@@ -279,6 +279,13 @@ async def find(tx: Tx, who: Principal, reference: str, verb: Verb = Verb.TREE_RE
     return found
 
 
+async def that_serve(tx: Tx, who: Principal, organization_id: str, group: str) -> list[ForgeConnection]:
+    """Return the connections that serve the modules of a group: its own, and those of the groups above that the caller may see."""
+    visible = await authorize.visible(tx, who, Verb.TREE_READ)
+    found = await store.of_organization(tx, organization_id)
+    return [each for each in found if addresses.serves(each, organization_id, group) and visible.covers(place(each))]
+
+
 async def delete(tx: Tx, who: Principal, reference: str) -> None:
     """Delete a connection, with everything that is known of its repositories. Hooks that were made stay: their deliveries are refused."""
     found = await _hold(tx, who, reference)

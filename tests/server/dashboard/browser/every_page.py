@@ -37,6 +37,7 @@ NOT_PAGES = {
     "/dashboard/access": "leads to the access page of the organization",
     "/dashboard/groups/{group}/access/effect": "is a part of the page with the grant",
     "/dashboard/modules/{module}/access/effect": "is a part of the page with the grant",
+    "/dashboard/forges/create/github/finish": "is where GitHub sends a browser, with a code",
     "/dashboard/jobs/{job}/diff": "is the part of the job's page with the plan",
     "/dashboard/modules/{module}/contents": "is a part of the module's page",
     "/dashboard/runners/{runner}/started": "is the part of a page that waits for a runner",
@@ -62,6 +63,7 @@ MORE = [
     "/dashboard/schedules/create?place=payments/prod",
     "/dashboard/notifications?place=payments/prod",
     "/dashboard/notifications/create?place=payments/prod&kind=slack-bot",
+    "/dashboard/forges/create?group=payments&kind=github-app",
     "/dashboard/groups/payments%2Fprod/access?who=priya&verb=job.approve&on=payments/prod/ledger",
     "/dashboard/groups/payments%2Fprod/access?who=elena&verb=job.approve",
     "/dashboard/groups/payments%2Fprod/access/grant?principal=elena&role=approver",
@@ -116,6 +118,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
     identities = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM cloud_identities ORDER BY name"))
     schedules = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM schedules ORDER BY name"))
     channels = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM notification_channels ORDER BY name"))
+    forges = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM forge_connections ORDER BY name"))
     states = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM states WHERE version = 2"))
     examples = {name: [each] for name, each in (await access(stage)).items()} | {
         "job": jobs,
@@ -132,6 +135,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
         "release": ["1.5.0"],
         "schedule": [row["id"] for row in schedules],
         "channel": [row["id"] for row in channels],
+        "forge": [row["id"] for row in forges],
     }
     paths: dict[str, bool] = {}
     for path in sorted(set(page_paths()) - BEFORE_LOGIN):

@@ -15,6 +15,7 @@ from terracrew.server.tree.step_settings import store as step_settings
 from tests.server.dashboard.company import contents
 from tests.server.dashboard.company.channels import channels
 from tests.server.dashboard.company.cloud import cloud_identities
+from tests.server.dashboard.company.forges import forges
 from tests.server.dashboard.company.moments import moments
 from tests.server.dashboard.company.rows import Company
 
@@ -95,6 +96,7 @@ async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
     await _hooks(made, ledger)
     await moments(made, small, broken)
     await channels(made, ledger, "payments/prod/ledger")
+    await forges(made, keys)
 
     done = await made.job(
         small, JobType.APPLY, "SUCCEEDED", age=90000, runner_id=built_in, plan=plan(add=2, unchanged=0)

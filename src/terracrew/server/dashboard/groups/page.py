@@ -7,6 +7,8 @@ from terracrew.api.groups import Group
 from terracrew.api.jobs import JobStatus
 from terracrew.api.runners import RunnerView
 from terracrew.server.dashboard import render
+from terracrew.server.dashboard.forges import page as forges
+from terracrew.server.dashboard.forges.page import ForgesPanel
 from terracrew.server.dashboard.modules import page as modules
 from terracrew.server.dashboard.modules.page import ModuleRow
 from terracrew.server.dashboard.notifications import page as notifications
@@ -97,6 +99,7 @@ class GroupPage(msgspec.Struct, frozen=True):
     """None if the reader may not see the group itself."""
     schedules: SchedulesPanel | None
     channels: ChannelsPanel | None
+    forges: ForgesPanel | None
     run: RunPanel | None = None
     """The newest run of all of its modules; None if there was none, or if the reader may not see the group itself."""
     groups_after: str = ""
@@ -153,6 +156,7 @@ async def read(
         await steps.panel(tx, who, places.of_group(group)) if is_whole else None,
         await schedules.panel(tx, who, places.of_group(group)) if is_whole else None,
         await notifications.panel(tx, who, places.of_group(group)) if is_whole else None,
+        await forges.panel(tx, who, places.of_group(group)) if is_whole else None,
         await _run(tx, group) if is_whole else None,
         groups_after,
         children[PAGE_ROWS - 1].name if len(children) > PAGE_ROWS else "",
