@@ -35,10 +35,10 @@ class ScheduleSettings(msgspec.Struct, frozen=True, kw_only=True):
         int, msgspec.Meta(ge=0, le=MAX_LATE_MINUTES), Field(label="Make up within (minutes)", metavar="MINUTES")
     ] = 60
     """A start that was missed, because no server was running, is made up once if it is at most so many minutes late."""
-    is_refresh_only: Annotated[bool, Field(label="Only what was changed outside")] = True
+    is_refresh_only: Annotated[bool, Field(label="Only what was changed outside", option="--refresh-only")] = True
     """For DRIFT: compare what exists with the state only. Otherwise a full plan is made, which also has changes of the configuration
     that nobody has applied."""
-    is_enabled: Annotated[bool, Field(label="Enabled")] = True
+    is_enabled: Annotated[bool, Field(label="Enabled", option="--enabled")] = True
     """Whether it starts anything by itself."""
 
 

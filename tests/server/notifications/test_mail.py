@@ -158,5 +158,6 @@ async def test_a_mail_server_that_nobody_trusts_gets_nothing(
     await telling.channel("email", recipients=["a@example.com"])
     await telling.announce()
     await telling.sending.step()
-    assert (await telling.delivery())["error"] == "the mail server 127.0.0.1 cannot be used: SSLCertVerificationError"
+    error = (await telling.delivery())["error"]
+    assert error.startswith("the mail server cannot be used: the certificate of 127.0.0.1 is not valid here: self")
     assert mailbox.received == []

@@ -96,8 +96,8 @@ def show(target: Target, module: str) -> output.CommandResult:
 def check(target: Target, place: str, full: bool) -> output.CommandResult:
     """Have the module PLACE, or all modules of this group, checked as soon as none of their jobs runs."""
     asked = target.api().post("/drift/checks", AskDriftCheck(place, is_refresh_only=not full), AskedDriftCheck)
-    word = "module is" if asked.modules == 1 else "modules are"
-    return output.message(asked, f"{asked.modules:,} {word} checked", "`terracrew drift list` shows what they find")
+    count = f"{asked.modules:,} drift {'check' if asked.modules == 1 else 'checks'}"
+    return output.message(asked, f"asked for {count}", "`terracrew drift list` shows what they find")
 
 
 @drift.command("reconcile", epilog=output.examples("terracrew drift reconcile platform/network --follow"))
@@ -125,7 +125,7 @@ def mute(target: Target, module: str, address: str, reason: str, days: int) -> o
     """Tell nothing about ADDRESS of MODULE for some time. If it still differs then, it is told again."""
     new = NewMute(module, address, reason, datetime.now(UTC) + timedelta(days=days))
     made = target.api().post("/drift/mutes", new, DriftMute)
-    return output.message(made, f"muted {made.address} of {module} until {output.moment(made.until)}")
+    return output.message(made, f"muted {made.address} of {module} until {made.until:%Y-%m-%d}")
 
 
 @drift.command("unmute", epilog=output.examples("terracrew drift unmute platform/network aws_vpc.main"))

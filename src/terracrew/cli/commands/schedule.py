@@ -90,7 +90,7 @@ def show(target: Target, schedule: str) -> output.CommandResult:
     "update",
     epilog=output.examples(
         "terracrew schedule update nightly --cron '0 4 * * *'",
-        "terracrew schedule update nightly --no-is-enabled",
+        "terracrew schedule update nightly --no-enabled",
     ),
 )
 @_schedule

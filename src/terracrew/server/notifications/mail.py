@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from terracrew.server.notifications.model import Outbound, SendResult, failed
+from terracrew.server.outgoing.answers import connection_problem
 from terracrew.settings.server import ServerSettings
 from terracrew.wording import notification_words as words
 
@@ -135,7 +136,7 @@ def _deliver(server: MailServer, message: EmailMessage, recipients: Sequence[str
     except smtplib.SMTPResponseException as error:
         return failed(f"the mail server refused the message: {_text(error.smtp_error)}", error.smtp_code)
     except (OSError, smtplib.SMTPException) as error:
-        return failed(f"the mail server {server.host} cannot be used: {type(error).__name__}")
+        return failed(f"the mail server cannot be used: {connection_problem(error, server.host)}")
     if refused:
         return SendResult(is_delivered=True, answer_status=250, error=f"refused: {', '.join(refused)}"[:500])
     return SendResult(is_delivered=True, answer_status=250)

@@ -1,5 +1,7 @@
 """What becomes of a request to an address that somebody configured: an answer, or the reason why there is none."""
 
+import socket
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -26,3 +28,18 @@ class NotSent(Exception):
         super().__init__(reason)
         self.reason = reason
         self.is_refused = is_refused
+
+
+def connection_problem(error: Exception, host: str) -> str:
+    """Return in words why a host cannot be connected to. The text of most errors would repeat more than the host."""
+    match error:
+        case socket.gaierror():
+            return f"the name {host} is not known"
+        case ConnectionRefusedError():
+            return f"{host} refuses the connection"
+        case ConnectionError():
+            return f"{host} ended the connection"
+        case ssl.SSLCertVerificationError():
+            return f"the certificate of {host} is not valid here: {error.verify_message}"
+        case _:
+            return f"{host} cannot be connected to: {type(error).__name__}"

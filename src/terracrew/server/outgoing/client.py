@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 import h11
 
 from terracrew import __version__
-from terracrew.server.outgoing.answers import NotSent, OutgoingAnswer
+from terracrew.server.outgoing.answers import NotSent, OutgoingAnswer, connection_problem
 from terracrew.server.outgoing.destinations import Destinations
 from terracrew.server.outgoing.lookups import Lookups
 
@@ -70,7 +70,7 @@ class OutgoingClient:
         except TimeoutError:
             exchange.end(f"{host} did not answer within {request.seconds:g} seconds")
         except (OSError, h11.ProtocolError, UnicodeError) as error:
-            exchange.end(f"{host} cannot be asked: {type(error).__name__}")
+            exchange.end(connection_problem(error, host))
         return exchange.answer()
 
     async def checked_addresses(self, organization_id: str, url: str) -> tuple[str, int, list[str]]:

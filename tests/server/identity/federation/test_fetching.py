@@ -153,4 +153,4 @@ async def test_a_port_where_nothing_listens_is_an_error() -> None:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         reason = await refusal(Fetcher(frozenset({rules.origin(url)})), url)
-    assert reason == "127.0.0.1 cannot be asked: ConnectionRefusedError"
+    assert reason == "127.0.0.1 refuses the connection"

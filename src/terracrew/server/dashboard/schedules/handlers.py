@@ -74,8 +74,8 @@ async def save(request: DashboardCall, schedule: FromPath[str]) -> Response[Any]
 @post("/{schedule:str}/run")
 async def run(request: DashboardCall, schedule: FromPath[str]) -> Response[Any]:
     sources = Sources(request.context.keys, request.context.local_roots)
-    started = await request.write(service.run, schedule, sources)
-    return render.done(request, f"{started.outcome[:1].upper()}{started.outcome[1:]}", f"{HERE}/{schedule}")
+    await request.write(service.run, schedule, sources)
+    return render.go(request, f"{HERE}/{schedule}")  # which says what was started
 
 
 @post("/{schedule:str}/delete")
