@@ -170,7 +170,7 @@ async def send_again(tx: Tx, channel_id: str, notification_id: str) -> bool:
     """Make a message due now, whatever became of it. Returns False if it is being sent at this moment."""
     changed = await tx.run(
         """UPDATE notification_deliveries SET status = 'WAITING', tries = 0, since = :now, next_at = :now, ended_at = NULL,
-            sending_until = NULL
+            sending_until = NULL, answer_status = NULL, error = ''
         WHERE channel_id = :channel_id AND notification_id = :notification_id
             AND (sending_until IS NULL OR sending_until <= :now)""",
         channel_id=channel_id,

@@ -45,6 +45,7 @@ class Stage:
             port=self.port,
             organization="acme",
             local_roots=["/srv/sources"],
+            private_destinations=["127.0.0.1"],
             release_key=str(KEY_OF_RELEASES.public_key),
         )
         listener = bind(settings)
