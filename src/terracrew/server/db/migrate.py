@@ -7,6 +7,8 @@ on after it. Before every other one, the servers that do not know it end (ADR 00
 import asyncio
 import re
 import time
+from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 from typing import LiteralString, NamedTuple, Protocol, cast
 
@@ -48,11 +50,14 @@ class Write(Protocol):
     async def __call__(self, work: Work[T], /) -> T: ...
 
 
-def known() -> list[Migration]:
+@cache
+def known() -> tuple[Migration, ...]:
     """Return the migrations of this version of Terracrew, in order."""
     folder = files("terracrew.server.db") / "migrations"
     found = [(_FILE.match(file.name), file) for file in folder.iterdir()]
-    return sorted(parse(match[1], match[2], file.read_text("utf-8")) for match, file in found if match is not None)
+    return tuple(
+        sorted(parse(match[1], match[2], file.read_text("utf-8")) for match, file in found if match is not None)
+    )
 
 
 def newest_known() -> int:
@@ -73,7 +78,7 @@ def split(script: str) -> tuple[LiteralString, ...]:
 
 
 async def migrate(
-    write: Write, migrations: list[Migration] | None = None, *, has_other_servers: bool = False
+    write: Write, migrations: Sequence[Migration] | None = None, *, has_other_servers: bool = False
 ) -> list[Migration]:
     """Apply the missing migrations, each in its own transaction, and return them.
 
@@ -97,7 +102,7 @@ async def migrate(
 class _NextMigration:
     """A unit of work that applies the next migration. It returns None if there is none, and the servers that have to end before."""
 
-    def __init__(self, migrations: list[Migration], has_other_servers: bool) -> None:
+    def __init__(self, migrations: Sequence[Migration], has_other_servers: bool) -> None:
         self._migrations, self._has_other_servers = migrations, has_other_servers
         self._newest_known = migrations[-1].number if migrations else 0
         self.id = ids.new("srv")
