@@ -1,5 +1,6 @@
 """The life of a runner in a real browser: from its registration to its removal, with every change seen as it happens."""
 
+import os
 import re
 from collections.abc import Sequence
 
@@ -35,7 +36,9 @@ async def look(page: Page, name: str, looks: Sequence[tuple[str, int]] = FEWER_L
     for scheme, width in looks:
         await page.emulate_media(color_scheme=scheme)  # pyright: ignore[reportArgumentType]
         await page.set_viewport_size({"width": width, "height": 900})
-        await page.screenshot(path=SHOTS / f"life-{name}-{scheme}-{width}.png", animations="disabled", full_page=True)
+        if os.environ.get("SCREENSHOTS"):
+            path = SHOTS / f"life-{name}-{scheme}-{width}.png"
+            await page.screenshot(path=path, animations="disabled", full_page=True)
         assert await page.evaluate("document.documentElement.scrollWidth") <= width, f"{name} at {width}"
         if width == 1440:
             assert await accessibility.faults(page) == [], f"{name}, {scheme}"
