@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.checks import (
 from terracrew.server.http.problem import MEDIA_TYPE
 from tests.e2e import modules
 from tests.e2e.system import System, running
-from tests.thoroughness import examples
+from tests.thoroughness import IS_THOROUGH
 
 pytestmark = pytest.mark.feature("X4.bounded")
 
@@ -89,7 +89,7 @@ def map_path_parameters(_context: Any, path_parameters: dict[str, Any] | None) -
 def fuzz(operation: Any, mode: GenerationMode, headers: dict[str, str]) -> None:
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(
-        max_examples=examples(5),
+        max_examples=5 if IS_THOROUGH else 2,
         deadline=None,
         derandomize=True,
         database=None,

@@ -20,6 +20,7 @@ from tests.e2e.fleet import Fleet, fleet
 from tests.e2e.system import eventually
 from tests.machine.needs import need
 from tests.machine.postgres_server import OwnServer, missing
+from tests.thoroughness import thorough
 
 pytestmark = [pytest.mark.postgres, pytest.mark.engine]
 AWAY_SECONDS = float(os.environ.get("TERRACREW_TEST_AWAY_SECONDS", "15"))
@@ -118,7 +119,11 @@ def _usual_seconds(system: Fleet) -> float:
 
 
 @pytest.mark.feature("O1.continues", "O6.database")
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["fast", "immediate"])
+@pytest.mark.parametrize(
+    "how",
+    # The chaos run restarts it both ways.
+    [pytest.param(signal.SIGQUIT, id="immediate"), pytest.param(signal.SIGINT, id="fast", marks=thorough)],
+)
 def test_a_database_that_is_away_under_running_jobs_costs_nothing_but_the_time(
     one: Fleet, postgres: OwnServer, how: signal.Signals
 ) -> None:

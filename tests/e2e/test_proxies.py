@@ -16,6 +16,7 @@ from terracrew.protocol.transfers import PART_BYTES
 from terracrew.source_rules import archive
 from tests.e2e.proxies import minimal_nginx, recommended_caddy, recommended_nginx
 from tests.e2e.system import System, eventually
+from tests.thoroughness import thorough
 
 _NOBODY_LISTENS = 9
 """A port without a server: what a proxy forwards is answered 502."""
@@ -29,7 +30,7 @@ resource "terraform_data" "large" {
 
 
 @pytest.mark.feature("J5.archive", "J15.kept", "L4.finished", "O1.continues")
-@pytest.mark.parametrize("proxy", [minimal_nginx, recommended_nginx, recommended_caddy])
+@pytest.mark.parametrize("proxy", [minimal_nginx, pytest.param(recommended_nginx, marks=thorough), recommended_caddy])
 @pytest.mark.timeout(150)
 def test_a_large_module_is_planned_approved_and_applied_once_through_a_proxy(
     system: System, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: Proxy

@@ -16,6 +16,7 @@ from tests.e2e.command_line import terracrew
 from tests.e2e.system import System
 from tests.machine.needs import need
 from tests.machine.release_checkout import KEY, Checkout
+from tests.thoroughness import thorough
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "releasing.md").read_text()
@@ -60,6 +61,7 @@ def run(checkout: Checkout, system: System, token: str, tag: str) -> tuple[int, 
     return done.returncode, done.stdout + done.stderr
 
 
+@thorough
 @pytest.mark.feature("V1.releases")
 def test_a_tag_becomes_a_release_of_the_server(system: System, tmp_path: Path) -> None:
     need(None if shutil.which("make") and shutil.which("git") else "no make or no git here")

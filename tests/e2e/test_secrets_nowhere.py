@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from tests.builders.secret_scanner import SecretScanner
+from tests.conftest import SQLITE_AT_LEAST
 from tests.e2e import planted_secrets
 from tests.e2e.pair import administrators_token
 from tests.e2e.planted_secrets import OF_THE_RUNNER, PLANTED
@@ -26,6 +27,7 @@ _OF_AN_ATTEMPT = b"TERRACREW_GROUP_PATH="
 """Only the processes of a job have this in their environment; the secrets are there, too."""
 
 
+@pytest.mark.parametrize("database_url", SQLITE_AT_LEAST, indirect=True)
 @pytest.mark.feature("L5.executor", "L5.server", "J6.secrets", "J12.sensitive", "H1.scripts", "X1.runners")
 def test_a_secret_of_every_kind_is_found_nowhere(tmp_path: Path, database_url: str) -> None:
     witness = tmp_path / "witness"

@@ -17,6 +17,7 @@ from tests.e2e.gate import Gate
 from tests.e2e.pair import servers
 from tests.e2e.simulated_runner import batch, claim, executor_hello, hub, runner_hello, runner_token
 from tests.e2e.system import System, eventually
+from tests.thoroughness import thorough
 
 __all__ = ["servers"]
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
@@ -166,7 +167,7 @@ def long_ago(system: System, seconds: float) -> None:
 
 
 @pytest.mark.feature("O6.restart")
-@pytest.mark.parametrize("with_runner", [False, True])
+@pytest.mark.parametrize("with_runner", [False, pytest.param(True, marks=thorough)])
 def test_an_attempt_delivers_after_half_an_hour_without_a_server_and_without_its_runner(
     system: System, tmp_path: Path, with_runner: bool
 ) -> None:

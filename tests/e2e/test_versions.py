@@ -13,6 +13,7 @@ from tests.e2e.constants import ended, environment, speaking
 from tests.e2e.gate import Gate
 from tests.e2e.simulated_runner import Client, hub, runner_hello, runner_token
 from tests.e2e.system import Process, System, eventually
+from tests.thoroughness import thorough
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
@@ -102,8 +103,10 @@ def test_a_hello_of_a_version_that_has_nothing_else_in_common_is_told_the_versio
 @pytest.mark.feature("O4.salvaged")
 @pytest.mark.parametrize(
     ("is_finished", "outcomes"),
-    [(True, ["succeeded"]), (False, ["gone", "succeeded"])],
-    ids=["finished", "in the middle"],
+    [
+        pytest.param(True, ["succeeded"], id="finished", marks=thorough),
+        pytest.param(False, ["gone", "succeeded"], id="in the middle"),
+    ],
 )
 def test_what_an_attempt_left_that_no_longer_speaks_the_servers_version_is_delivered_by_an_updated_runner(
     system: System, gate: Gate, is_finished: bool, outcomes: list[str]

@@ -42,6 +42,7 @@ def test_no_promise_is_broken_by_a_power_cut(disk: DiskKind, choices: list[Any])
     assert [(outcome.kind, outcome.violations) for outcome in life.outcomes if outcome.violations] == []
 
 
+@thorough
 def test_an_outbox_that_is_not_synced_is_noticed() -> None:
     """The checks can fail: with a disk that ignores the syncs of the outbox, an acknowledged state is lost."""
     life = live("model", lambda moments: [_away(moments)], is_short=True, ignoring="/outbox")
