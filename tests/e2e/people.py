@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from terracrew import ids
 from terracrew.api.access import User
 from terracrew.api.fleet_jobs import FleetJobType, NewFleetJob
@@ -13,14 +15,17 @@ from terracrew.api.rollouts import Rollout, RolloutRunner, RolloutRunnerStatus, 
 from terracrew.server.db import Database, open_database
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import service as fleet_jobs
+from terracrew.server.forges import fact_store
 from terracrew.server.identity.access import role_store
 from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store
 from terracrew.server.identity.people.sessions import person
 from terracrew.server.principals.model import SYSTEM
+from terracrew.server.pull_requests import store as pull_requests
 from terracrew.server.rollouts import store as rollouts
 from terracrew.server.tree.groups import service as groups
 from tests.builders.clock import ShiftedClock
+from tests.server.forges import forge_rows
 
 DAY_SECONDS = 86_400.0
 VOLATILE = {"last_used_at", "heard_at", "seen_at", "executor_heard_at"}
@@ -83,6 +88,19 @@ class People:
             )
             made = await fleet_jobs.create(tx, SYSTEM, new)
             return (await fleet_jobs.cancel(tx, SYSTEM, made.id, {})).id
+
+        return await self._db.write(write)
+
+    async def pull_request(self, organization_id: str, repository_id: str) -> str:
+        """Make a pull request that was closed, so that no loop of the server changes it."""
+
+        async def write(tx: Tx) -> str:
+            [made] = await fact_store.save_answers(tx, repository_id, [forge_rows.pull_request(state="closed")], 1)
+            await pull_requests.insert(tx, made.id, organization_id)
+            row = await pull_requests.hold(tx, made.id)
+            assert row is not None
+            await pull_requests.save(tx, msgspec.structs.replace(row, is_active=False))
+            return made.id
 
         return await self._db.write(write)
 

@@ -187,6 +187,7 @@ def _team(system: System) -> dict[str, str]:
         "forge": forge,
         "repository": api.post(f"/forges/{forge}/repositories", {"name": "acme/network"})["id"],
         "delivery": ids.new("fdl"),
+        "forge_user": "7",
         "secret_id": api.post(f"/service-accounts/{account}/secrets", {})["id"],
         "policy_id": api.post(
             f"/service-accounts/{account}/trust-policies",
@@ -231,6 +232,7 @@ async def _made_by(people: People, ours: dict[str, str]) -> dict[str, str | None
         tokens[name] = await (people.expired_token(user) if name == "expired token" else people.token(user))
         if name == "disabled user":
             await people.disable(user)
+    ours["pull_request"] = await people.pull_request(here, ours["repository"])
     guest = await people.person(elsewhere, "guest", None, "")
     await people.grant(here, guest, "viewer", "team")
     tokens["guest"] = await people.token(guest)

@@ -27,6 +27,10 @@ COMMANDS = {
     "input": ("terracrew.cli.commands.input:inputs", "Set variables, environment and secrets of groups and modules."),
     "step": ("terracrew.cli.commands.step:step", "Add hooks and flags to the steps of jobs."),
     "job": ("terracrew.cli.commands.job.job:job", "Run jobs, follow their logs, decide about their plans."),
+    "pull-request": (
+        "terracrew.cli.commands.pull_request:pull_request",
+        "Show pull requests with their plans; plan again, apply and cancel.",
+    ),
     "schedule": ("terracrew.cli.commands.schedule:schedule", "Start jobs and drift checks at chosen times."),
     "drift": (
         "terracrew.cli.commands.drift:drift",

@@ -20,6 +20,7 @@ from terracrew.server.forges.applications import GitHubApplications
 from terracrew.server.forges.clients import Forges
 from terracrew.server.forges.receiving import ForgeReceiver
 from terracrew.server.forges.service import ForgeConnections
+from terracrew.server.git.mirrors import RepositoryMirrors
 from terracrew.server.history.points import History
 from terracrew.server.http.request import Counts
 from terracrew.server.http.streams import Streams
@@ -44,6 +45,7 @@ from terracrew.server.notifications.service import Channels
 from terracrew.server.objects import Objects
 from terracrew.server.outgoing.client import OutgoingClient
 from terracrew.server.outgoing.destinations import Destinations
+from terracrew.server.pull_requests.tools import PullRequestTools
 from terracrew.server.readiness import Readiness
 from terracrew.server.retention.surveys import Surveys
 from terracrew.server.rollouts.planning import RolloutRules
@@ -114,6 +116,22 @@ class Server:
         return ForgeConnections(self.db, self.forges, self.settings.url)
 
     @cached_property
+    def pull_requests(self) -> PullRequestTools:
+        mirrors = RepositoryMirrors(self.settings.directory / "repositories", self.outgoing, disk=self.disk)
+        return PullRequestTools(
+            db=self.db,
+            keys=self.keys,
+            registry=self.registry,
+            forges=self.forges,
+            mirrors=mirrors,
+            staging=self.staging,
+            quotas=self.quotas,
+            roots=self.settings.local_roots,
+            url=self.settings.url,
+            server_id=self.id,
+        )
+
+    @cached_property
     def senders(self) -> Senders:
         return Senders(self.outgoing, Mailer(mail.of_settings(self.settings)))
 
@@ -161,6 +179,7 @@ class Server:
             streams=self.streams,
             fleet_handlers=self.fleet_handlers,
             sources=Sources(self.keys, self.settings.local_roots),
+            pull_requests=self.pull_requests,
             waking_ahead=self.waking_ahead,
             closing=self.closing,
         )
@@ -204,6 +223,7 @@ class Server:
             channels=self.channels,
             forges=self.forge_connections,
             applications=GitHubApplications(self.db, self.forges, self.keys, self.forge_connections),
+            pull_requests=self.pull_requests,
             local_roots=self.settings.local_roots,
         )
 

@@ -41,6 +41,7 @@ from terracrew.server.objects import open_objects
 from terracrew.server.process import builtin, diagnostics, serve, shared_runners
 from terracrew.server.process.reload import SettingsReload
 from terracrew.server.process.waiting import until_answering
+from terracrew.server.pull_requests.loop import PullRequests
 from terracrew.server.rekey.service import Rekey
 from terracrew.server.retention import kept_plans
 from terracrew.server.retention.leftovers import Leftovers
@@ -162,6 +163,7 @@ async def _serve(
             server.settings.url + hooks.PATH,
         ).run,
         "forge repositories": RepositoryWatch(server.db).run,
+        "pull requests": PullRequests(server.pull_requests).run,
         "group runs": GroupRuns(server.db, server.keys, server.settings.local_roots).run,
         "cloud-hosted runners": scaling.run,
         "fleet process": lambda: server.fleet.stay_ready(lambda: scaling.has_any),

@@ -28,6 +28,10 @@ ELSEWHERE = {
     "PUT /uploads": "begins an upload; what is made of it is recorded",
     "PUT /uploads/{upload}/{index}": "is a part of an upload",
     "POST /releases/{release}/files": "is an upload; the release that is made of it is recorded",
+    "POST /pull-requests/{pull_request}/plan": "needs a repository; `pull_requests/test_service.py` looks at what is recorded",
+    "POST /pull-requests/{pull_request}/apply": "needs a repository; `pull_requests/test_service.py` looks at what is recorded",
+    "POST /pull-requests/{pull_request}/cancel": "needs a repository; `pull_requests/test_service.py` looks at what is recorded",
+    "POST /pull-requests/{pull_request}/allow": "needs a repository; `pull_requests/test_service.py` looks at what is recorded",
     "POST /cloud-identities/{identity}/report": "asks a cloud, and keeps what it answers",
 }
 """The operations that this test does not try, each with the reason."""
@@ -231,6 +235,8 @@ async def _forges(change: Changes, application: Application) -> None:
     delivery = await application.scalar("SELECT id FROM forge_deliveries")
     await change("POST /forges/{forge}/deliveries/{delivery}/handle-again", {}, "git", delivery)
     await change("DELETE /forges/{forge}/repositories/{repository}", None, "git", added["id"])
+    await change("POST /forges/{forge}/users", {"forge_user": "ada", "forge_user_id": "7", "user": "elena"}, "git")
+    await change("DELETE /forges/{forge}/users/{forge_user}", None, "git", "7")
     await change("DELETE /forges/{forge}", None, "git")
 
 

@@ -16,6 +16,7 @@ from terracrew.api.forges import (
     NewForgeRepository,
 )
 from terracrew.api.pages import Page
+from terracrew.api.pull_requests import ForgeUserView, LinkForgeUser
 from terracrew.cli.arguments import name_completion, options, settings
 from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
@@ -278,6 +279,46 @@ def handle_again(target: Target, forge: str, delivery: str) -> output.CommandRes
     path = f"{_api_path(forge)}/deliveries/{segment(delivery)}/handle-again"
     found = target.api().post(path, {}, ForgeDeliveryView)
     return output.message(found, f"{found.id} is handled again")
+
+
+@forge.command("users", epilog=output.examples("terracrew forge users platform/git"))
+@_forge
+@output.with_target
+def list_users(target: Target, forge: str) -> output.CommandResult:
+    """List which users of FORGE are users here."""
+    items = target.api().get(f"{_api_path(forge)}/users", Page[ForgeUserView]).items
+    rows = [(each.forge_user, each.forge_user_id, each.user, output.age(each.linked_at)) for each in items]
+    empty = "nobody: `terracrew forge link-user` lets people write commands in comments"
+    return output.listing(items, ("FORGE USER", "ID", "USER", "LINKED"), rows, empty=empty)
+
+
+@forge.command("link-user", epilog=output.examples("terracrew forge link-user platform/git ada-on-git ada"))
+@_forge
+@click.argument("forge_user")
+@click.argument("user", shell_complete=name_completion.users)
+@click.option(
+    "--id",
+    "forge_user_id",
+    default="",
+    metavar="ID",
+    help="The forge's own id of the user, for one who is not known yet.",
+)
+@output.with_target
+def link_user(target: Target, forge: str, forge_user: str, user: str, forge_user_id: str) -> output.CommandResult:
+    """Let what FORGE_USER writes on FORGE be done as USER, with all of their rights."""
+    asked = LinkForgeUser(forge_user=forge_user, user=user, forge_user_id=forge_user_id)
+    made = target.api().post(f"{_api_path(forge)}/users", asked, ForgeUserView)
+    return output.message(made, f"what {made.forge_user} ({made.forge_user_id}) writes there is done as {made.user}")
+
+
+@forge.command("unlink-user", epilog=output.examples("terracrew forge unlink-user platform/git 4711"))
+@_forge
+@click.argument("forge_user_id")
+@output.with_target
+def unlink_user(target: Target, forge: str, forge_user_id: str) -> output.CommandResult:
+    """Let the user of FORGE with this id act as nobody here any more; `users` lists the ids."""
+    target.api().delete(f"{_api_path(forge)}/users/{segment(forge_user_id)}")
+    return output.message({"unlinked": forge_user_id}, f"unlinked {forge_user_id}")
 
 
 def _api_path(forge: str) -> str:

@@ -21,6 +21,7 @@ from terracrew.server.jobs.create import Create
 from terracrew.server.notifications.service import Channels
 from terracrew.server.objects import Objects
 from terracrew.server.principals.authorize import Verb
+from terracrew.server.pull_requests.tools import PullRequestTools
 from terracrew.server.readiness import Readiness
 from terracrew.server.retention.surveys import Surveys
 from terracrew.server.rollouts.planning import RolloutRules
@@ -77,6 +78,7 @@ class RunsContext:
     streams: Streams
     fleet_handlers: FleetHandlers
     sources: Sources
+    pull_requests: PullRequestTools
     waking_ahead: WakingAhead
     closing: asyncio.Event
     """Set when the server begins to stop. A stream that never ends by itself ends when it sees this."""

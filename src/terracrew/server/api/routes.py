@@ -19,7 +19,7 @@ from terracrew.server.api.access import (
 )
 from terracrew.server.api.context import AccessCall, OperationsCall, RunsCall, TreeCall
 from terracrew.server.api.operations import health, releases, schemas, server
-from terracrew.server.api.runs import drift, fleet_jobs, group_runs, jobs, live, logs, schedules
+from terracrew.server.api.runs import drift, fleet_jobs, group_runs, jobs, live, logs, pull_requests, schedules
 from terracrew.server.api.tree import (
     cloud_identities,
     deployments,
@@ -68,6 +68,7 @@ ROUTERS: list[ControllerRouterHandler] = [
     _described(RunsCall, "jobs", jobs),
     _described(RunsCall, "fleet jobs", fleet_jobs),
     _described(RunsCall, "groups", group_runs),
+    _described(RunsCall, "pull requests", pull_requests),
     _described(RunsCall, "schedules", schedules),
     _described(RunsCall, "drift", drift),
     _described(RunsCall, "logs", logs),

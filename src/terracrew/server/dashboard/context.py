@@ -19,6 +19,7 @@ from terracrew.server.jobs.create import Create
 from terracrew.server.notifications.service import Channels
 from terracrew.server.objects import Objects
 from terracrew.server.principals.model import Principal
+from terracrew.server.pull_requests.tools import PullRequestTools
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.secrets.keyring import Keyring
@@ -56,6 +57,7 @@ class DashboardContext:
     channels: Channels
     forges: ForgeConnections
     applications: GitHubApplications
+    pull_requests: PullRequestTools
     local_roots: Sequence[Path]
     """The folders on runners that a module's source may be in."""
 

@@ -43,6 +43,7 @@ from terracrew.wording import (
     module_words,
     notification_words,
     plan_words,
+    pull_request_words,
     schedule_words,
 )
 from terracrew.wording.durations import duration
@@ -267,6 +268,7 @@ _GLOBALS: dict[str, Any] = {
     "plan_words": plan_words,
     "schedule_words": schedule_words,
     "drift_words": drift_words,
+    "pull_request_words": pull_request_words,
     "notification_words": notification_words,
     "forge_words": forge_words,
     "forge_badges": forge_badges,

@@ -11,6 +11,7 @@ from terracrew.api.fleet_jobs import FleetJob, FleetJobType, FleetJobView
 from terracrew.api.job_views import Reason
 from terracrew.api.jobs import JobStatus
 from terracrew.api.notifications import ChannelView, NotificationDelivery
+from terracrew.api.pull_requests import PlanState, PullRequestListed, PullRequestState
 from terracrew.api.runners import Runner, RunnerAlert, RunnerStatus, RunnerView
 from terracrew.api.schedules import ScheduleView
 from terracrew.protocol.messages import CancelMode
@@ -487,3 +488,32 @@ DRIFT_FILTERS: dict[DriftFilter, str] = {
     "muted": "With mutes",
     "all": "All",
 }
+
+
+_PULL_REQUESTS: dict[PullRequestState, Badge] = {
+    "open": Badge("busy", "circle", "Open"),
+    "merged": Badge("ok", "tick", "Merged"),
+    "closed": Badge("idle", "slash", "Closed"),
+}
+_PLAN_STATES: dict[PlanState, Badge] = {
+    "waiting": Badge("idle", "clock", "Waiting"),
+    "running": Badge("busy", "arc", "Planning"),
+    "changes": Badge("warn", "half", "Changes"),
+    "no_changes": Badge("ok", "tick", "No changes"),
+    "failed": Badge("bad", "cross", "Plan failed"),
+    "canceled": Badge("idle", "slash", "Canceled"),
+    "stale": Badge("idle", "clock", "Planned again"),
+    "applying": Badge("busy", "arc", "Applying"),
+    "needs_approval": Badge("warn", "clock", "Awaiting approval"),
+    "applied": Badge("ok", "tick", "Applied"),
+    "apply_failed": Badge("bad", "cross", "Apply failed"),
+}
+
+
+def pull_request_badge(found: PullRequestListed) -> Badge:
+    return _PULL_REQUESTS[found.state]
+
+
+def plan_state_badge(state: PlanState) -> Badge:
+    """Return what is known of a module that a pull request touches."""
+    return _PLAN_STATES[state]

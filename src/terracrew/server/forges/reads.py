@@ -120,6 +120,22 @@ async def counts(tx: Tx, *repository_ids: str) -> dict[str, int]:
     return {each: found.get(each, 0) for each in repository_ids}
 
 
+async def user_named(tx: Tx, connection_id: str, name: str) -> str | None:
+    """Return the forge's own id of the user who has last used this name, in a pull request or a command."""
+    return await tx.value(
+        """SELECT author_id FROM (
+            SELECT forge_pull_requests.author_id, forge_pull_requests.id AS at FROM forge_pull_requests
+            JOIN forge_repositories ON forge_repositories.id = forge_pull_requests.repository_id
+            WHERE forge_repositories.connection_id = :id AND lower(forge_pull_requests.author) = :name
+            UNION ALL SELECT forge_comments.author_id, forge_comments.id AS at FROM forge_comments
+            JOIN forge_repositories ON forge_repositories.id = forge_comments.repository_id
+            WHERE forge_repositories.connection_id = :id AND lower(forge_comments.author) = :name) AS known
+        ORDER BY substr(at, 5) DESC LIMIT 1""",
+        id=connection_id,
+        name=name.lower(),
+    )
+
+
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 

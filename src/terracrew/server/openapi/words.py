@@ -25,6 +25,7 @@ TAGS = {
     "logs": "What jobs print.",
     "states": "The states that engines wrote, their outputs, and those that arrived too late.",
     "groups": "The tree that modules and runners are in.",
+    "pull requests": "What pull requests touch, their plans, and how they are applied.",
     "schedules": "What the server starts by itself, and when.",
     "drift": "What was changed outside of the engine: checks, what they tell, and what is muted.",
     "steps": "Hooks and flags that groups and modules add to the steps of their jobs.",

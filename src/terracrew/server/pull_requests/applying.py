@@ -48,6 +48,7 @@ async def apply(tools: PullRequestTools, who: Principal, row: TouchedModule) -> 
 async def _apply(
     tx: Tx, tools: PullRequestTools, who: Principal, row: TouchedModule, created_for: str = ""
 ) -> ApplyOutcome:
+    await store.hold(tx, row.pull_request_id)  # whoever changes a module of it holds it first
     now = await store.hold_module(tx, row.pull_request_id, row.module_id)
     if now is None or (now.plan_job_id, now.digest) != (row.plan_job_id, row.digest) or now.plan_job_id is None:
         return ApplyOutcome(row.module_id, problem="it is planned again: look at the new plan")

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
+from terracrew.api.pull_requests import PullRequestOutcome
 from terracrew.errors import Forbidden, Invalid, TerracrewError
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
@@ -47,7 +48,7 @@ async def _answer(tools: PullRequestTools, subject: PullRequestSubject, comment:
             raise Forbidden(
                 f"{comment.author} is not linked to a user of Terracrew who may act here: an administrator links them"
             )
-        return await carry_out(tools, subject, who, command, comment)
+        return (await carry_out(tools, subject, who, command, comment)).message
     except TerracrewError as error:
         return error.message
 
@@ -58,14 +59,14 @@ async def carry_out(
     who: Principal,
     command: Command,
     comment: ForgeComment | None = None,
-) -> str:
-    """Do what a command says, as this person, and return what became of it in words.
+) -> PullRequestOutcome:
+    """Do what a command says, as this person, and return what became of it.
 
     `comment`: where it was written. A plan that was made after it was not meant by it.
     """
     if command.name == "allow":
         await tools.db.write(lambda tx: allow(tx, who, subject, command.arguments[0]))
-        return f"{subject.facts.head_commit[:12]} may be planned"
+        return PullRequestOutcome(f"{subject.facts.head_commit[:12]} may be planned")
     rows = await _chosen(tools, subject, who, command.arguments)
     if command.name == "plan":
         return _summary("planned again", await _each(tools, who, subject, rows, _plan))
@@ -139,12 +140,18 @@ async def _each(
 
 async def _plan(tx: Tx, who: Principal, subject: PullRequestSubject, path: str, row: TouchedModule) -> str:
     await authorize.require(tx, who, Verb.JOB_RUN, authorize.module(subject.row.organization_id, path))
+    await store.hold(tx, row.pull_request_id)
     held = await store.hold_module(tx, row.pull_request_id, row.module_id)
     if held is None or not held.digest or held.state in ("applying", "needs_approval"):
         return "it is being applied" if held is not None and held.digest else "there is nothing to plan"
     if held.plan_job_id is not None:
         await planning.cancel(tx, held.plan_job_id, who.name)
     await store.save_modules(tx, [decide.plan_again(held, "waiting", "", tx.moment)])
+    details = {"pull_request": subject.name, "module": path}
+    organization_id = subject.row.organization_id
+    await audit.record(
+        tx, who, "pull_request.plan", "pull_request", subject.row.id, details, organization_id=organization_id
+    )
     await store.make_due(tx, row.pull_request_id)
     return ""
 
@@ -173,7 +180,7 @@ async def _apply(
     comment: ForgeComment | None,
     *,
     is_named: bool,
-) -> str:
+) -> PullRequestOutcome:
     if subject.facts.state == "closed":
         raise Invalid("the pull request was closed without being merged: nothing of it is applied")
     if subject.row.problem:
@@ -193,7 +200,7 @@ async def _apply(
         else:
             outcome = await applying.apply(tools, who, row)
             found.append((path, outcome.problem))
-    return _summary("applied", found) if found else "no module has changes to apply"
+    return _summary("applied", found) if found else PullRequestOutcome("no module has changes to apply")
 
 
 _NOT_APPLIED = {
@@ -236,13 +243,13 @@ def _inert(text: str) -> str:
     return "".join(each for each in text if each.isalnum() or each in " ._/-")
 
 
-def _summary(done: str, found: Sequence[tuple[str, str]]) -> str:
+def _summary(done: str, found: Sequence[tuple[str, str]]) -> PullRequestOutcome:
     good = [path for path, problem in found if not problem]
     bad = [(path, problem) for path, problem in found if problem]
     words = [f"{done}: {_names(good)}"] if good else []
     words += [f"`{path}`: {problem}" for path, problem in bad[:MAX_NAMED]]
     words += [f"and {len(bad) - MAX_NAMED} more could not be {done}"] if len(bad) > MAX_NAMED else []
-    return "; ".join(words) or "there is no such module"
+    return PullRequestOutcome("; ".join(words) or "the pull request touches no module", good, dict(bad))
 
 
 def _names(paths: Sequence[str]) -> str:

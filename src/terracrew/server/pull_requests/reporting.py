@@ -11,7 +11,7 @@ import msgspec
 
 from terracrew.api.pull_requests import PlanState, PullRequestApply
 from terracrew.forges.model import Status, StatusState
-from terracrew.wording import escapes
+from terracrew.wording import escapes, pull_request_words
 
 CONTEXT = "terracrew"
 """The name of the aggregate status: the one that a forge can require before a merge."""
@@ -39,19 +39,6 @@ _SHOWN = (
     "no_changes",
 )
 """The order of the states in the comment, before the size of the changes."""
-_WORDS: dict[PlanState, str] = {
-    "waiting": "waiting",
-    "running": "planning",
-    "changes": "changes",
-    "no_changes": "no changes",
-    "failed": "plan failed",
-    "canceled": "canceled",
-    "stale": "is planned again",
-    "applying": "applying",
-    "needs_approval": "waits for approval",
-    "applied": "applied",
-    "apply_failed": "apply failed",
-}
 _STATUS: dict[PlanState, StatusState] = {
     "failed": "failure",
     "canceled": "failure",
@@ -147,7 +134,7 @@ def of_modules(report: ForgeReport, written: Collection[str], max_characters: in
         context = f"{CONTEXT}/{each.path}"
         is_wanted = each.state in _FAILED or each.state in ("changes", "applied", "needs_approval")
         if context in written or (is_wanted and len(found) < MAX_MODULE_STATUSES):
-            words = ": ".join(filter(None, (_WORDS[each.state], each.reason or each.counts)))
+            words = ": ".join(filter(None, (pull_request_words.STATES[each.state], each.reason or each.counts)))
             state = _STATUS.get(each.state, "pending")
             found.append(Status(context=context, state=state, description=cut(words, max_characters), url=each.url))
     return found
@@ -198,7 +185,7 @@ def _title(report: ForgeReport) -> str:
 
 
 def _ending(report: ForgeReport) -> list[str]:
-    lines = [f"- {reply}" for reply in report.replies[:MAX_REPLIES]]
+    lines = [f"- {_reply(reply)}" for reply in report.replies[:MAX_REPLIES]]
     lines += [""] if lines else []
     return [*lines, f"<sub>{_HOW[report.apply]} `terracrew help` lists the commands.</sub>"]
 
@@ -211,10 +198,15 @@ _HOW: dict[PullRequestApply, str] = {
 }
 
 
+def _reply(text: str) -> str:
+    """Return what became of a command, which has code in it. It mentions nobody and has no HTML, whatever error it repeats."""
+    return _entities(" ".join(escapes.plain(text).split())).replace("@", "@\u200b").replace("://", ":\u200b//")
+
+
 def _row(each: ShownModule) -> str:
     name = f"[`{_code(each.path)}`]({each.url})" if each.url else f"`{_code(each.path)}`"
     words = each.counts if each.state in ("changes", "applied", "needs_approval", "applying") else ""
-    return f"| {name} | {_WORDS[each.state]} | {_inline(each.reason or words)} |"
+    return f"| {name} | {pull_request_words.STATES[each.state]} | {_inline(each.reason or words)} |"
 
 
 def _details(each: ShownModule) -> str:

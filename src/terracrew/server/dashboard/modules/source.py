@@ -106,7 +106,7 @@ def _repository(form: SourceFields) -> Source:
             f"choose what {revision[:100]!r} is: a branch, a tag, a commit or a range of versions",
             field="source.branch",
         )
-    chosen = {kind: revision} if kind else {}
+    chosen: dict[str, Any] = {kind: revision} if kind else {}
     return GitSource(
         form.url.strip(),
         subdirectory=_below(form),

@@ -22,6 +22,20 @@ async def principal(tx: Tx, actor_id: str, organization_id: str) -> Principal | 
     return Principal("service_account", actor_id, account["name"], organization_id)
 
 
+async def member(tx: Tx, name_or_id: str, organization_id: str) -> User | None:
+    """Return a user who can act in the organization."""
+    user = await store.find_user(tx, name_or_id)
+    if user is None or user.is_disabled:
+        return None
+    is_member = user.organization_id == organization_id or await user_reads.has_role_in(tx, user.id, organization_id)
+    return user if is_member else None
+
+
+async def may_act_for(tx: Tx, who: Principal, user: User) -> bool:
+    """Return whether somebody may give control of the account of a user, or let somebody else act as them."""
+    return await _may_give(tx, who.id, user)
+
+
 async def owner(tx: Tx, token_sha256: str) -> User | None:
     """Return the user whom a link logs in; None for a link that is used up, expired, wrong or no longer counts."""
     found = await store.link(tx, token_sha256)

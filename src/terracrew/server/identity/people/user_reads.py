@@ -48,6 +48,16 @@ async def is_member_elsewhere(tx: Tx, user_id: str, organization_id: str) -> boo
     return row is not None
 
 
+async def has_role_in(tx: Tx, user_id: str, organization_id: str) -> bool:
+    """Return whether a user has a role in this organization."""
+    row = await tx.one(
+        "SELECT id FROM role_bindings WHERE principal_id = :id AND organization_id = :organization_id LIMIT 1",
+        id=user_id,
+        organization_id=organization_id,
+    )
+    return row is not None
+
+
 async def enabled_account(tx: Tx, account_id: str) -> Row | None:
     """Return the name and the organization of a service account that is not disabled."""
     return await tx.one(
