@@ -1,6 +1,7 @@
 """The words for pull requests, the same on pages, terminals and forges."""
 
 from collections.abc import Mapping
+from typing import Any
 
 STATES = {
     "waiting": "waiting",
@@ -15,6 +16,19 @@ STATES = {
     "applied": "applied",
     "apply_failed": "apply failed",
 }
+COUNTED = {
+    "changes": "with changes",
+    "no_changes": "without changes",
+    "failed": "failed",
+    "waiting": "waiting",
+    "running": "planning",
+    "stale": "planned again",
+    "canceled": "canceled",
+    "needs_approval": "to approve",
+    "applying": "applying",
+    "applied": "applied",
+    "apply_failed": "failed to apply",
+}
 APPLIES = {
     "never": "Nothing applies it by itself",
     "on_merge": "The merge applies it",
@@ -24,6 +38,6 @@ APPLIES = {
 FILTERS = {"open": "Open", "merged": "Merged", "closed": "Closed", "all": "All"}
 
 
-def counted(modules: Mapping[str, int]) -> str:
-    """Return how many modules are in each state: `2 changes, 1 plan failed`."""
-    return ", ".join(f"{modules[state]:,} {word}" for state, word in STATES.items() if modules.get(state))
+def counted(modules: Mapping[Any, int]) -> str:
+    """Return how many modules are in each state: `2 with changes, 1 failed`."""
+    return ", ".join(f"{modules[state]:,} {word}" for state, word in COUNTED.items() if modules.get(state))

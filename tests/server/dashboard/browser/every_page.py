@@ -63,6 +63,7 @@ MORE = [
     "/dashboard/schedules/create?place=payments/prod",
     "/dashboard/notifications?place=payments/prod",
     "/dashboard/notifications/create?place=payments/prod&kind=slack-bot",
+    "/dashboard/pull-requests?only=closed",
     "/dashboard/forges/create?group=payments&kind=github-app",
     "/dashboard/groups/payments%2Fprod/access?who=priya&verb=job.approve&on=payments/prod/ledger",
     "/dashboard/groups/payments%2Fprod/access?who=elena&verb=job.approve",
@@ -119,6 +120,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
     schedules = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM schedules ORDER BY name"))
     channels = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM notification_channels ORDER BY name"))
     forges = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM forge_connections ORDER BY name"))
+    pull_requests = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM pull_requests ORDER BY id LIMIT 1"))
     states = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM states WHERE version = 2"))
     examples = {name: [each] for name, each in (await access(stage)).items()} | {
         "job": jobs,
@@ -136,6 +138,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
         "schedule": [row["id"] for row in schedules],
         "channel": [row["id"] for row in channels],
         "forge": [row["id"] for row in forges],
+        "pull_request": [row["id"] for row in pull_requests],
     }
     paths: dict[str, bool] = {}
     for path in sorted(set(page_paths()) - BEFORE_LOGIN):

@@ -17,6 +17,7 @@ from tests.server.dashboard.company.channels import channels
 from tests.server.dashboard.company.cloud import cloud_identities
 from tests.server.dashboard.company.forges import forges
 from tests.server.dashboard.company.moments import moments
+from tests.server.dashboard.company.pull_requests import pull_requests
 from tests.server.dashboard.company.rows import Company
 
 PLAN_LOG = """\x1b[0m\x1b[1mmodule.vpc.terraform_data.subnet["a"]: Refreshing state... [id=9f2c]\x1b[0m
@@ -97,6 +98,7 @@ async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
     await moments(made, small, broken)
     await channels(made, ledger, "payments/prod/ledger")
     await forges(made, keys)
+    await pull_requests(made, {"planned": vpc, "failed": broken, "waiting": dns})
 
     done = await made.job(
         small, JobType.APPLY, "SUCCEEDED", age=90000, runner_id=built_in, plan=plan(add=2, unchanged=0)

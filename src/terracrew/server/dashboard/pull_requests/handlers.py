@@ -48,7 +48,7 @@ class ModuleForm(msgspec.Struct, frozen=True):
 async def list_page(
     request: DashboardCall, only: FromQuery[str] = "open", after: FromQuery[str | None] = None
 ) -> Response[Any]:
-    chosen = next((each for each in _FILTERS if each == only), "open")
+    chosen: PullRequestFilter = next((each for each in _FILTERS if each == only), _FILTERS[0])
     found = await request.read(service.listing, chosen, after, PAGE_ROWS)
     shown = PullRequestsPage(found.items, chosen, found.next, after)
     return await render.page(request, "pull_requests/list", page=shown)
