@@ -8,6 +8,7 @@ from itertools import pairwise
 import click
 
 from terracrew.cli.main import cli
+from terracrew.server.pull_requests.commands import NAMES as OF_COMMENTS
 
 _PROGRAM = re.compile(r"(?:/opt/terracrew/bin/)?terracrew")
 _CODE = re.compile(r"`(terracrew [^`]+)`")
@@ -56,6 +57,8 @@ def _of_line(line: str) -> Iterator[list[str]]:
 
 def fault(words: list[str], *, is_whole: bool) -> str:
     """Return what is wrong with a command, or nothing. If it is `is_whole`, its required arguments must be there."""
+    if not is_whole and words and words[0] in OF_COMMENTS:
+        return ""  # it is what people write in a comment on a pull request
     command: click.Command = cli
     context = click.Context(cli, info_name="terracrew")
     while True:

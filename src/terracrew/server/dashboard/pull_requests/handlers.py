@@ -48,7 +48,7 @@ class ModuleForm(msgspec.Struct, frozen=True):
 async def list_page(
     request: DashboardCall, only: FromQuery[str] = "open", after: FromQuery[str | None] = None
 ) -> Response[Any]:
-    chosen: PullRequestFilter = next((each for each in _FILTERS if each == only), _FILTERS[0])
+    chosen = _chosen(only)
     found = await request.read(service.listing, chosen, after, PAGE_ROWS)
     shown = PullRequestsPage(found.items, chosen, found.next, after)
     return await render.page(request, "pull_requests/list", page=shown)
@@ -93,6 +93,13 @@ async def allow(request: DashboardCall, pull_request: FromPath[str]) -> Response
     form = await forms.read(request, ModuleForm)
     found = await request.write(service.allow, tree_path(pull_request), AllowCommit(commit=form.commit))
     return _said(request, pull_request, found)
+
+
+def _chosen(only: str) -> PullRequestFilter:
+    for each in _FILTERS:
+        if each == only:
+            return each
+    return "open"
 
 
 def _said(request: DashboardCall, pull_request: str, found: PullRequestOutcome) -> Response[Any]:
