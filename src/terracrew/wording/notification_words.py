@@ -14,7 +14,7 @@ EVENT_MEANINGS: dict[str, str] = {
     "approval_wanted": "A plan waits for a person.",
     "job_failed": "A job has failed.",
     "job_lost": "An attempt lost contact in the middle of a change, or its module is in doubt.",
-    "drift": "A check has found something new, changed or gone.",
+    "drift": "A check has found something new, changed or gone, or has failed.",
     "runner_offline": "A self-hosted runner stays away, or is back.",
     "release": "A version of Terracrew was published or withdrawn.",
 }

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from terracrew.protocol.events import Result
 from terracrew.protocol.spec import Step
 from tests.builders.clock import ShiftedClock
-from tests.builders.deliveries import DONE, RUNNING
-from tests.builders.job_rows import begin_code, change_instances
+from tests.builders.deliveries import DONE, RUNNING, fact
+from tests.builders.job_rows import JobRows, begin_code, change_instances
+from tests.server.announcements.channels import add, outbox
 from tests.server.drift.checked import CHECKS, MUTES, Checked, differs
 from tests.server.jobs.waiting_jobs import waiting
 from tests.server.simulated_runner import SimulatedRunner
@@ -67,6 +69,28 @@ async def test_a_runner_that_does_not_describe_what_it_has_found_makes_no_good_n
     assert "its runner has an older version" in found["problem"]
     found = await team.check(differs())
     assert (found["problem"], differences(found)) == ("", [])
+
+
+@pytest.mark.feature("M2.refresh")
+async def test_people_are_notified_of_the_first_check_that_fails_only(runner: SimulatedRunner) -> None:
+    team = await Checked.make(runner)
+    rows = await JobRows.of_organization(team.server.db, team.server.organization_id)
+    channel = await add(rows)
+
+    async def fail() -> list[str]:
+        await team.ask()
+        await team.step()
+        attempt = await runner.again((await team.show())["check"]["job_id"])
+        await attempt.deliver(RUNNING, fact(Result("FAILED", "Error: no such region")))
+        await team.step()
+        return [each.content.title for each in await outbox(team.server.db, channel)]
+
+    assert await fail() == ["Drift: the check failed"]
+    assert await fail() == ["Drift: the check failed"], "and nobody is notified that its job has failed"
+    [told] = await outbox(team.server.db, channel)
+    assert "Error: no such region" in told.content.text
+    await team.check()
+    assert await fail() == ["Drift: the check failed"] * 2
 
 
 @pytest.mark.feature("M2.refresh")

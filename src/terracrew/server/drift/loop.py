@@ -12,8 +12,9 @@ from terracrew.logging import get_logger
 from terracrew.plan_diff.document import MAX_RESOURCES, DiffDocument, DiffQuery
 from terracrew.plan_diff.model import ResourceDiff
 from terracrew.protocol.spec import JobType
+from terracrew.server.announcements.service import announce
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.drift import model, reads, service, store
+from terracrew.server.drift import model, news, reads, service, store
 from terracrew.server.drift.model import DriftModule, Findings
 from terracrew.server.drift.reads import DueCheck, RunningCheck
 from terracrew.server.identity.people import acting
@@ -168,5 +169,7 @@ async def _give_up_job(tx: Tx, job_id: str) -> None:
 
 async def _refuse(tx: Tx, row: DriftModule, problem: str) -> None:
     """Say why a check does not begin."""
-    await store.save(tx, replace(row.without_check(), problem=problem, problem_at=tx.moment))
+    after = replace(row.without_check(), problem=problem, problem_at=tx.moment)
+    await store.save(tx, after)
+    await announce(tx, *news.of_problem(row, after))
     tx.wake("drift", row.module_id)

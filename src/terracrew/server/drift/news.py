@@ -3,6 +3,7 @@
 from terracrew.api.drift import DriftMute, DriftResult
 from terracrew.api.notifications import NotificationContent
 from terracrew.server.announcements.model import Announcement
+from terracrew.server.drift.model import DriftModule
 from terracrew.wording import drift_words
 
 MAX_ADDRESSES = 10
@@ -29,6 +30,25 @@ def of_result(result: DriftResult, organization_id: str) -> Announcement:
             },
         ),
     )
+
+
+def of_problem(before: DriftModule, after: DriftModule) -> list[Announcement]:
+    """Return what people are notified of when a check fails. A check that fails after one that failed is nothing new."""
+    if before.problem or not after.problem:
+        return []
+    return [
+        Announcement(
+            event="drift",
+            organization_id=after.organization_id,
+            module_id=after.module_id,
+            subject_id=f"drift:{after.module_id}",
+            content=NotificationContent(
+                title="Drift: the check failed",
+                text=f"{after.problem}\nNobody is notified of it again until a check succeeds.",
+                link=f"/dashboard/drift/{after.module_id}",
+            ),
+        )
+    ]
 
 
 def of_ended_mute(mute: DriftMute) -> Announcement:

@@ -176,6 +176,7 @@ async def record(tx: Tx, module_id: str, job: Job | None, found: Findings | None
     await store.insert_result(tx, result, MAX_KEPT_RESULTS)
     if result.differences:
         await announce(tx, news.of_result(result, before.organization_id))
+    await announce(tx, *news.of_problem(before, after))
     tx.wake("drift", module_id)
     return result
 

@@ -21,7 +21,8 @@ def of_transition(before: Job, after: Job) -> Announcement | None:
         return None
     if after.status is JobStatus.AWAITING_APPROVAL:
         return _announcement(after, "approval_wanted", "wants an approval", plan_words.counts(after.plan))
-    if after.status is JobStatus.FAILED:
+    is_drift_check = after.origin is not None and after.origin.kind == "drift"  # `drift/news.py` tells of its failure
+    if after.status is JobStatus.FAILED and not is_drift_check:
         return _announcement(after, "job_failed", "failed", after.message)
     return None
 
