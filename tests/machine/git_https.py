@@ -7,10 +7,13 @@ import os
 import ssl
 import subprocess
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 from tests.machine.certificates import certificate
+
+Answered = tuple[int, list[tuple[str, str]], bytes]
+"""A status, headers and a body."""
 
 
 class GitHttps:
@@ -32,6 +35,9 @@ class GitHttps:
         """The address that every answer redirects to; '' means that requests are answered."""
         self.is_old = False
         """Whether it speaks only the first version of git's protocol, in which commits are not given out by their ids."""
+        self.instead: Callable[[str, str, dict[str, str], bytes], Answered | None] = lambda *_: None
+        """Answers in place of git where it returns something: the API of the forge that the repositories are on. It gets the method,
+        the address, the headers and the body."""
         self.requests: list[str] = []
         self.ending = threading.Event()
 
@@ -60,6 +66,9 @@ def running(root: Path) -> Generator[GitHttps]:
         def do_POST(self) -> None:
             self._answer()
 
+        def do_PATCH(self) -> None:
+            self._answer()
+
         def _answer(self) -> None:
             served.requests.append(f"{self.command} {self.path}")
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -73,6 +82,10 @@ def running(root: Path) -> Generator[GitHttps]:
             if served.redirects_to:
                 rest = self.path.partition("/info/")
                 self._send(301, [("Location", f"{served.redirects_to}{rest[1]}{rest[2]}")], b"")
+                return
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            if (answer := served.instead(self.command, self.path, headers, body)) is not None:
+                self._send(*answer)
                 return
             login = "Basic " + base64.b64encode(served.login.encode()).decode()
             if served.login and self.headers.get("Authorization") != login:
