@@ -1,7 +1,7 @@
 """A pull request on a forge becomes a plan by the real OpenTofu, a status, a comment and an apply; whatever happens on the way."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from random import Random
 from typing import Any
@@ -24,7 +24,7 @@ def resources(*names: str) -> str:
 
 
 @contextmanager
-def connected(system: System) -> Iterator[ForgeSite]:
+def connected(system: System) -> Generator[ForgeSite]:
     """A forge with a repository that two modules have as their source, and a server that is connected to it."""
     with forge_site.running(system.directory / "served") as (site, served):
         site.commit("first", app=resources("one"), net=resources("a"))

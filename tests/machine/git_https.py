@@ -16,6 +16,10 @@ Answered = tuple[int, list[tuple[str, str]], bytes]
 """A status, headers and a body."""
 
 
+def _by_git(_method: str, _address: str, _headers: dict[str, str], _body: bytes) -> Answered | None:
+    return None
+
+
 class GitHttps:
     """Serves all repositories below a folder."""
 
@@ -35,7 +39,7 @@ class GitHttps:
         """The address that every answer redirects to; '' means that requests are answered."""
         self.is_old = False
         """Whether it speaks only the first version of git's protocol, in which commits are not given out by their ids."""
-        self.instead: Callable[[str, str, dict[str, str], bytes], Answered | None] = lambda *_: None
+        self.instead: Callable[[str, str, dict[str, str], bytes], Answered | None] = _by_git
         """Answers in place of git where it returns something: the API of the forge that the repositories are on. It gets the method,
         the address, the headers and the body."""
         self.requests: list[str] = []

@@ -201,13 +201,18 @@ class World:
 
     async def plan(self, found: FakePullRequest, path: str, summary: PlanSummary = ADDS_ONE) -> Job:
         """The runner makes the plan of a module, and the servers notice."""
-        job = await self.job((await self.show(found))[1][path].plan_job_id)
+        job_id = await self.end_plan((await self.show(found))[1][path], summary)
+        await self.step()
+        return await self.job(job_id)
+
+    async def end_plan(self, module: TouchedModule, summary: PlanSummary = ADDS_ONE) -> str:
+        """The runner makes the plan of a module; returns its job."""
+        job = await self.job(module.plan_job_id)
         attempt = await self.runner.again(job.id)
         version = await self.version(job.module_id)
         kept = KeptPlan(version, "cd" * 32, 2, f"/workspaces/{job.id}.1", HASH) if summary.resources else None
         await attempt.deliver(RUNNING, fact(summary), fact(Result("SUCCEEDED", kept=kept)))
-        await self.step()
-        return await self.job(job.id)
+        return job.id
 
     async def version(self, module_id: str) -> int:
         return await self.app.scalar("SELECT state_version FROM modules WHERE id = :id", id=module_id)
