@@ -263,7 +263,7 @@ class ServerSettings(SettingsSection):
         description="After how many minutes without any instance people are told that a runner is offline.",
     )
     forge_poll_seconds: float = Field(
-        default=60,
+        default=50,
         ge=5,
         le=86_400,
         description="How often each repository of a forge is asked about, so that what no hook has delivered is found all the same.",

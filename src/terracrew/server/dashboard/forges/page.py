@@ -28,8 +28,8 @@ from terracrew.server.tree.modules import places
 
 HERE = "/dashboard/forges"
 PAGE_ROWS = 50
-SHOWN_REPOSITORIES = 100
-SHOWN_DELIVERIES = 30
+MAX_SHOWN_REPOSITORIES = 100
+MAX_SHOWN_DELIVERIES = 30
 ForgeForm = Literal["github", "github-app", "gitlab", "gitea", "git"]
 """What the form of a connection asks for: its kind, and for GitHub one of two ways."""
 FORMS: tuple[ForgeForm, ...] = get_args(ForgeForm)
@@ -153,8 +153,8 @@ async def read_one(tx: Tx, who: Principal, connections: ForgeConnections, refere
 
 async def read_activity(tx: Tx, who: Principal, connections: ForgeConnections, reference: str) -> ForgeActivity:
     found = await service.find(tx, who, reference)
-    repositories = await service.list_repositories(tx, who, found.id, None, SHOWN_REPOSITORIES)
-    deliveries = await service.list_deliveries(tx, who, found.id, None, SHOWN_DELIVERIES)
+    repositories = await service.list_repositories(tx, who, found.id, None, MAX_SHOWN_REPOSITORIES)
+    deliveries = await service.list_deliveries(tx, who, found.id, None, MAX_SHOWN_DELIVERIES)
     return ForgeActivity(
         forge=connections.view(found),
         repositories=repositories.items,
