@@ -56,7 +56,7 @@ def notification() -> None:
 
 
 @notification.command("list", epilog=output.examples("terracrew notification list", "terracrew notification list shop"))
-@click.argument("place", required=False)
+@click.argument("place", required=False, shell_complete=name_completion.places)
 @output.with_target
 def list_channels(target: Target, place: str | None) -> output.CommandResult:
     """List channels: all that you may see, or those that tell of PLACE, a group or module; `/` is the organization."""
@@ -79,7 +79,12 @@ def list_channels(target: Target, place: str | None) -> output.CommandResult:
 )
 @click.argument("name")
 @click.option("--kind", type=click.Choice(list(words.KINDS)), required=True, help="What gets the messages.")
-@click.option("--place", default="", help="The group or module that it tells of; by default the organization.")
+@click.option(
+    "--place",
+    default="",
+    shell_complete=name_completion.places,
+    help="The group or module that it tells of; by default the organization.",
+)
 @_url_file
 @_token_file
 @settings.request_options(NewChannel, "new", own=("name", "kind", "place", "url", "token"), defaults=NewChannel)
