@@ -1,5 +1,6 @@
 """Every operation of the API that changes something leaves an entry in the audit, whatever noun it is about."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -94,6 +95,8 @@ async def test_every_operation_that_changes_something_leaves_an_entry(applicatio
     await _deployments(change, application)
     await _notifications(change, application)
     await _forges(change, application)
+    await _schedules(change)
+    await _drift(change)
     await _access(change, application, elena)
     document = (await admin.get("/openapi.json")).json()
     operations = {
@@ -204,14 +207,16 @@ async def _deployed(tx: Tx, runner_id: str) -> None:
 
 async def _notifications(change: Changes, application: Application) -> None:
     hook = {"name": "ops", "kind": "webhook", "url": "https://127.0.0.1:1/x", "events": ["release"]}
-    await change("POST /notification-channels", hook)
+    made = await change("POST /notification-channels", hook)
     await change("PATCH /notification-channels/{channel}", {"events": ["release", "drift"]}, "ops")
     await change("POST /notification-channels/{channel}/secret", {}, "ops")
     await change("POST /notification-channels/{channel}/test", {}, "ops")
     content = NotificationContent(title="1.2.3")
     released = Announcement(event="release", organization_id=None, subject_id="rel_1", content=content)
     await application.server.db.write(lambda tx: announcements.announce(tx, released))
-    message = await application.scalar("SELECT notification_id FROM notification_deliveries")
+    message = await application.scalar(
+        "SELECT notification_id FROM notification_deliveries WHERE channel_id = :id", id=made["channel"]["id"]
+    )
     again = "POST /notification-channels/{channel}/deliveries/{notification}/send-again"
     await change(again, {}, "ops", message)
     await change("DELETE /notification-channels/{channel}", None, "ops")
@@ -232,12 +237,31 @@ async def _forges(change: Changes, application: Application) -> None:
         f"/hooks/{made['id']}", content=body, headers=FakeGitea().signed("pull_request", secret, body)
     )
     assert answer.status_code == 202
-    delivery = await application.scalar("SELECT id FROM forge_deliveries")
+    delivery = await application.scalar("SELECT id FROM forge_deliveries WHERE connection_id = :id", id=made["id"])
     await change("POST /forges/{forge}/deliveries/{delivery}/handle-again", {}, "git", delivery)
     await change("DELETE /forges/{forge}/repositories/{repository}", None, "git", added["id"])
     await change("POST /forges/{forge}/users", {"forge_user": "ada", "forge_user_id": "7", "user": "elena"}, "git")
     await change("DELETE /forges/{forge}/users/{forge_user}", None, "git", "7")
     await change("DELETE /forges/{forge}", None, "git")
+
+
+async def _schedules(change: Changes) -> None:
+    await change("POST /modules", {"path": "scheduled", "source": SOURCE})
+    wanted = {"place": "scheduled", "name": "nightly", "kind": "PLAN", "cron": "0 3 * * *"}
+    made = await change("POST /schedules", wanted)
+    await change("PATCH /schedules/{schedule}", {"cron": "0 4 * * *"}, made["id"])
+    await change("POST /schedules/{schedule}/run", {}, made["id"])
+    await change("DELETE /schedules/{schedule}", None, made["id"])
+
+
+async def _drift(change: Changes) -> None:
+    await change("POST /modules", {"path": "drifting", "source": SOURCE})
+    await change("POST /drift/checks", {"place": "drifting"})
+    until = datetime.now(UTC) + timedelta(days=7)
+    mute = {"module": "drifting", "address": "aws_vpc.a", "reason": "known", "until": until.isoformat()}
+    muted = await change("POST /drift/mutes", mute)
+    await change("DELETE /drift/mutes/{mute}", None, muted["id"])
+    await change("POST /drift/reconcile", {"module": "drifting"})
 
 
 async def _deployments(change: Changes, application: Application) -> None:
