@@ -54,6 +54,7 @@ class FakeGitHub(FakeAlike):
         """The applications that codes of the manifest flow stand for."""
         repository = r"/repos/(?P<name>[^/]+/[^/]+)"
         self.route("GET", rf"{repository}/commits/(?P<ref>.+)", self._commit)
+        self.route("GET", rf"{repository}/git/matching-refs/(?P<prefix>.+)", self._matching_refs)
         self.route("PUT", rf"{repository}/pulls/(?P<number>\d+)/merge", self._merge)
         self.route("GET", rf"{repository}/installation", self._installation)
         self.route("GET", "/app", self._app)
@@ -101,6 +102,15 @@ class FakeGitHub(FakeAlike):
         if name not in repository.branches:
             raise Refusal(422, f"No commit found for SHA: {name}")
         return Answer(200, raw=repository.branches[name].encode())
+
+    def _matching_refs(self, request: Request, names: dict[str, str]) -> Answer:
+        self.need(request, READ)
+        found = [
+            {"ref": f"refs/heads/{name}", "object": {"sha": commit, "type": "commit"}}
+            for name, commit in sorted(self.find(names["name"]).branches.items())
+            if f"heads/{name}".startswith(names["prefix"])
+        ]
+        return Answer(200, found)
 
     def _merge(self, request: Request, names: dict[str, str]) -> Answer:
         merged = self.merge_at(request, self.find(names["name"]), names["number"], request.json["sha"])

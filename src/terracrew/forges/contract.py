@@ -126,6 +126,10 @@ class Forge(Protocol):
         """Make the hook that delivers to this URL, or repair and enable the one that exists."""
         ...
 
+    async def queued_merges(self, repository: str) -> list[str]:
+        """Return the commits of a merge queue, which the forge merges as soon as their statuses say yes."""
+        ...
+
     async def git_credential(self, repository: str) -> GitCredential | None:
         """Return what git authenticates with; None if the repository is public to the server."""
         ...

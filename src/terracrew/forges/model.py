@@ -81,6 +81,10 @@ class ForgeApproval(msgspec.Struct, frozen=True, kw_only=True):
     """The commit that was reviewed; empty where the forge does not say."""
 
 
+REQUIRED_STATUS = "terracrew"
+"""The name of the one status that says everything: the one to require before a merge."""
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """What is shown beside a commit."""
 

@@ -9,7 +9,7 @@ import pytest
 from terracrew.server.db.seam import Database
 from terracrew.server.forges import deliveries, delivery_store, polling, repository_store
 from tests.builders.clock import ShiftedClock
-from tests.forges.fake_forge import Answer
+from tests.forges.fake_forge import STATUSES, Answer
 from tests.server.application import on_one
 from tests.server.forges.watched import POLL_SECONDS, Watched, give_token, watched
 
@@ -268,3 +268,38 @@ async def test_an_old_delivery_is_forgotten_after_a_week(place: Watched) -> None
     place.clock.advance(timedelta(days=8).total_seconds())
     await place.loops.deliveries.prune()
     assert await place.delivered() == []
+
+
+@pytest.mark.feature("F2.polling")
+@pytest.mark.parametrize("is_delivered", [True, False], ids=["with hooks", "by polling"])
+@on_one
+async def test_a_merge_queue_goes_on_with_the_required_status(
+    database: Database, clock: ShiftedClock, is_delivered: bool
+) -> None:
+    async with watched(database, clock, "github") as place:
+        await place.loops.polling.step()
+        branch = "gh-readonly-queue/main/pr-1-" + "a" * 40
+        queued = place.fake.commit()
+        place.state.branches[branch] = queued
+        other = place.fake.push(place.state, "gh-readonly")
+        if is_delivered:
+            place.fake.tell_of_push(place.state, branch, queued)
+            await place.arrive(place.fake.deliveries)
+            await place.loops.deliveries.step()
+        else:
+            clock.advance(400)
+            await place.loops.polling.step()
+        assert place.state.statuses[queued, "terracrew"]["state"] == "success"
+        assert (other, "terracrew") not in place.state.statuses
+
+
+@on_one
+async def test_a_token_that_may_write_no_status_does_not_keep_a_merge_queue_from_being_polled(
+    database: Database, clock: ShiftedClock
+) -> None:
+    async with watched(database, clock, "github") as place:
+        place.state.branches["gh-readonly-queue/main/pr-1"] = place.fake.commit()
+        await give_token(place, place.fake.token_without(STATUSES))
+        await place.loops.polling.step()
+        repository = await place.repository()
+        assert (repository.problem, repository.polled_at is not None) == ("", True)

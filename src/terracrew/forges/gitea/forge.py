@@ -155,6 +155,9 @@ class GiteaForge:
         made = await self._rest.send(WithId, "POST", path, {"type": "gitea", **wanted})
         return ForgeHook(id=str(made.id), is_enabled=True)
 
+    async def queued_merges(self, repository: str) -> list[str]:  # noqa: ARG002
+        return []
+
     async def git_credential(self, repository: str) -> GitCredential | None:  # noqa: ARG002
         return GitCredential("git", self._token)
 

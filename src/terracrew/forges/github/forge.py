@@ -42,6 +42,18 @@ _REVIEWERS = {"OWNER", "MEMBER", "COLLABORATOR"}
 _MERGE_METHODS = (("allow_merge_commit", "merge"), ("allow_squash_merge", "squash"), ("allow_rebase_merge", "rebase"))
 
 
+_QUEUE = "heads/gh-readonly-queue/"
+"""What the names of the branches begin with in which a merge queue tries what it is going to merge."""
+
+
+class GitObject(msgspec.Struct):
+    sha: str
+
+
+class RefAnswer(msgspec.Struct):
+    object: GitObject
+
+
 class MergeAnswer(msgspec.Struct):
     sha: str
 
@@ -131,7 +143,7 @@ class GitHubForge:
             "state": status.state,
             "context": status.context,
             "description": status.description[: self.limits.description_characters],
-            "target_url": status.url,
+            **({"target_url": status.url} if status.url else {}),
         }
         await rest.ask("POST", f"{_repository(repository)}/statuses/{values.commit(commit)}", body=body)
 
@@ -174,6 +186,11 @@ class GitHubForge:
                 return ForgeHook(id=str(each.id), is_enabled=True, message=message)
         made = await rest.send(WithId, "POST", path, {"name": "web", **wanted})
         return ForgeHook(id=str(made.id), is_enabled=True)
+
+    async def queued_merges(self, repository: str) -> list[str]:
+        rest = await self._access.of(repository)
+        found = await rest.get(list[RefAnswer], f"{_repository(repository)}/git/matching-refs/{_QUEUE}")
+        return [values.commit(each.object.sha) for each in found[:PAGE_ITEMS]]
 
     async def git_credential(self, repository: str) -> GitCredential | None:
         return GitCredential("x-access-token", await self._access.git_token(repository))

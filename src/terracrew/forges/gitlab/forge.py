@@ -174,6 +174,9 @@ class GitLabForge:
         made = await self._rest.send(WithId, "POST", path, wanted)
         return ForgeHook(id=str(made.id), is_enabled=True)
 
+    async def queued_merges(self, repository: str) -> list[str]:  # noqa: ARG002
+        return []
+
     async def git_credential(self, repository: str) -> GitCredential | None:  # noqa: ARG002
         return GitCredential("oauth2", self._token)
 

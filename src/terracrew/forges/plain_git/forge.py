@@ -86,6 +86,9 @@ class PlainGitForge:
     async def set_hook(self, repository: str, url: str, secret: str) -> ForgeHook:  # noqa: ARG002
         raise _nothing(f"no hook can be made in {repository}")
 
+    async def queued_merges(self, repository: str) -> list[str]:  # noqa: ARG002
+        return []
+
     async def git_credential(self, repository: str) -> GitCredential | None:  # noqa: ARG002
         return GitCredential(self._username, self._token) if self._token else None
 

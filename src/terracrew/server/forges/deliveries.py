@@ -13,7 +13,7 @@ from terracrew.errors import TerracrewError
 from terracrew.forges.contract import ForgeAway
 from terracrew.forges.model import BranchMoved, CommentWritten, ForgeEvent, PullRequestChanged
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.forges import answers, contact, delivery_store, repository_store, store
+from terracrew.server.forges import answers, contact, delivery_store, merge_queue, repository_store, store
 from terracrew.server.forges.clients import Forges
 from terracrew.server.forges.model import ForgeConnection, ForgeDelivery, ForgeRepository
 from terracrew.server.supervise import FailedRows
@@ -132,6 +132,8 @@ class ForgeDeliveries:
         if number == 0:
             if repository.default_branch in branches:
                 await answers.refresh_branch(self._db, self._forges, connection, repository)
+            if any(each.startswith(merge_queue.BRANCHES) for each in branches):
+                await merge_queue.let_through(self._forges.of(connection), repository.name)
             return ""
         await answers.refresh(self._db, self._forges, connection, repository, number)
         if commented_at is not None:

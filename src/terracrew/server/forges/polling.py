@@ -1,6 +1,7 @@
 """Asks the forges about each watched repository regularly, so that what no hook has delivered is found all the same."""
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -13,7 +14,7 @@ from terracrew.forges.contract import Forge, ForgeAway, ForgeRefused
 from terracrew.forges.model import BranchHead, Comment, PullRequest, PullRequestPage, Repository
 from terracrew.logging import get_logger
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.forges import answers, contact, repository_store, store
+from terracrew.server.forges import answers, contact, merge_queue, repository_store, store
 from terracrew.server.forges.clients import Forges
 from terracrew.server.forges.hooks import HookLook, look_at_hook
 from terracrew.server.forges.model import ForgeConnection, ForgePullRequest, ForgeRepository
@@ -27,7 +28,8 @@ LEASE_SECONDS = 30.0
 CHECK_SECONDS = 3600.0
 """How often the name and the hook of a repository are looked at."""
 COMMENTS_SECONDS = 300.0
-"""How often comments are asked for while no open pull request changes: one can be written on a pull request that is merged."""
+"""How often comments and merge queues are asked for while no open pull request changes: one can be written on a pull request that
+is merged."""
 COMMENTS_MARGIN = timedelta(seconds=120)
 REFUSED_SECONDS = 600.0
 """How often a repository is asked about that the forge refuses to tell anything of."""
@@ -137,6 +139,9 @@ class ForgePolling:
         comments = None
         if forge.limits.has_pull_requests and (page.items is not None or is_due):
             comments = await forge.comments(known.name, repository.comments_since)
+        if is_due:
+            with contextlib.suppress(ForgeRefused):  # the test of the connection says what the token may not do
+                await merge_queue.let_through(forge, known.name)
         return _Answers(details=details, hook=hook, page=page, head=head, comments=comments)
 
     async def _save(

@@ -10,11 +10,9 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from terracrew.api.pull_requests import PlanState, PullRequestApply
-from terracrew.forges.model import Status, StatusState
+from terracrew.forges.model import REQUIRED_STATUS, Status, StatusState
 from terracrew.wording import escapes, pull_request_words
 
-CONTEXT = "terracrew"
-"""The name of the aggregate status: the one that a forge can require before a merge."""
 MAX_MODULE_STATUSES = 10
 """How many modules have a status of their own. Beside a commit, more are no help, and forges limit them."""
 MAX_RESOURCES = 30
@@ -99,7 +97,7 @@ def digest(text: str) -> str:
 def aggregate(report: ForgeReport, max_characters: int = 140) -> Status:
     """Return the status that says whether the pull request is as it should be."""
     state, words = _aggregate(report)
-    return Status(context=CONTEXT, state=state, description=cut(words, max_characters), url=report.url)
+    return Status(context=REQUIRED_STATUS, state=state, description=cut(words, max_characters), url=report.url)
 
 
 def _aggregate(report: ForgeReport) -> tuple[StatusState, str]:
@@ -131,7 +129,7 @@ def of_modules(report: ForgeReport, written: Collection[str], max_characters: in
     """Return the statuses of modules: of those that failed or change, and of all that have one at this commit already."""
     found: list[Status] = []
     for each in sorted(report.modules, key=_order):
-        context = f"{CONTEXT}/{each.path}"
+        context = f"{REQUIRED_STATUS}/{each.path}"
         is_wanted = each.state in _FAILED or each.state in ("changes", "applied", "needs_approval")
         if context in written or (is_wanted and len(found) < MAX_MODULE_STATUSES):
             words = ": ".join(filter(None, (pull_request_words.STATES[each.state], each.reason or each.counts)))
