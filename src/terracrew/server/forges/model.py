@@ -1,5 +1,6 @@
 """The rows of this package, and the credential of a connection."""
 
+import hashlib
 from datetime import datetime
 
 import msgspec
@@ -102,6 +103,11 @@ class ForgeRepository(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
     failures: int = 0
     created_at: datetime
+
+    @property
+    def mirror_key(self) -> str:
+        """The key of its mirror. Another address has another mirror."""
+        return f"{self.id}-{hashlib.sha256(self.clone_url.encode()).hexdigest()[:12]}"
 
 
 class ForgeDelivery(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,8 +1,6 @@
 """Looks at a pull request with git: fetches its commits, merges them, and finds what of the modules the merge changes."""
 
 import asyncio
-import hashlib
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -11,15 +9,12 @@ from terracrew.errors import Invalid, NotFound, TooLarge, Unavailable
 from terracrew.protocol.spec import GitSource
 from terracrew.server.forges.model import ForgeRepository
 from terracrew.server.forges.reads import GitModule
-from terracrew.server.git import merging, trees
+from terracrew.server.git import merging
+from terracrew.server.git.configured_commits import ConfiguredCommits
 from terracrew.server.git.mirrors import RepositoryMirrors
-from terracrew.server.git.remotes import RemoteLogin
-from terracrew.server.git.trees import TreeEntry
+from terracrew.server.git.source_graph import Root, SourceGraph
 from terracrew.server.pull_requests.model import PullRequestSubject
-from terracrew.server.pull_requests.source_graph import Root, SourceGraph, has_local_sources, local_sources
 from terracrew.server.pull_requests.tools import PullRequestTools
-
-MAX_KEPT_GRAPHS = 16
 
 
 class SourceLook(msgspec.Struct, frozen=True):
@@ -37,20 +32,11 @@ class SourceLook(msgspec.Struct, frozen=True):
     """The ids of those that the merge changes."""
 
 
-class _Configured(msgspec.Struct, frozen=True):
-    """A commit with the local modules that its files use."""
-
-    entries: list[TreeEntry]
-    uses: dict[str, frozenset[str]]
-    objects: dict[str, str]
-    """The id of the content of each file in `uses`."""
-
-
 class Looking:
     """Remembers the last commits, so that the next look at a repository reads only what has changed."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, str], _Configured] = OrderedDict()
+        self._commits = ConfiguredCommits()
 
     async def look(
         self, tools: PullRequestTools, subject: PullRequestSubject, modules: Mapping[str, Root]
@@ -59,7 +45,7 @@ class Looking:
 
         Raises ForgeAway, Unavailable, or another error in words if the repository cannot be fetched.
         """
-        facts, key = subject.facts, mirror_key(subject.repository)
+        facts, key = subject.facts, subject.repository.mirror_key
         base = await _fetch(tools, subject, key)
         head = facts.head_commit
         if base is None:
@@ -82,7 +68,7 @@ class Looking:
         self, tools: PullRequestTools, subject: PullRequestSubject, modules: Mapping[str, Root]
     ) -> dict[str, str]:
         """Return what the files of these modules are now in the branch that a pull request was merged into."""
-        key = mirror_key(subject.repository)
+        key = subject.repository.mirror_key
         base = await _fetch(tools, subject, key, with_head=False)
         if base is None:
             raise NotFound(f"the branch {subject.facts.base_branch} does not exist any more")
@@ -93,36 +79,9 @@ class Looking:
         self, mirrors: RepositoryMirrors, key: str, commit: str, modules: Mapping[str, Root], like: str | None
     ) -> SourceGraph:
         """`like`: a commit that has most files in common, whose files are known."""
-        found = await self._configured(mirrors, key, commit, like)
+        found = await self._commits.read(mirrors, key, commit, like)
         roots = sorted({each.folder for each in modules.values()})
         return await asyncio.to_thread(SourceGraph, found.entries, found.uses, roots)
-
-    async def _configured(self, mirrors: RepositoryMirrors, key: str, commit: str, like: str | None) -> _Configured:
-        if (known := self._known.get((key, commit))) is not None:
-            self._known.move_to_end((key, commit))
-            return known
-        entries = await trees.entries(mirrors, key, commit)
-        wanted = [each for each in entries if each.is_file and has_local_sources(each.path)]
-        similar = self._known.get((key, like)) if like else None
-        uses: dict[str, frozenset[str]] = {}
-        if similar is not None:
-            uses = {
-                each.path: similar.uses[each.path]
-                for each in wanted
-                if similar.objects.get(each.path) == each.object_id
-            }
-        contents = await trees.files(mirrors, key, [each for each in wanted if each.path not in uses])
-        uses |= await asyncio.to_thread(_read_uses, contents)
-        made = _Configured(entries, uses, {each.path: each.object_id for each in wanted})
-        self._known[key, commit] = made
-        while len(self._known) > MAX_KEPT_GRAPHS:
-            self._known.popitem(last=False)
-        return made
-
-
-def mirror_key(repository: ForgeRepository) -> str:
-    """Return the key of a repository's mirror. Another address has another mirror."""
-    return f"{repository.id}-{hashlib.sha256(repository.clone_url.encode()).hexdigest()[:12]}"
 
 
 def tracks(source: GitSource, repository: ForgeRepository, branch: str) -> bool:
@@ -143,22 +102,13 @@ async def _fetch(
     facts, repository = subject.facts, subject.repository
     if not repository.clone_url:
         raise Unavailable("the forge has not yet told the address of the repository")
-    login = await login_of(tools, subject)
+    login = await tools.forges.git_login(subject.connection, repository)
     base_ref = f"refs/heads/{facts.base_branch}"
     refs = [base_ref, facts.head_ref] if with_head else [base_ref]
     found = await tools.mirrors.fetch(key, subject.connection.organization_id, repository.clone_url, login, refs)
     if why := next((found.failed[each] for each in refs if each in found.failed), ""):
         raise Invalid(f"the commits of the pull request cannot be fetched: {why}")
     return found.commits.get(base_ref)
-
-
-async def login_of(tools: PullRequestTools, subject: PullRequestSubject) -> RemoteLogin | None:
-    found = await tools.forges.of(subject.connection).git_credential(subject.repository.name)
-    return None if found is None else RemoteLogin.basic(found.username, found.password)
-
-
-def _read_uses(contents: Mapping[str, bytes]) -> dict[str, frozenset[str]]:
-    return {path: local_sources(path, content.decode(errors="replace")) for path, content in contents.items()}
 
 
 def _digests(graph: SourceGraph, modules: Mapping[str, Root]) -> dict[str, str]:

@@ -156,7 +156,7 @@ async def _packed(tools: PullRequestTools, subject: PullRequestSubject) -> PullR
     row = subject.row
     if row.source is not None:
         return subject
-    key = looking.mirror_key(subject.repository)
+    key = subject.repository.mirror_key
     commit = (await merging.merge(tools.mirrors, key, row.base_commit, row.head_commit)).commit
     pack = await merging.pack(tools.mirrors, key, row.base_commit, commit)
     archive = await archives.keep_pack(tools.staging, tools.quotas, row.organization_id, pack)

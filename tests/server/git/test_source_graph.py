@@ -1,12 +1,13 @@
 """A module is touched by what it reads: its own folder, and the local modules that it uses, without any configuration."""
 
 import hashlib
+import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import pytest
 
-from terracrew.server.pull_requests.source_graph import Root, SourceGraph, has_local_sources, local_sources
+from terracrew.server.git.source_graph import Root, SourceGraph, has_local_sources, has_root_block, local_sources
 
 
 class File(NamedTuple):
@@ -112,3 +113,42 @@ def test_local_modules_are_read_from_json() -> None:
 
 def test_a_hostile_configuration_is_read_quickly() -> None:
     assert local_sources("main.tf", "/*" * 200_000 + '"' * 200_000 + "source = " * 20_000) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "is_root"),
+    [
+        ('terraform {\n  backend "s3" {\n    bucket = "a"\n  }\n}\n', True),
+        ('terraform { backend "s3" {} }\n', True),
+        ('terraform {\n  cloud {\n    organization = "a"\n  }\n}\n', True),
+        ('provider "aws" {\n  region = "eu-central-1"\n}\n', True),
+        ("", False),
+        ('terraform {\n  required_providers {\n    aws = { source = "hashicorp/aws" }\n  }\n}\n', False),
+        ('# provider "aws" {\n/* cloud { */\n// backend "s3" {\n', False),
+        ('locals { words = "cloud { provider \\"aws\\" {" }\n', False),
+        ('resource "aws_instance" "provider" {\n  provider = aws.west\n}\n', False),
+        ('locals { cloud = { a = 1 } }\nvariable "cloud" {}\n', False),
+        ('dynamic "cloud" {}\nlocals { my_cloud = 1 }\n', False),
+    ],
+)
+def test_a_backend_a_cloud_or_a_provider_makes_a_root(text: str, is_root: bool) -> None:
+    assert has_root_block("main.tf", text) is is_root
+
+
+def test_the_same_blocks_make_a_root_in_json() -> None:
+    assert has_root_block("main.tf.json", '{"provider": {"aws": {}}}')
+    assert has_root_block("main.tf.json", '{"terraform": {"backend": {"s3": {}}}}')
+    assert not has_root_block("main.tf.json", '{"resource": {"aws_instance": {"a": {"provider": "aws.west"}}}}')
+
+
+@pytest.mark.parametrize(
+    "part", ["/* ", '\\"', '"\\', "source ", 'provider "', "cloud ", '"', "#", "/*/", '"source":"']
+)
+def test_no_file_takes_longer_than_its_length(part: str) -> None:
+    """A repository may be of strangers: comments and texts that are not closed took the square of their length."""
+    content = '"' + part * ((1 << 20) // len(part)) + "\\"
+    began = time.process_time()
+    for path in ("main.tf", "main.tf.json"):
+        local_sources(path, content)
+        has_root_block(path, content)
+    assert time.process_time() - began < 5, "the square of the length would take hours"

@@ -19,8 +19,12 @@ _ENGINE_FILE = re.compile(r"\.(tf|tofu)(\.json)?\Z")
 _NO_CODE = re.compile(r"\A\.|/\.(?!terraform\.lock\.hcl\Z)|\.md\Z")
 """Files that no engine reads by itself: hidden ones, except the lock file, and documentation."""
 _TOKENS = re.compile(
-    r'(?P<text>"(?:\\.|[^"\\\n])*")|(?P<comment>#[^\n]*|//[^\n]*|/\*.*?\*/)|(?P<word>source\s*(?:=|:))', re.DOTALL
+    r"""(?P<text>"(?:\\.|[^"\\\n])*(?:"|$|\\?\Z))|(?P<comment>\#[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z))
+    |(?P<root>\b(?:(?:backend|provider)[ \t]+"[^"\n]*"|cloud)[ \t]*\{)|(?P<word>\bsource\s*(?:=|:))""",
+    re.DOTALL | re.MULTILINE | re.VERBOSE,
 )
+"""What is not closed ends with its line or with the file, so that no file takes longer than its length."""
+_JSON_ROOT = re.compile(r'"(?:backend|cloud|provider)"\s*:\s*[\[{]')
 _JSON_KEY = re.compile(r'"source"\s*:\s*("(?:\\.|[^"\\\n])*")')
 
 
@@ -65,6 +69,17 @@ def local_sources(path: str, content: str) -> frozenset[str]:
         posixpath.normpath(posixpath.join(here, text)) for text in (each[1:-1] for each in texts) if _is_local(text)
     }
     return frozenset("" if each == "." else each for each in found if not each.startswith(("..", "/")))
+
+
+def has_root_block(path: str, content: str) -> bool:
+    """Return whether a configuration file has a block that belongs into a root: a backend, a cloud or a provider.
+
+    A folder with such a file is a root also if another one uses it as a local module. Like `local_sources`, this is no whole parser:
+    a text of several lines (`<<EOT`) that looks like such a block is taken for one.
+    """
+    if path.endswith(".json"):
+        return _JSON_ROOT.search(content) is not None
+    return any(match["root"] is not None for match in _TOKENS.finditer(content))
 
 
 def _texts_after_source(content: str) -> list[str]:
