@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import msgspec
 
 from terracrew import ids
 from terracrew.api.access import User
+from terracrew.api.drift import DriftItem, DriftMute
 from terracrew.api.fleet_jobs import FleetJobType, NewFleetJob
 from terracrew.api.rollouts import Rollout, RolloutRunner, RolloutRunnerStatus, RolloutStatus
 from terracrew.server.db import Database, open_database
 from terracrew.server.db.seam import Tx
+from terracrew.server.drift import store as drift
+from terracrew.server.drift.model import DriftModule
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.forges import fact_store
 from terracrew.server.identity.access import role_store
@@ -100,6 +104,33 @@ class People:
             row = await pull_requests.hold(tx, made.id)
             assert row is not None
             await pull_requests.save(tx, msgspec.structs.replace(row, is_active=False))
+            return made.id
+
+        return await self._db.write(write)
+
+    async def mute(self, organization_id: str, module_id: str) -> str:
+        """Make a module that differs from its state, with a mute of one of its addresses; return the id of the mute."""
+
+        async def write(tx: Tx) -> str:
+            asked = DriftModule(module_id=module_id, organization_id=organization_id, asked_by_name=ids.new("usr"))
+            await drift.ask(tx, [asked])
+            await drift.save(
+                tx, msgspec.structs.replace(asked, checked_at=tx.moment, drifted=1, drifted_since=tx.moment)
+            )
+            found = DriftItem(module_id, "aws_vpc.ours", "update", "0" * 64, tx.moment, tx.moment)
+            await drift.replace_items(tx, module_id, {}, [found])
+            made = DriftMute(
+                id=ids.new("mut"),
+                organization_id=organization_id,
+                module_id=module_id,
+                address=found.address,
+                reason="known",
+                until=tx.moment + timedelta(days=30),
+                created_by="usr_x",
+                created_by_name="ops",
+                created_at=tx.moment,
+            )
+            await drift.mute(tx, made)
             return made.id
 
         return await self._db.write(write)

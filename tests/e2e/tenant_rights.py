@@ -43,6 +43,11 @@ _LISTS = {
     "GET /forges",
     "GET /pull-requests",
     "GET /dashboard/pull-requests",
+    "GET /schedules",
+    "GET /dashboard/schedules",
+    "GET /drift",
+    "GET /dashboard/drift",
+    "GET /dashboard/notifications",
     "GET /jobs",
     "GET /fleet-jobs",
     "GET /roles",
@@ -88,6 +93,12 @@ _SEES = (
         "GET /forges/{forge}/users",
         "GET /pull-requests/{pull_request}",
         "GET /dashboard/pull-requests/{pull_request}",
+        "GET /schedules/{schedule}",
+        "GET /dashboard/schedules/{schedule}",
+        "GET /drift/modules/{module}",
+        "GET /dashboard/drift/{module}",
+        "GET /dashboard/notifications/{channel}",
+        "GET /dashboard/notifications/{channel}/deliveries",
         "GET /runners/{runner}/assignments",
         "GET /runners/{runner}/remaining",
         "GET /rollouts/{rollout}",
@@ -139,6 +150,23 @@ _RUNS = _SEES | {
     "POST /dashboard/pull-requests/{pull_request}/plan",
     "POST /dashboard/pull-requests/{pull_request}/apply",
     "POST /dashboard/pull-requests/{pull_request}/cancel",
+    "POST /schedules",
+    "PATCH /schedules/{schedule}",
+    "DELETE /schedules/{schedule}",
+    "POST /schedules/{schedule}/run",
+    "POST /drift/checks",
+    "POST /drift/reconcile",
+    "POST /drift/mutes",
+    "DELETE /drift/mutes/{mute}",
+    "POST /dashboard/schedules/create",
+    "POST /dashboard/schedules/{schedule}",
+    "POST /dashboard/schedules/{schedule}/run",
+    "POST /dashboard/schedules/{schedule}/delete",
+    "POST /dashboard/drift/{module}/check",
+    "GET /dashboard/drift/{module}/mute",
+    "POST /dashboard/drift/{module}/mute",
+    "POST /dashboard/drift/{module}/unmute",
+    "POST /dashboard/drift/{module}/reconcile",
     "POST /jobs/{job}/apply",
     "POST /jobs/{job}/attempts/{attempt}/gone",
     "GET /modules/{module}/state",
@@ -198,6 +226,10 @@ MAY: dict[str, set[str]] = {
         "GET /dashboard/groups",
         "POST /dashboard/runners/add",
         "POST /dashboard/runners/deploy",
+        "GET /dashboard/schedules/create",
+        "POST /dashboard/schedules/create",
+        "GET /dashboard/notifications/create",
+        "POST /dashboard/notifications/create",
         "GET /dashboard/forges/create",
         "GET /dashboard/forges/create/github",
         "POST /dashboard/forges/create",
@@ -224,6 +256,8 @@ MAY: dict[str, set[str]] = {
 }
 REFUSED_BY = {
     "POST /dashboard/account/password": {303, 400, 401, 403},
+    "GET /dashboard/forges/create/github/finish": {303, 400, 401, 403},
+    "POST /dashboard/forges/create/github/finish": {303, 400, 401, 403},
     "POST /dashboard/organizations/{organization}/choose": {303, 400, 401, 403, 404},
     "POST /modules": {400, 401, 403, 404},
     "PUT /uploads/{upload}/{index}": {401, 403, 409},
@@ -232,6 +266,7 @@ REFUSED_BY = {
 }
 """The statuses that may refuse an operation, where they differ from the usual ones.
 
+Nobody has begun to make an application of GitHub, so there is none to finish (400).
 A caller who may upload is told that this upload does not exist and that they should begin one (409). The foreign owner may make
 modules in their own organization, but our archive does not exist for them (404). They may update their own runners, of which there
 are none (409).
@@ -262,7 +297,16 @@ FORM = {
     "again": "a long enough one",
 }
 """These fields are enough for every form. A form ignores the fields of other forms."""
-FORMS = {"POST /dashboard/cloud-identities/create": FORM | {"kind": "aws"}}
+_SCHEDULE_FORM = FORM | {"kind": "PLAN", "cron": "0 3 * * *", "time_zone": "UTC"}
+FORMS = {
+    "POST /dashboard/cloud-identities/create": FORM | {"kind": "aws"},
+    "POST /dashboard/schedules/create": _SCHEDULE_FORM | {"place": "/"},
+    "POST /dashboard/schedules/{schedule}": _SCHEDULE_FORM,
+    "POST /dashboard/drift/{module}/mute": FORM | {"address": "aws_vpc.mine", "reason": "mine", "until": "2999-01-01"},
+    "POST /dashboard/drift/{module}/unmute": {"mute": "{mute}"},
+    "POST /dashboard/notifications/create": FORM
+    | {"place": "/", "form": "webhook", "url": "https://hooks.example/1", "events": "drift"},
+}
 """The forms in which a field has other choices."""
 ARCHIVE = b"\x1f\x8b"
 OURS_IN_PARTS = {"target": "archive", "sha256": "1" * 64, "size": 2_000_000}
@@ -302,6 +346,23 @@ BODIES: dict[str, Any] = {
     "POST /pull-requests/{pull_request}/allow": {"commit": f"{1:040x}"},
     "POST /forges/{forge}/users": {"forge_user": "mine", "forge_user_id": "1", "user": "{user_id}"},
     "POST /notification-channels/{channel}/deliveries/{notification}/send-again": {},
+    "POST /schedules": {
+        "place": "{group}",
+        "name": "by-{who}",
+        "kind": "DESTROY",
+        "cron": "0 3 * * *",
+        "is_enabled": False,
+    },
+    "PATCH /schedules/{schedule}": {"name": "mine"},
+    "POST /schedules/{schedule}/run": {},
+    "POST /drift/checks": {"place": "{group}"},
+    "POST /drift/reconcile": {"module": "{module}"},
+    "POST /drift/mutes": {
+        "module": "{module}",
+        "address": "aws_vpc.mine",
+        "reason": "mine",
+        "until": "2999-01-01T00:00:00Z",
+    },
     "POST /forges": {"name": "made-by-{who}", "kind": "github", "token": "mine"},
     "PATCH /forges/{forge}": {"token": "mine"},
     "POST /forges/{forge}/test": {},
