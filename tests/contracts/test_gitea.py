@@ -13,8 +13,10 @@ pytestmark = [pytest.mark.feature("F1.gitea"), pytest.mark.platform("gitea")]
 
 class TestRealGitea(ForgeContract):
     @pytest.fixture
-    async def place(self) -> AsyncGenerator[ForgePlace]:
+    async def place(self, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[ForgePlace]:
+        address = platforms.need("gitea")
+        monkeypatch.setenv("SSL_CERT_FILE", address.split("#")[2])
         async with receiver.running() as receiving:
-            place = await GiteaPlace.make(platforms.need("gitea"), receiving)
+            place = await GiteaPlace.make(address, receiving)
             yield place
             await place.leave()

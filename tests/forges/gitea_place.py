@@ -4,6 +4,7 @@ import asyncio
 import base64
 import itertools
 import secrets
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,16 +31,20 @@ class GiteaPlace:
     repository: str
     bot: str
     receiver: Receiver
+    trusted: str
+    """The file with the certificate of Gitea."""
     tokens: dict[str, str] = field(default_factory=dict[str, str])
     _contents: "itertools.count[int]" = field(default_factory=itertools.count)
 
     @classmethod
     async def make(cls, address: str, receiver: Receiver) -> "GiteaPlace":
         """Make an organization with a repository, and the users ada and bob of this place."""
-        url, _, token = address.partition("#")
-        admin = httpx.AsyncClient(base_url=f"{url}/api/v1", headers={"Authorization": f"token {token}"}, timeout=30)
+        url, token, trusted = address.split("#")
+        tls = ssl.create_default_context(cafile=trusted)
+        headers = {"Authorization": f"token {token}"}
+        admin = httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, verify=tls, timeout=30)
         suffix = secrets.token_hex(3)
-        place = cls(url, admin, {}, f"acme{suffix}/network", f"bot{suffix}", receiver)
+        place = cls(url, admin, {}, f"acme{suffix}/network", f"bot{suffix}", receiver, trusted)
         for name in ("ada", "bob", place.bot):
             await place._user(name)
         organization = place.repository.partition("/")[0]
@@ -64,17 +69,26 @@ class GiteaPlace:
     def hook_url(self) -> str:
         return f"{self.receiver.url}/hooks/fcn_1"
 
-    async def open(self, branch: str, *, is_fork: bool = False) -> int:
+    async def open(self, branch: str, *, is_fork: bool = False, **files: str) -> int:
+        """`files` are the configurations of folders that the branch adds to, by the names of the folders."""
         head = branch
         if is_fork:
             fork = f"fork-{secrets.token_hex(3)}"
             await self._ask(self.people["ada"], "POST", f"/repos/{self.repository}/forks", {"name": fork})
             await self._commit(f"ada/{fork}", branch, new=True)
             head = f"ada:{branch}"
+        elif files:
+            await self.add(branch, new=True, **files)
         else:
             await self._commit(self.repository, branch, new=True)
         body = {"head": head, "base": "main", "title": f"Change {branch}"}
         return (await self._ask(self.people["ada"], "POST", f"/repos/{self.repository}/pulls", body))["number"]
+
+    async def add(self, branch: str, *, new: bool = False, **files: str) -> None:
+        """Add a file with this configuration to each of these folders."""
+        for folder, text in files.items():
+            await self._write(self.repository, branch, folder, text, new=new)
+            new = False
 
     async def push(self, branch: str) -> str:
         return await self._commit(self.repository, branch, new=False)
@@ -105,6 +119,14 @@ class GiteaPlace:
     async def statuses(self, commit: str) -> dict[str, str]:
         found = await self._ask(self.admin, "GET", f"/repos/{self.repository}/commits/{commit}/status")
         return {each["context"]: each["description"] for each in found["statuses"]}
+
+    async def own_comments(self, number: int) -> list[str]:
+        """Return the comments on a pull request that the connection has written."""
+        found = await self._ask(self.admin, "GET", f"/repos/{self.repository}/issues/{number}/comments")
+        return [each["body"] for each in found if each["user"]["login"] == self.bot]
+
+    async def id_of(self, name: str) -> str:
+        return str((await self._ask(self.admin, "GET", f"/users/{name}"))["id"])
 
     async def body_of(self, number: int, comment_id: str) -> str:
         return (await self._ask(self.admin, "GET", f"/repos/{self.repository}/issues/comments/{comment_id}"))["body"]
@@ -156,15 +178,17 @@ class GiteaPlace:
         }
         answer = await self.admin.post("/admin/users", json=body)
         assert answer.status_code in (201, 422), answer.text  # another place has made ada and bob
-        self.people[name] = httpx.AsyncClient(
-            base_url=f"{self.url}/api/v1", auth=httpx.BasicAuth(name, PASSWORD), timeout=30
-        )
+        tls = ssl.create_default_context(cafile=self.trusted)
+        login = httpx.BasicAuth(name, PASSWORD)
+        self.people[name] = httpx.AsyncClient(base_url=f"{self.url}/api/v1", auth=login, verify=tls, timeout=30)
 
     async def _commit(self, repository: str, branch: str, *, new: bool) -> str:
-        number = next(self._contents)
+        return await self._write(repository, branch, "", f"# {next(self._contents)}\n", new=new)
+
+    async def _write(self, repository: str, branch: str, folder: str, text: str, *, new: bool) -> str:
         target = {"new_branch": branch, "branch": "main"} if new else {"branch": branch}
-        body = {"content": base64.b64encode(f"# {number}\n".encode()).decode(), "message": f"Add {number}", **target}
-        path = f"/repos/{repository}/contents/file-{secrets.token_hex(3)}.tf"
+        body = {"content": base64.b64encode(text.encode()).decode(), "message": "Add a file", **target}
+        path = f"/repos/{repository}/contents/{folder}/file-{secrets.token_hex(3)}.tf".replace("//", "/")
         return (await self._ask(self.people["ada"], "POST", path, body))["commit"]["sha"]
 
     async def _ask(self, who: httpx.AsyncClient, method: str, path: str, body: Any = None) -> Any:

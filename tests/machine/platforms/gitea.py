@@ -1,11 +1,12 @@
 """A Gitea of our own, a real forge: built from its Go module and kept in the cache. Its repositories are in memory and its database is
-SQLite, so it is there within seconds.
+SQLite, so it is there within seconds. It speaks https, as modules want it of git sources.
 
 A build takes some minutes, once, and needs a C compiler for SQLite.
 """
 
 import shutil
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -13,6 +14,7 @@ import urllib.request
 from pathlib import Path
 
 from terracrew.toolchains import cache
+from tests.machine.certificates import certificate
 from tests.machine.platforms import go_modules
 
 MODULE, VERSION = "code.gitea.io/gitea", "v1.24.0"
@@ -26,9 +28,12 @@ RUN_MODE = prod
 I_AM_BEING_UNSAFE_RUNNING_AS_ROOT = true
 WORK_PATH = {folder}
 [server]
+PROTOCOL = https
+CERT_FILE = {folder}/tls.crt
+KEY_FILE = {folder}/tls.key
 HTTP_ADDR = 127.0.0.1
 HTTP_PORT = {port}
-ROOT_URL = http://127.0.0.1:{port}/
+ROOT_URL = https://localhost:{port}/
 DISABLE_SSH = true
 OFFLINE_MODE = true
 STATIC_ROOT_PATH = {program}
@@ -77,10 +82,11 @@ class Gitea:
                 _build(workplace)
 
     def join(self) -> str:
-        """Start it, and return its address and the token of its administrator with a `#` between them."""
+        """Start it, and return its address, the token of its administrator and the file with its certificate, with `#` between them."""
         self.prepare()
         memory = Path("/dev/shm")
         self._folder = Path(tempfile.mkdtemp(prefix="gitea-", dir=memory if memory.is_dir() else None))
+        certificate(self._folder)
         port = _free_port()
         settings = self._folder / "app.ini"
         settings.write_text(_SETTINGS.format(folder=self._folder, program=_home(), port=port))
@@ -92,9 +98,9 @@ class Gitea:
         token = made.rpartition("created... ")[2].split()[0]
         log = (self._folder / "gitea.log").open("wb")
         self._process = subprocess.Popen(self._command("web"), stdout=log, stderr=log, env=self._environment())
-        address = f"http://127.0.0.1:{port}"
-        _wait(f"{address}/api/v1/version", self._process)
-        return f"{address}#{token}"
+        address, trusted = f"https://localhost:{port}", str(self._folder / "tls.crt")
+        _wait(f"{address}/api/v1/version", trusted, self._process)
+        return f"{address}#{token}#{trusted}"
 
     def leave(self) -> None:
         if self._process is not None:
@@ -139,12 +145,13 @@ def _free_port() -> int:
         return taken.getsockname()[1]
 
 
-def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
+def _wait(url: str, trusted: str, process: subprocess.Popen[bytes]) -> None:
     """Wait until it answers. It has no other way to say so."""
+    tls = ssl.create_default_context(cafile=trusted)
     end = time.monotonic() + _START_SECONDS
     while process.poll() is None and time.monotonic() < end:
         try:
-            with urllib.request.urlopen(url, timeout=5):
+            with urllib.request.urlopen(url, timeout=5, context=tls):
                 return
         except OSError:
             time.sleep(0.1)
