@@ -195,6 +195,9 @@ def _team(system: System) -> dict[str, str]:
         )["id"],
         "forge": forge,
         "repository": api.post(f"/forges/{forge}/repositories", {"name": "acme/network"})["id"],
+        "rule": api.post(
+            "/discovery-rules", {"name": "ours", "group": "team", "url": "ssh://git@127.0.0.1/acme/network"}
+        )["id"],
         "delivery": ids.new("fdl"),
         "forge_user": "7",
         "secret_id": api.post(f"/service-accounts/{account}/secrets", {})["id"],

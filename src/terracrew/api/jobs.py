@@ -65,7 +65,7 @@ class JobRetry(msgspec.Struct, frozen=True):
     """The error of the last try."""
 
 
-OriginKind = Literal["pull_request", "merge", "schedule", "drift"]
+OriginKind = Literal["pull_request", "merge", "schedule", "drift", "discovery"]
 
 
 _ORIGIN_WORDS: dict[OriginKind, str] = {
@@ -73,6 +73,7 @@ _ORIGIN_WORDS: dict[OriginKind, str] = {
     "merge": "Merge of",
     "schedule": "Schedule",
     "drift": "Drift check",
+    "discovery": "Discovery rule",
 }
 
 
@@ -83,14 +84,14 @@ class JobOrigin(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """What people call it: `acme/network #12`, or the name of a schedule."""
     id: str = ""
-    """The id of the pull request or of the schedule."""
+    """The id of the pull request, the schedule or the discovery rule."""
     url: str = ""
     """Where it is on the forge; empty for what is only in Terracrew."""
     title: str = ""
     author: str = ""
     """The name, on the forge, of the author of the pull request."""
     commit: str = ""
-    """The newest commit of the pull request, or the commit that it was merged as."""
+    """The newest commit of the pull request, the commit that it was merged as, or that in which a folder was found."""
     base_commit: str = ""
     """The commit of the target branch that the pull request was merged with for the plan."""
 

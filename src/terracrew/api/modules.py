@@ -91,6 +91,9 @@ class Module(ModuleSettings, frozen=True, kw_only=True):
     runner_id: str | None
     state_version: int
     created_at: datetime
+    source_gone: str = ""
+    """The commit of its branch since which its folder is gone, as a discovery rule has found; empty if it is not known to be gone.
+    Nothing is planned or destroyed because of that."""
 
 
 class ModuleRequest(ModuleSettings, frozen=True, kw_only=True):

@@ -32,6 +32,10 @@ COMMANDS = {
         "Show pull requests with their plans; plan again, apply and cancel.",
     ),
     "schedule": ("terracrew.cli.commands.schedule:schedule", "Start jobs and drift checks at chosen times."),
+    "discovery": (
+        "terracrew.cli.commands.discovery:discovery",
+        "Make modules from the folders of repositories.",
+    ),
     "drift": (
         "terracrew.cli.commands.drift:drift",
         "Find what was changed outside of the engine, and mute or undo it.",

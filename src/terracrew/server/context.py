@@ -13,6 +13,7 @@ from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.dashboard.context import DashboardContext
 from terracrew.server.db.seam import Database
+from terracrew.server.discovery.tools import DiscoveryTools
 from terracrew.server.disk_reserve import DiskReserve
 from terracrew.server.fleet_jobs.handlers import FleetHandlers
 from terracrew.server.fleet_process.link import FleetLink
@@ -116,14 +117,29 @@ class Server:
         return ForgeConnections(self.db, self.forges, self.settings.url)
 
     @cached_property
+    def mirrors(self) -> RepositoryMirrors:
+        return RepositoryMirrors(self.settings.directory / "repositories", self.outgoing, disk=self.disk)
+
+    @cached_property
+    def discovery(self) -> DiscoveryTools:
+        return DiscoveryTools(
+            db=self.db,
+            keys=self.keys,
+            forges=self.forges,
+            mirrors=self.mirrors,
+            quotas=self.quotas,
+            roots=self.settings.local_roots,
+            server_id=self.id,
+        )
+
+    @cached_property
     def pull_requests(self) -> PullRequestTools:
-        mirrors = RepositoryMirrors(self.settings.directory / "repositories", self.outgoing, disk=self.disk)
         return PullRequestTools(
             db=self.db,
             keys=self.keys,
             registry=self.registry,
             forges=self.forges,
-            mirrors=mirrors,
+            mirrors=self.mirrors,
             staging=self.staging,
             quotas=self.quotas,
             roots=self.settings.local_roots,
@@ -188,6 +204,7 @@ class Server:
             rollout_rules=self.rollout_rules,
             channels=self.channels,
             forges=self.forge_connections,
+            discovery=self.discovery,
             receiver=ForgeReceiver(self.db, self.forges),
             settings=self.settings,
             db=self.db,
@@ -224,6 +241,7 @@ class Server:
             forges=self.forge_connections,
             applications=GitHubApplications(self.db, self.forges, self.keys, self.forge_connections),
             pull_requests=self.pull_requests,
+            discovery=self.discovery,
             local_roots=self.settings.local_roots,
         )
 

@@ -14,6 +14,8 @@ from terracrew.server.cloud_hosted.scaling import Scaling
 from terracrew.server.context import Server
 from terracrew.server.dashboard import render
 from terracrew.server.db import kept
+from terracrew.server.discovery import reads as discovery_reads
+from terracrew.server.discovery.loop import Discovery
 from terracrew.server.drift.loop import DriftChecks
 from terracrew.server.fleet_jobs.loop import FleetJobs
 from terracrew.server.forges import hooks
@@ -162,8 +164,9 @@ async def _serve(
             server.settings.forge_poll_seconds,
             server.settings.url + hooks.PATH,
         ).run,
-        "forge repositories": RepositoryWatch(server.db).run,
+        "forge repositories": RepositoryWatch(server.db, discovery_reads.sources).run,
         "pull requests": PullRequests(server.pull_requests).run,
+        "discovery": Discovery(server.discovery).run,
         "group runs": GroupRuns(server.db, server.keys, server.settings.local_roots).run,
         "cloud-hosted runners": scaling.run,
         "fleet process": lambda: server.fleet.stay_ready(lambda: scaling.has_any),

@@ -29,6 +29,8 @@ ELSEWHERE = {
     "PUT /uploads": "begins an upload; what is made of it is recorded",
     "PUT /uploads/{upload}/{index}": "is a part of an upload",
     "POST /releases/{release}/files": "is an upload; the release that is made of it is recorded",
+    "POST /discovery-rules/preview": "needs a repository; `discovery/test_previews.py` looks at what is recorded",
+    "POST /discovery-rules/{rule}/preview": "needs a repository; `discovery/test_previews.py` looks at what is recorded",
     "POST /pull-requests/{pull_request}/plan": "needs a repository; `pull_requests/test_service.py` looks at what is recorded",
     "POST /pull-requests/{pull_request}/apply": "needs a repository; `pull_requests/test_service.py` looks at what is recorded",
     "POST /pull-requests/{pull_request}/cancel": "needs a repository; `pull_requests/test_service.py` looks at what is recorded",
@@ -242,6 +244,10 @@ async def _forges(change: Changes, application: Application) -> None:
     await change("DELETE /forges/{forge}/repositories/{repository}", None, "git", added["id"])
     await change("POST /forges/{forge}/users", {"forge_user": "ada", "forge_user_id": "7", "user": "elena"}, "git")
     await change("DELETE /forges/{forge}/users/{forge_user}", None, "git", "7")
+    await change("POST /discovery-rules", {"name": "all", "url": "ssh://git@127.0.0.1/acme/network"})
+    await change("PATCH /discovery-rules/{rule}", {"exclude": ["test"]}, "all")
+    await change("POST /discovery-rules/{rule}/run", {}, "all")
+    await change("DELETE /discovery-rules/{rule}", None, "all")
     await change("DELETE /forges/{forge}", None, "git")
 
 

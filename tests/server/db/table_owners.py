@@ -14,6 +14,8 @@ STORES: dict[str, tuple[str, ...]] = {
     "clock": ("db/postgres/clock.py", "db/sqlite/database.py"),
     "cloud_deployments": ("deployments/store.py",),
     "cloud_instances": ("deployments/store.py",),
+    "discovery_folders": ("discovery/store.py",),
+    "discovery_rules": ("discovery/store.py",),
     "drift_items": ("drift/store.py",),
     "drift_modules": ("drift/store.py",),
     "drift_mutes": ("drift/store.py",),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from terracrew.server.db.seam import Tx
+from terracrew.server.discovery import reads as discovery_reads
 from terracrew.server.forges import repository_store, store
 from terracrew.server.forges.deliveries import ForgeDeliveries
 from terracrew.server.forges.hooks import PATH
@@ -209,7 +210,7 @@ async def test_repositories_of_modules_are_watched_and_others_are_added(
     await admin.made("/api/v1/modules", {"path": "app", "source": source, "engine": "tofu"})
     elsewhere = {**source, "url": "https://git.example.com/acme/other.git"}
     await admin.made("/api/v1/modules", {"path": "other", "source": elsewhere, "engine": "tofu"})
-    watch = RepositoryWatch(application.server.db)
+    watch = RepositoryWatch(application.server.db, discovery_reads.sources)
     await watch.step()
     path = "/api/v1/forges/forge/repositories"
     assert [each["name"] for each in await admin.listed(path)] == ["acme/network"]

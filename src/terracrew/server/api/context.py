@@ -9,6 +9,7 @@ from terracrew.server.cloud_hosted.model import CloudCalls
 from terracrew.server.cloud_hosted.starting import WakingAhead
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
+from terracrew.server.discovery.tools import DiscoveryTools
 from terracrew.server.disk_reserve import DiskReserve
 from terracrew.server.fleet_jobs.handlers import FleetHandlers
 from terracrew.server.forges.receiving import ForgeReceiver
@@ -103,6 +104,7 @@ class TreeContext:
     rollout_rules: RolloutRules
     channels: Channels
     forges: ForgeConnections
+    discovery: DiscoveryTools
     receiver: ForgeReceiver
 
 

@@ -9,6 +9,7 @@ from terracrew.server.cloud_hosted.model import CloudCalls
 from terracrew.server.cloud_hosted.starting import WakingAhead
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.discovery.tools import DiscoveryTools
 from terracrew.server.fleet_jobs.handlers import FleetHandlers
 from terracrew.server.forges.applications import GitHubApplications
 from terracrew.server.forges.service import ForgeConnections
@@ -58,6 +59,7 @@ class DashboardContext:
     forges: ForgeConnections
     applications: GitHubApplications
     pull_requests: PullRequestTools
+    discovery: DiscoveryTools
     local_roots: Sequence[Path]
     """The folders on runners that a module's source may be in."""
 

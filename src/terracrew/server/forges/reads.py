@@ -15,8 +15,8 @@ from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
 
 _IS_GIT: LiteralString = 'substr(modules.source, 1, 13) = \'{"kind":"git"\''
-_MODULES: LiteralString = f"""SELECT modules.id, modules.path, modules.organization_id, groups.path AS "group", modules.source
-FROM modules JOIN groups ON groups.id = modules.group_id
+_MODULES: LiteralString = f"""SELECT modules.id, modules.path, modules.organization_id, groups.path AS "group", modules.source,
+    modules.engine, modules.source_gone FROM modules JOIN groups ON groups.id = modules.group_id
 WHERE {_IS_GIT} AND EXISTS (SELECT 1 FROM forge_connections WHERE forge_connections.organization_id = modules.organization_id)"""
 _ONE_REPOSITORY: LiteralString = """ AND modules.organization_id = :organization_id
     AND lower(modules.source) LIKE CAST(:pattern AS text) ESCAPE '\\' ORDER BY modules.path"""
@@ -41,6 +41,27 @@ class GitModule(msgspec.Struct, frozen=True):
     organization_id: str
     group: str
     source: GitSource
+    engine: str
+    source_gone: str
+
+    @property
+    def folder(self) -> str:
+        """The folder that its engine runs in; empty for the top of the repository."""
+        return self.source.subdirectory.strip("/")
+
+    def tracks(self, repository: ForgeRepository, branch: str) -> bool:
+        """Return whether it runs what is in a branch, and not a fixed commit or version."""
+        if self.source.tag or self.source.commit or self.source.version:
+            return False
+        return (self.source.branch or repository.default_branch) == branch
+
+
+class UsedRepository(msgspec.Struct, frozen=True):
+    """An address of git that something in a group uses."""
+
+    organization_id: str
+    group: str
+    url: str
 
 
 async def seen(tx: Tx, organization_id: str, visible: Visible, after: str, limit: int) -> list[ForgeConnection]:

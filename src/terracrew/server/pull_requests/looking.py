@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from terracrew.errors import Invalid, NotFound, TooLarge, Unavailable
-from terracrew.protocol.spec import GitSource
-from terracrew.server.forges.model import ForgeRepository
 from terracrew.server.forges.reads import GitModule
 from terracrew.server.git import merging
 from terracrew.server.git.configured_commits import ConfiguredCommits
@@ -84,15 +82,8 @@ class Looking:
         return await asyncio.to_thread(SourceGraph, found.entries, found.uses, roots)
 
 
-def tracks(source: GitSource, repository: ForgeRepository, branch: str) -> bool:
-    """Return whether a module with this source runs what is in a branch, and not a fixed commit or version."""
-    if source.tag or source.commit or source.version:
-        return False
-    return (source.branch or repository.default_branch) == branch
-
-
 def root_of(module: GitModule, watch: Sequence[str]) -> Root:
-    return Root(module.source.subdirectory.strip("/"), watch)
+    return Root(module.folder, watch)
 
 
 async def _fetch(

@@ -143,7 +143,7 @@ async def _modules(tools: PullRequestTools, subject: PullRequestSubject) -> list
         found = [
             each
             for each in await forge_reads.modules_of(tx, subject.repository)
-            if looking.tracks(each.source, subject.repository, subject.facts.base_branch)
+            if each.tracks(subject.repository, subject.facts.base_branch)
         ]
         rules = await policy.pull_request_rules(tx, [each.id for each in found])
         return [each for each in found if each.id in rules and rules[each.id].is_planned]

@@ -261,6 +261,19 @@ async def job_settings_of_groups(tx: Tx, module_ids: Sequence[str]) -> list[Row]
     )
 
 
+async def taken_paths(tx: Tx, organization_id: str, wanted: Sequence[str]) -> dict[str, str]:
+    """Return what has each of these paths, `module` or `group`; those that are free are left out."""
+    rows = await tx.each(
+        """SELECT batch.path, modules.id AS module_id FROM batch
+        LEFT JOIN modules ON modules.organization_id = batch.organization_id AND modules.path = batch.path
+        LEFT JOIN groups ON groups.organization_id = batch.organization_id AND groups.path = batch.path
+        WHERE modules.id IS NOT NULL OR groups.id IS NOT NULL""",
+        {"organization_id": "text", "path": "text"},
+        [(organization_id, each) for each in sorted(set(wanted))],
+    )
+    return {row["path"]: "group" if row["module_id"] is None else "module" for row in rows}
+
+
 async def pull_request_settings(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
     """Return what each of these modules (`id`) and each group above it says about pull requests, the nearest first."""
     return await tx.each_id(

@@ -150,6 +150,8 @@ async def change(
     if "source" in asked or after.engine != before.engine:
         source = await checked_source(tx, who, before.organization_id, after.source, roots, after.engine)
         after = msgspec.structs.replace(after, source=source) if "source" in asked else after
+        if after.source != before.source:
+            after = msgspec.structs.replace(after, source_gone="")
     if after.engine != before.engine:
         await check_engine(tx, before.organization_id, after.engine)
     await _remember_versions(tx, after.engine, after.engine_version)
@@ -178,6 +180,22 @@ async def change(
     await audit.record(tx, who, "module.change", "module", after.id, details, organization_id=after.organization_id)
     tx.wake("tree", after.id)
     return contents.shown(after, has)
+
+
+async def mark_source(tx: Tx, who: Principal, module_id: str, source: Source | None, gone: str) -> bool:
+    """Write since which commit the folder of a module is gone, or with '' that it is there. Nothing else of the module changes.
+
+    Returns False if nothing was written: the module is deleted, is marked already, or has another source than this one by now.
+    """
+    module = await store.hold(tx, module_id)
+    if module is None or source not in (None, module.source) or bool(module.source_gone) == bool(gone):
+        return False
+    await store.mark_source(tx, module_id, gone)
+    details = {"path": module.path, "commit": gone or module.source_gone}
+    action = "module.source_gone" if gone else "module.source_back"
+    await audit.record(tx, who, action, "module", module_id, details, organization_id=module.organization_id)
+    tx.wake("tree", module_id)
+    return True
 
 
 async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:

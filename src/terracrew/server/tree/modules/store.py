@@ -11,7 +11,7 @@ from terracrew.server.tree.groups.store import DELETED_ORGANIZATION
 MODULES = Table("modules", Module, without=("inputs", "environment"))
 ARCHIVES = Table("archives", Archive)
 _SETTINGS = (*MODULES.fields_of(ModuleSettings), "runner_id")
-_UPDATE = f"UPDATE modules SET {assignments(*_SETTINGS)} WHERE id = :id"
+_UPDATE = f"UPDATE modules SET {assignments(*_SETTINGS, 'source_gone')} WHERE id = :id"
 
 
 async def insert(tx: Tx, module: Module) -> None:
@@ -20,7 +20,12 @@ async def insert(tx: Tx, module: Module) -> None:
 
 async def update(tx: Tx, module: Module) -> None:
     """Write the columns that a person may change. The version of the state is not one of them."""
-    await tx.run(_UPDATE, **to_params(module, "id", *_SETTINGS))
+    await tx.run(_UPDATE, **to_params(module, "id", *_SETTINGS, "source_gone"))
+
+
+async def mark_source(tx: Tx, id: str, gone: str) -> None:  # noqa: A002
+    """Write since which commit the folder of a module is gone, or that it is there."""
+    await tx.run("UPDATE modules SET source_gone = :gone WHERE id = :id", id=id, gone=gone)
 
 
 async def sealed_key(tx: Tx, id: str) -> bytes | None:  # noqa: A002
