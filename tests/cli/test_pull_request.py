@@ -64,14 +64,14 @@ def test_an_apply_names_the_commit_that_was_seen_and_ends_with_1_if_something_is
     )
     assert "it is pinned" in terracrew("pull-request", "apply", NAME, "shop/network")
     assert terracrew.code == 1
-    assert "#72" in terracrew("pull-request", "apply", NAME, "--commit", "1a2b3c4")
+    assert "#72" in terracrew("pull-request", "apply", NAME, "--commit", HEAD)
     assert terracrew.code == 0
     _, first, second = server.asked
     assert (first.path, json.loads(first.body)) == (
         f"{ADDRESS}/apply",
         {"modules": ["shop/network"], "head_commit": HEAD},
     )
-    assert json.loads(second.body)["head_commit"] == "1a2b3c4"
+    assert json.loads(second.body)["head_commit"] == HEAD
 
 
 def test_plans_are_made_again_and_canceled_and_a_commit_of_a_fork_is_allowed(
@@ -79,12 +79,12 @@ def test_plans_are_made_again_and_canceled_and_a_commit_of_a_fork_is_allowed(
 ) -> None:
     done = answer(PullRequestOutcome, message="done for shop/network", done=["shop/network"])
     server.then(*[lambda asked: asked.answer(200, done)] * 3)
-    for command, given in (("plan", "shop/network"), ("cancel", "shop/network"), ("allow", "1a2b3c4")):
+    for command, given in (("plan", "shop/network"), ("cancel", "shop/network"), ("allow", HEAD)):
         assert terracrew("pull-request", command, NAME, given) == "done for shop/network\n"
     assert [(each.path, json.loads(each.body)) for each in server.asked] == [
         (f"{ADDRESS}/plan", {"modules": ["shop/network"]}),
         (f"{ADDRESS}/cancel", {"modules": ["shop/network"]}),
-        (f"{ADDRESS}/allow", {"commit": "1a2b3c4"}),
+        (f"{ADDRESS}/allow", {"commit": HEAD}),
     ]
 
 

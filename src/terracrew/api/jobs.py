@@ -184,7 +184,7 @@ class Job(msgspec.Struct, frozen=True):
     plan_queued_by: str = ""
     """Who queued that PLAN job."""
     replanned_by: list[str] = []
-    """The ids of those who let it plan again. They count as people who queued it."""
+    """The ids of those who let it plan again, or who wrote or merged its pull request. They count as people who queued it."""
     has_lost_inputs: bool = False
     """Whether it had inputs of its own that a database which was set back has lost. It can end, and is not queued again."""
     failure_kind: str = ""

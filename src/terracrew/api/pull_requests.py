@@ -22,6 +22,8 @@ PlanState = Literal[
 """`waiting`: its job is to be created, or is queued. `stale`: its plan no longer says what an apply would do, and is made again."""
 PullRequestApply = Literal["never", "on_merge", "on_command", "on_command_then_merge"]
 PullRequestFilter = Literal["open", "merged", "closed", "all"]
+CommitId = Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
+"""All digits of a commit: whoever makes commits can make two that begin alike."""
 MAX_NAMED_MODULES = 1_000
 ModulePath = Annotated[str, msgspec.Meta(min_length=1, max_length=2_000)]
 
@@ -109,14 +111,14 @@ class PullRequestCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 class ApplyPullRequest(PullRequestCommand, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The plans to apply, as they were shown."""
 
-    head_commit: Annotated[str, msgspec.Meta(min_length=7, max_length=64)]
+    head_commit: CommitId
     """The newest commit that the caller has seen. Nothing is applied if there is another one by now."""
 
 
 class AllowCommit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The commit of a fork that may be planned, with the credentials of the modules that it touches."""
 
-    commit: Annotated[str, msgspec.Meta(min_length=7, max_length=64)]
+    commit: CommitId
     """It must be the newest one, so that nobody allows what they have not seen."""
 
 

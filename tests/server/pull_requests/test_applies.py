@@ -5,25 +5,10 @@ import pytest
 from terracrew.api.jobs import JobStatus
 from terracrew.protocol.spec import GitSource, JobType
 from tests.forges.fake_forge import FakePullRequest
-from tests.server.application import Person
+from tests.server.pull_requests.acting import changing_jobs, operator, rule
 from tests.server.pull_requests.world import NOTHING, World
 
 pytestmark = pytest.mark.feature("F4.apply")
-
-
-async def rule(world: World, apply: str, **more: object) -> None:
-    answer = await world.app.admin.patch("/api/v1/groups/team", json={"pull_request_apply": apply, **more})
-    assert answer.status_code == 200, answer.text
-
-
-async def operator(world: World, name: str = "bob", role: str = "operator") -> Person:
-    person = await world.app.person(f"{name}-here", role, "team")
-    await world.link(name, person)
-    return person
-
-
-async def changing_jobs(world: World) -> list[str]:
-    return [each["id"] for each in await world.app.admin.listed("/api/v1/jobs") if each["type"] != "PLAN"]
 
 
 async def test_a_command_applies_the_plan_as_it_was_shown(world: World) -> None:

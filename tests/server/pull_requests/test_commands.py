@@ -5,6 +5,8 @@ import pytest
 from terracrew.errors import Invalid
 from terracrew.server.pull_requests.commands import Command, parse
 
+COMMIT = "0123456789" * 4
+
 
 @pytest.mark.parametrize(
     ("body", "command"),
@@ -15,7 +17,7 @@ from terracrew.server.pull_requests.commands import Command, parse
             Command("apply", ("platform/network", "edge")),
         ),
         ("terracrew", Command("help")),
-        ("terracrew allow 0123456789ab", Command("allow", ("0123456789ab",))),
+        (f"terracrew allow {COMMIT}", Command("allow", (COMMIT,))),
         ("I say terracrew apply", None),
         ("> terracrew apply", None),
         ("terracrews apply", None),
@@ -29,7 +31,12 @@ def test_a_comment_is_a_command_or_none(body: str, command: Command | None) -> N
 
 @pytest.mark.parametrize(
     "body",
-    ["terracrew destroy", "terracrew allow", "terracrew allow 123", "terracrew plan " + " ".join(map(str, range(60)))],
+    [
+        "terracrew destroy",
+        "terracrew allow",
+        f"terracrew allow {COMMIT[:39]}",
+        "terracrew plan " + " ".join(map(str, range(60))),
+    ],
 )
 def test_a_wrong_command_is_explained(body: str) -> None:
     with pytest.raises(Invalid):

@@ -56,7 +56,7 @@ async def test_a_change_of_a_local_module_touches_those_that_use_it(world: World
     assert len(world.own_comments) == 1, "nothing is said where nothing is touched"
 
 
-async def test_a_new_commit_replaces_the_plan_and_a_commit_that_changes_nothing_keeps_it(world: World) -> None:
+async def test_a_new_commit_replaces_the_plan_also_if_it_changes_no_file_of_the_module(world: World) -> None:
     found = world.open_on_forge("change", "app")
     await world.step()
     first = (await world.show(found))[1]["team/app"].plan_job_id
@@ -69,8 +69,11 @@ async def test_a_new_commit_replaces_the_plan_and_a_commit_that_changes_nothing_
     world.push(found, world.branch("change", "docs", "words"))
     await world.step()
     row, modules = await world.show(found)
-    assert (row.head_commit, modules["team/app"].plan_job_id) == (found.head_commit, second)
-    assert modules["team/app"].state == "changes"
+    assert row.head_commit == modules["team/app"].head_commit == found.head_commit
+    assert modules["team/app"].state == "waiting"
+    third = modules["team/app"].plan_job_id
+    await world.step()
+    assert (await world.show(found))[1]["team/app"].plan_job_id == third != second
 
 
 @pytest.mark.feature("F4.stale")
@@ -128,14 +131,14 @@ async def test_nothing_of_a_fork_runs_before_a_member_allows_the_commit(world: W
     assert await world.states(found) == {}
     assert await world.app.admin.listed("/api/v1/jobs") == []
     assert world.status["terracrew"][0] == "pending"
-    assert f"terracrew allow {found.head_commit[:12]}" in world.own_comments[0].replace("\\", "")
+    assert f"terracrew allow {found.head_commit}" in world.own_comments[0].replace("\\", "")
     operator = await world.app.person("olga", "operator", "team")
     await world.link("ada", operator)
-    await world.comment(found, f"terracrew allow {found.head_commit[:12]}", by="ada")
+    await world.comment(found, f"terracrew allow {found.head_commit}", by="ada")
     assert await world.states(found) == {}, "an operator may not run other code with the module's credentials"
     maintainer = await world.app.person("mia", "owner")
     await world.link("bob", maintainer)
-    await world.comment(found, f"terracrew allow {found.head_commit[:12]}", by="bob")
+    await world.comment(found, f"terracrew allow {found.head_commit}", by="bob")
     assert await world.states(found) == {"team/app": "waiting"}
     pending = (await world.show(found))[1]["team/app"].plan_job_id
     world.push(found, world.branch("change", "app", 'output "app" { value = 3 }\n'))

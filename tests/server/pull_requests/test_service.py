@@ -97,8 +97,8 @@ async def test_a_commit_of_a_fork_is_allowed_by_who_may_change_the_modules(world
     assert not (await operator.get(at(found.number))).json()["may_allow"]
     assert (await owner.get(at(found.number))).json()["may_allow"]
     await operator.refused("POST", at(found.number, "/allow"), 403, json={"commit": found.head_commit})
-    await owner.refused("POST", at(found.number, "/allow"), 400, json={"commit": "1234567"})
-    await ask(owner, at(found.number, "/allow"), commit=found.head_commit[:12])
+    await owner.refused("POST", at(found.number, "/allow"), 400, json={"commit": "1234567" + found.head_commit[7:]})
+    await ask(owner, at(found.number, "/allow"), commit=found.head_commit)
     [entry] = [each for each in await world.app.admin.listed("/api/v1/audit") if each["action"] == "pull_request.allow"]
     assert (entry["actor_name"], entry["details"]["commit"]) == ("olga", found.head_commit)
     await world.step()

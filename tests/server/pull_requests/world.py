@@ -106,10 +106,10 @@ class World:
         for each in ("vpc", "app"):
             await self.module(each)
 
-    async def module(self, folder: str, **settings: Any) -> str:
+    async def module(self, folder: str, *, branch: str = "", **settings: Any) -> str:
         """A module of the group `team` with this folder of the repository as its source."""
-        source = {"kind": "git", "url": f"ssh://git@127.0.0.1/{NAME}", "subdirectory": folder}
-        path = f"team/{folder.replace('/', '-')}"
+        source = {"kind": "git", "url": f"ssh://git@127.0.0.1/{NAME}", "subdirectory": folder, "branch": branch}
+        path = f"team/{folder.replace('/', '-')}{branch and f'-{branch}'}"
         return (await self.app.admin.made("/api/v1/modules", {"path": path, "source": source, **settings}))["id"]
 
     def write(self, folder: str, content: str, name: str = "main.tf") -> None:

@@ -77,7 +77,11 @@ def show(target: Target, pull_request: str) -> output.CommandResult:
     notes += [f"{head} merged into {found.base_branch} at {base}"] if base else []
     notes += [found.problem] if found.problem else []
     notes += [f"the forge does not show it: {found.show_problem}"] if found.show_problem else []
-    notes += [f"to allow this commit: terracrew pull-request allow {pull_request} {head}"] if found.may_allow else []
+    notes += (
+        [f"to allow this commit: terracrew pull-request allow {pull_request} {found.head_commit}"]
+        if found.may_allow
+        else []
+    )
     columns = ("MODULE", "STATE", "", "PLAN", "APPLY", "APPLIED BY")
     return output.listing(found, columns, rows, empty="it touches no module", notes=notes)
 
@@ -103,7 +107,7 @@ def plan(target: Target, pull_request: str, modules: tuple[str, ...]) -> output.
     epilog=output.examples(
         "terracrew pull-request apply 'acme/network#12'",
         "terracrew pull-request apply 'acme/network#12' platform/network \\",
-        "    --commit 1a2b3c4",
+        "    --commit COMMIT",
     ),
 )
 @_pull_request
@@ -132,12 +136,18 @@ def cancel(target: Target, pull_request: str, modules: tuple[str, ...]) -> outpu
     return _answered(target.api().post(f"{_path(pull_request)}/cancel", asked, PullRequestOutcome))
 
 
-@pull_request.command("allow", epilog=output.examples("terracrew pull-request allow 'acme/network#12' 1a2b3c4"))
+@pull_request.command(
+    "allow",
+    epilog=output.examples("terracrew pull-request allow 'acme/network#12' COMMIT"),
+)
 @_pull_request
 @click.argument("commit")
 @output.with_target
 def allow(target: Target, pull_request: str, commit: str) -> output.CommandResult:
-    """Let COMMIT of PULL_REQUEST, which comes from a fork, be planned with the credentials of the modules. Look at it first."""
+    """Let COMMIT of PULL_REQUEST, which comes from a fork, be planned with the credentials of the modules. Look at it first.
+
+    All digits of the commit are needed.
+    """
     asked = AllowCommit(commit=commit)
     return _answered(target.api().post(f"{_path(pull_request)}/allow", asked, PullRequestOutcome))
 

@@ -10,7 +10,6 @@ from terracrew.errors import Conflict, TerracrewError
 from terracrew.forges.contract import ForgeRefused
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Tx
-from terracrew.server.forges import reads as forge_reads
 from terracrew.server.identity.people import acting
 from terracrew.server.jobs import apply_plan, approvals, create, queue_reads
 from terracrew.server.jobs import store as jobs
@@ -33,11 +32,13 @@ class ApplyOutcome(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-async def apply(tools: PullRequestTools, who: Principal, row: TouchedModule) -> ApplyOutcome:
+async def apply(
+    tools: PullRequestTools, subject: PullRequestSubject, who: Principal, row: TouchedModule
+) -> ApplyOutcome:
     """Apply the plan of a module as it was shown, as this person."""
 
     async def work(tx: Tx) -> ApplyOutcome:
-        return await _apply(tx, tools, who, row)
+        return await _apply(tx, tools, subject, who, row)
 
     try:
         return await tools.db.write(work)
@@ -46,12 +47,19 @@ async def apply(tools: PullRequestTools, who: Principal, row: TouchedModule) -> 
 
 
 async def _apply(
-    tx: Tx, tools: PullRequestTools, who: Principal, row: TouchedModule, created_for: str = ""
+    tx: Tx,
+    tools: PullRequestTools,
+    subject: PullRequestSubject,
+    who: Principal,
+    row: TouchedModule,
+    created_for: str = "",
 ) -> ApplyOutcome:
     await store.hold(tx, row.pull_request_id)  # whoever changes a module of it holds it first
     now = await store.hold_module(tx, row.pull_request_id, row.module_id)
     if now is None or (now.plan_job_id, now.digest) != (row.plan_job_id, row.digest) or now.plan_job_id is None:
         return ApplyOutcome(row.module_id, problem="it is planned again: look at the new plan")
+    if now.head_commit != subject.facts.head_commit:
+        return ApplyOutcome(row.module_id, problem="its plan was made for another commit than the newest one")
     if now.apply_job_id is not None:
         return ApplyOutcome(row.module_id, problem="its plan is applied already")
     created = await apply_plan.apply_plan(
@@ -67,6 +75,7 @@ async def _apply(
         allows_merge=True,
     )
     job = created.job
+    await _count_as_asking(tx, subject, job.id)
     await store.save_modules(tx, [replace(now, apply_job_id=job.id, changed_at=tx.moment)])
     tx.wake("pull_requests", row.pull_request_id)
     return ApplyOutcome(row.module_id, job.number)
@@ -75,8 +84,9 @@ async def _apply(
 async def after_merge(
     tools: PullRequestTools, looking_at: Looking, subject: PullRequestSubject, rows: Sequence[TouchedModule]
 ) -> None:
-    """Apply what a merge was to apply. A plan is used if its files are what the branch has now; otherwise a new one is made,
-    which a person must approve."""
+    """Apply what a merge was to apply. A plan is used if it was made for the commit that was merged, and its files are what the
+    branch has now; otherwise a new one is made, which a person must approve. A merge into a branch that a module does not run is
+    no reason to apply anything of it."""
     rules = await tools.db.read(lambda tx: policy.pull_request_rules(tx, [each.module_id for each in rows]))
     wanted = [
         each
@@ -87,10 +97,12 @@ async def after_merge(
     ]
     if not wanted:
         return
-    modules = await tools.db.read_in_background(lambda tx: forge_reads.modules_of(tx, subject.repository))
+    modules = await tools.db.read_in_background(lambda tx: planning.tracking(tx, subject))
     watch = await tools.db.read(lambda tx: module_reads.watch_patterns(tx, [each.id for each in modules]))
     chosen = {each.module_id for each in wanted}
     roots = {each.id: looking.root_of(each, watch.get(each.id, ())) for each in modules if each.id in chosen}
+    if not roots:
+        return
     digests = await looking_at.digests_at_base(tools, subject, roots)
     person = subject.facts.merged_by_id or subject.facts.author_id
     for row in wanted:
@@ -109,9 +121,11 @@ async def _settle(
         return  # it is looked at again
     made_for = await reads.linked_user(tx, subject.connection.id, person)
     why = "its plan had not succeeded" if row.state != "changes" else "the branch has other files of it by now"
-    if row.state == "changes" and digest == row.digest:
+    if row.state == "changes" and row.head_commit != subject.facts.head_commit:
+        why = "it was made for another commit than the one that was merged"
+    elif row.state == "changes" and digest == row.digest:
         try:
-            await _apply(tx, tools, SYSTEM, row, made_for)
+            await _apply(tx, tools, subject, SYSTEM, row, made_for)
             return
         except Conflict as error:  # nothing was written yet: what `apply_plan` refuses, it refuses before it writes
             why = error.message
@@ -124,6 +138,7 @@ async def _apply_anew(
     """Queue an apply of what the branch has now, with a plan that a person must look at; one for several merges."""
     known = await queue_reads.queued_merge(tx, row.module_id)
     if known is not None:
+        await _count_as_asking(tx, subject, known)
         await store.save_modules(tx, [replace(row, apply_job_id=known, changed_at=tx.moment)])
         return
     request = JobRequest(
@@ -138,9 +153,20 @@ async def _apply_anew(
         problem = f"not applied: {made.message}"
         await store.save_modules(tx, [replace(row, state="apply_failed", reason=problem, changed_at=tx.moment)])
         return
+    await _count_as_asking(tx, subject, made.job.id)
     after = replace(row, apply_job_id=made.job.id, reason=f"planned again, because {why}", changed_at=tx.moment)
     await store.save_modules(tx, [after])
     tx.wake("pull_requests", row.pull_request_id)
+
+
+async def _count_as_asking(tx: Tx, subject: PullRequestSubject, job_id: str) -> None:
+    """Let the author of a pull request and who merged it count as people who queued a job, so that they do not approve their own
+    change where that is not allowed, whoever else or whatever program has merged it."""
+    ids = {subject.facts.author_id, subject.facts.merged_by_id} - {""}
+    people = {await reads.linked_user(tx, subject.connection.id, each) for each in ids} - {""}
+    job = await jobs.hold_job(tx, job_id)
+    if not people <= {*job.queued_by, *job.replanned_by}:
+        await jobs.save_transition(tx, job, replace(job, replanned_by=sorted({*job.replanned_by, *people})))
 
 
 async def count_approvals(
@@ -155,7 +181,8 @@ async def count_approvals(
         for each in rows
         if each.state == "needs_approval" and each.apply_job_id and rules[each.module_id].forge_approvals
     ]
-    if not waiting or not subject.is_open:
+    # An approval was given for the branch that the pull request was to be merged into. Its author can choose another one later.
+    if not waiting or not subject.is_open or subject.facts.base_branch != subject.row.first_branch:
         return False
     given = await tools.forges.of(subject.connection).approvals(subject.repository.name, subject.facts.number)
     for each in given:
@@ -163,7 +190,7 @@ async def count_approvals(
             continue
         who = await tools.db.read(lambda tx, each=each: person_of(tx, subject, each.user_id))
         if who is not None:
-            for row in waiting:
+            for row in (each for each in waiting if each.head_commit == subject.facts.head_commit):
                 await _approve(tools, who, row, f"approved on the forge by {each.user} at {each.commit[:12]}")
     return True
 

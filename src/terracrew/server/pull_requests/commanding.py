@@ -1,6 +1,7 @@
 """Carries out what people ask for, in comments on the forge or here: plan again, apply, cancel, allow a fork's commit."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 
 from msgspec.structs import replace
 
@@ -23,6 +24,8 @@ from terracrew.server.tree.modules import reads as module_reads
 
 MAX_NAMED = 10
 """How many modules a reply names."""
+CLOCK_MARGIN = timedelta(seconds=5)
+"""How far the forge's clock may be behind without anybody being asked to repeat a command."""
 
 
 async def carry_out_comments(tools: PullRequestTools, subject: PullRequestSubject) -> PullRequestSubject:
@@ -82,13 +85,15 @@ async def allow(tx: Tx, who: Principal, subject: PullRequestSubject, commit: str
     await authorize.require(tx, who, Verb.TREE_WRITE, authorize.group(connection.organization_id, connection.group))
     if not facts.is_fork:
         raise Invalid("this pull request is not from a fork: it is planned anyway")
-    if not facts.head_commit.startswith(commit) or len(commit) < 7:
-        raise Invalid(f"the newest commit is {facts.head_commit[:12]}, and not {commit[:40]}: look at that one")
+    # The whole id: whoever makes commits can make two that begin alike, and show the one and push the other.
+    if facts.head_commit != commit:
+        raise Invalid(f"the newest commit is {facts.head_commit}, and not {commit[:64]}: look at that one")
     row = await store.hold(tx, subject.row.id)
     if row is None:
         raise Invalid("the pull request was not looked at yet: try again")
-    await store.save(tx, replace(row, allowed_commit=facts.head_commit, allowed_by=who.id, seen_revision=0))
-    details = {"pull_request": subject.name, "commit": facts.head_commit}
+    allowed = replace(row, allowed_commit=commit, allowed_branch=facts.base_branch, allowed_by=who.id)
+    await store.save(tx, replace(allowed, seen_revision=0))
+    details = {"pull_request": subject.name, "commit": commit, "branch": facts.base_branch}
     await audit.record(
         tx, who, "pull_request.allow", "pull_request", row.id, details, organization_id=connection.organization_id
     )
@@ -198,7 +203,7 @@ async def _apply(
         elif comment is not None and await _is_newer(tools, row, comment):
             found.append((path, "its plan was made after the comment: look at it, and ask again"))
         else:
-            outcome = await applying.apply(tools, who, row)
+            outcome = await applying.apply(tools, subject, who, row)
             found.append((path, outcome.problem))
     return _summary("applied", found) if found else PullRequestOutcome("no module has changes to apply")
 
@@ -215,9 +220,14 @@ _NOT_APPLIED = {
 
 
 async def _is_newer(tools: PullRequestTools, row: TouchedModule, comment: ForgeComment) -> bool:
-    """Return whether a plan had not ended when a comment arrived. Both times are of this server, whatever the forge's clock says."""
+    """Return whether a plan had not ended when a comment was written.
+
+    The time when the comment arrived is of this server's clock. It can be much later than the comment, so the forge's time counts
+    where it is earlier. If the forge's clock is slow, somebody is told to ask again, and nothing is applied.
+    """
+    written_at = min(comment.seen_at, comment.created_at + CLOCK_MARGIN)
     found = await tools.db.read(lambda tx: jobs.get_many(tx, [row.plan_job_id or ""]))
-    return not found or found[0].finished_at is None or found[0].finished_at > comment.seen_at
+    return not found or found[0].finished_at is None or found[0].finished_at > written_at
 
 
 async def _reply(

@@ -1,5 +1,6 @@
 """What people write in comments: `terracrew plan platform/network`."""
 
+import re
 from typing import Literal, get_args
 
 import msgspec
@@ -17,10 +18,13 @@ HELP = (
 )
 
 
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
 class Command(msgspec.Struct, frozen=True):
     name: CommandName
     arguments: tuple[str, ...] = ()
-    """Paths of modules; for `allow`, the beginning of a commit."""
+    """Paths of modules; for `allow`, a commit."""
 
 
 def parse(body: str) -> Command | None:
@@ -32,12 +36,12 @@ def parse(body: str) -> Command | None:
         return Command("help")
     name = first[1].casefold()
     if name not in NAMES:
-        raise Invalid(f"`{first[1][:40]}` is not a command. {HELP}")
+        raise Invalid(f"there is no such command. {HELP}")
     arguments = tuple(dict.fromkeys(each.strip("/") for each in first[2:]))
     if len(arguments) > MAX_PATHS:
         raise Invalid(
             f"a comment can name {MAX_PATHS} modules; without a path, all modules of the pull request are meant"
         )
-    if name == "allow" and (len(arguments) != 1 or len(arguments[0]) < 7):
-        raise Invalid("`terracrew allow` needs the commit that was looked at, with at least seven digits")
+    if name == "allow" and (len(arguments) != 1 or not _COMMIT.fullmatch(arguments[0])):
+        raise Invalid("`terracrew allow` needs the commit that was looked at, with all of its digits")
     return Command(name, arguments)

@@ -36,7 +36,12 @@ class ModuleChanges(msgspec.Struct, frozen=True):
 
 
 def after_look(pull_request_id: str, known: Iterable[TouchedModule], look: SourceLook, now: datetime) -> ModuleChanges:
-    """Compare what a look has found with what is known. A plan stays as long as the files of its module stay."""
+    """Compare what a look has found with what is known.
+
+    A plan stays as long as the newest commit and the files of its module stay. With another commit it is made again even if these
+    files are the same: an engine can read every file of the repository, so only the commit says what a plan was made from, and what
+    people have looked at.
+    """
     before = {each.module_id: each for each in known}
     put: list[TouchedModule] = []
     superseded: list[str] = []
@@ -45,7 +50,7 @@ def after_look(pull_request_id: str, known: Iterable[TouchedModule], look: Sourc
     wanted = {each: look.digests[each] for each in look.digests if each in look.touched or each in applied}
     for module_id, digest in wanted.items():
         old = before.get(module_id)
-        if old is not None and old.digest == digest:
+        if old is not None and (old.digest, old.head_commit) == (digest, look.head):
             continue
         if old is not None:
             superseded += _jobs_of(old)
@@ -59,6 +64,7 @@ def after_look(pull_request_id: str, known: Iterable[TouchedModule], look: Sourc
                 base_commit=look.base,
                 state=state,
                 reason="" if digest else GONE,
+                apply_status=_kept_status(old),
                 changed_at=now,
             )
         )
@@ -77,6 +83,7 @@ def plan_again(row: TouchedModule, state: PlanState, reason: str, now: datetime)
         base_commit=row.base_commit,
         state=state,
         reason=reason,
+        apply_status=_kept_status(row),
         changed_at=now,
     )
 
@@ -137,11 +144,17 @@ def strictest(rules: Iterable[PullRequestApply]) -> PullRequestApply:
 def is_ready_to_merge(rows: Iterable[TouchedModule], rules: Mapping[str, PullRequestApply]) -> bool:
     """Return whether everything was applied that had to be before the merge, and something was."""
     found = list(rows)
+    applied = [each for each in found if _kept_status(each)]
     return (
-        any(each.state == "applied" for each in found)
+        bool(applied)
         and all(each.state in ("applied", "no_changes") for each in found)
-        and all(rules.get(each.module_id) == "on_command_then_merge" for each in found if each.state == "applied")
+        and all(rules.get(each.module_id) == "on_command_then_merge" for each in applied)
     )
+
+
+def _kept_status(row: TouchedModule | None) -> str:
+    """Return what remains known of an apply that succeeded when the module is planned again."""
+    return str(JobStatus.SUCCEEDED) if row is not None and row.apply_status == JobStatus.SUCCEEDED else ""
 
 
 def _jobs_of(row: TouchedModule) -> list[str]:

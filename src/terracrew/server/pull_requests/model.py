@@ -37,8 +37,12 @@ class TrackedPullRequest(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
     is_waiting: bool = False
     """Whether the problem is one that a person is expected to end."""
+    first_branch: str = ""
+    """The branch that it was to be merged into when it was looked at first."""
     allowed_commit: str = ""
     """The commit of a fork that may be planned."""
+    allowed_branch: str = ""
+    """The target branch that it may be planned for: with another one, it gets the credentials of other modules."""
     allowed_by: str = ""
     merge_commit: str = ""
     """The newest commit of it at which the forge was asked to merge it."""
@@ -82,6 +86,7 @@ class TouchedModule(msgspec.Struct, frozen=True, kw_only=True):
     """The status of that job when it was looked at last."""
     apply_job_id: str | None = None
     apply_status: str = ""
+    """The status of that job. Without one, `SUCCEEDED` says that an earlier plan of the pull request was applied."""
     state_version: int = 0
     """The version of the module's state that its plan was made from."""
     changed_at: datetime

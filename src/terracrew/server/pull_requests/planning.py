@@ -39,7 +39,9 @@ async def look(tools: PullRequestTools, looking_at: Looking, subject: PullReques
     modules, problem = await _modules(tools, subject), ""
     if is_refused_fork(subject):
         found = SourceLook(subject.facts.head_commit, subject.row.base_commit)
-        problem = f"it comes from a fork: when somebody has looked at it, a member comments `terracrew allow {found.head[:12]}`"
+        problem = (
+            f"it comes from a fork: when somebody has looked at it, a member comments `terracrew allow {found.head}`"
+        )
     else:
         watch = await tools.db.read(lambda tx: module_reads.watch_patterns(tx, [each.id for each in modules]))
         roots = {each.id: looking.root_of(each, watch.get(each.id, ())) for each in modules}
@@ -63,6 +65,7 @@ async def look(tools: PullRequestTools, looking_at: Looking, subject: PullReques
             head_commit=found.head,
             base_commit=found.base,
             source=row.source if is_same else None,
+            first_branch=row.first_branch or subject.facts.base_branch,
             problem=problem or found.problem,
             is_waiting=bool(problem),
         )
@@ -119,7 +122,8 @@ async def cancel(tx: Tx, job_id: str, by: str) -> bool:
 
 
 def is_refused_fork(subject: PullRequestSubject) -> bool:
-    return subject.facts.is_fork and subject.row.allowed_commit != subject.facts.head_commit
+    facts, row = subject.facts, subject.row
+    return facts.is_fork and (row.allowed_commit, row.allowed_branch) != (facts.head_commit, facts.base_branch)
 
 
 def origin(subject: PullRequestSubject, kind: OriginKind = "pull_request") -> JobOrigin:
@@ -136,15 +140,20 @@ def origin(subject: PullRequestSubject, kind: OriginKind = "pull_request") -> Jo
     )
 
 
+async def tracking(tx: Tx, subject: PullRequestSubject) -> list[GitModule]:
+    """Return the modules that run what is in the target branch."""
+    return [
+        each
+        for each in await forge_reads.modules_of(tx, subject.repository)
+        if each.tracks(subject.repository, subject.facts.base_branch)
+    ]
+
+
 async def _modules(tools: PullRequestTools, subject: PullRequestSubject) -> list[GitModule]:
     """Return the modules that run what is in the target branch, and whose pull requests are planned."""
 
     async def work(tx: Tx) -> list[GitModule]:
-        found = [
-            each
-            for each in await forge_reads.modules_of(tx, subject.repository)
-            if each.tracks(subject.repository, subject.facts.base_branch)
-        ]
+        found = await tracking(tx, subject)
         rules = await policy.pull_request_rules(tx, [each.id for each in found])
         return [each for each in found if each.id in rules and rules[each.id].is_planned]
 

@@ -44,7 +44,8 @@ _NEXT: LiteralString = """SELECT min(CASE WHEN lease_until IS NULL THEN due_at E
 
 _LISTED: LiteralString = """pull_requests.id, pull_requests.head_commit AS looked_at, pull_requests.base_commit,
     pull_requests.problem, pull_requests.is_waiting, pull_requests.replies, pull_requests.show_problem, pull_requests.created_at,
-    pull_requests.allowed_commit, forge_pull_requests.number, forge_pull_requests.title, forge_pull_requests.url,
+    pull_requests.allowed_commit, pull_requests.allowed_branch,
+    forge_pull_requests.number, forge_pull_requests.title, forge_pull_requests.url,
     forge_pull_requests.state, forge_pull_requests.author, forge_pull_requests.head_commit, forge_pull_requests.base_branch,
     forge_pull_requests.is_fork, forge_pull_requests.is_draft, forge_pull_requests.merge_commit, forge_pull_requests.merged_by,
     forge_pull_requests.changed_at, forge_repositories.name AS repository, forge_connections.name AS connection,

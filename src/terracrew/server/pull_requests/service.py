@@ -60,7 +60,8 @@ async def show(tx: Tx, who: Principal, reference: str) -> PullRequestView:
     rules = await policy.pull_request_rules(tx, [each["module_id"] for each in rows])
     touched = [row_to(PullRequestModule, {**each, "apply": rules[each["module_id"]].apply}) for each in rows]
     counts = await reads.counts(tx, row["organization_id"], seen, [row["id"]])
-    is_refused = bool(row["is_fork"]) and row["allowed_commit"] != row["head_commit"] and row["state"] == "open"
+    is_allowed = (row["allowed_commit"], row["allowed_branch"]) == (row["head_commit"], row["base_branch"])
+    is_refused = bool(row["is_fork"]) and not is_allowed and row["state"] == "open"
     place = authorize.group(row["organization_id"], row["connection_group"])
     may_allow = is_refused and await authorize.may(tx, who, Verb.TREE_WRITE, place)
     more = {"forge": _forge(row), "modules": counts[row["id"]], "may_allow": may_allow, "touched": touched}
@@ -73,7 +74,7 @@ async def command(
     """Plan again, apply or cancel modules of a pull request."""
     verb = Verb.JOB_CANCEL if name == "cancel" else Verb.JOB_RUN
     subject = await tools.db.read(lambda tx: _subject(tx, who, reference, verb))
-    if isinstance(asked, ApplyPullRequest) and not subject.facts.head_commit.startswith(asked.head_commit):
+    if isinstance(asked, ApplyPullRequest) and subject.facts.head_commit != asked.head_commit:
         raise Conflict(
             f"the newest commit of the pull request is {subject.facts.head_commit[:12]} by now: look at its plans",
             head_commit=subject.facts.head_commit,

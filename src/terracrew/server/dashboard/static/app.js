@@ -114,8 +114,10 @@ document.addEventListener("htmx:confirm", (event) => {
   yes.classList.toggle("solid", "danger" in elt.dataset);
   yes.classList.toggle("primary", !("danger" in elt.dataset));
   dialog.returnValue = "";
+  const asked = sent(elt);
   dialog.onclose = () => {
     if (dialog.returnValue !== "yes") return;
+    if (sent(elt) !== asked) return toast("The page has changed since you were asked. Look at it, and try again.", "bad");
     const type = first.checked && elt.elements.type;
     const was = type?.value;
     if (type) type.value = elt.dataset.first;
@@ -124,6 +126,14 @@ document.addEventListener("htmx:confirm", (event) => {
   };
   dialog.showModal();
 });
+
+/* What a form sends. Pages renew themselves, also below a dialog: nobody confirms what they were not asked about. */
+function sent(elt) {
+  if (elt.localName !== "form") return "";
+  const data = new FormData(elt);
+  data.delete("_csrf");
+  return `${elt.isConnected} ${new URLSearchParams(data)}`;
+}
 
 /* Notices */
 const SHAPES = { ok: "M2 7.5l3.5 3.5L12 3.5", bad: "M3 3l8 8M11 3l-8 8" };

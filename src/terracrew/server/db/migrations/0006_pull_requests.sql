@@ -23,8 +23,11 @@ CREATE TABLE pull_requests (
     -- Why nothing is planned, and whether that is a person's turn and no failure.
     problem text NOT NULL DEFAULT '',
     is_waiting boolean NOT NULL DEFAULT false,
-    -- The commit of a fork that a member allows to be planned.
+    -- The branch that it was to be merged into when it was looked at first.
+    first_branch text NOT NULL DEFAULT '',
+    -- The commit of a fork that a member allows to be planned, for this target branch.
     allowed_commit text NOT NULL DEFAULT '',
+    allowed_branch text NOT NULL DEFAULT '',
     allowed_by text NOT NULL DEFAULT '',
     -- For which of its commits the forge was asked to merge it.
     merge_commit text NOT NULL DEFAULT '',

@@ -69,11 +69,11 @@ def _own(job: Requested, actor_id: str, facts: ApproverFacts) -> str | None:
     if actor_id == job.imports_chosen_by:
         return f"you chose what is imported by job {job.number}"
     if actor_id in job.replanned_by:
-        return f"you let job {job.number} plan again"
+        return f"you let job {job.number} plan again, or wrote or merged the pull request that it comes from"
     if any(people & facts.of(each) for each in queued_by):
         return f"job {job.number} was queued by a service account, or this is one, and the same person has made secrets of it"
     if any(people & facts.of(each) for each in (*job.replanned_by, job.imports_chosen_by) if each):
-        return f"job {job.number} was planned again through a service account whose secret the same person has made"
+        return f"job {job.number} was planned again or merged through a service account whose secret the same person has made"
     return None
 
 
@@ -84,7 +84,7 @@ def lapse(job: Requested, by_id: str, policy: ModulePolicy, facts: ApproverFacts
     if by_id.startswith("sac_") and not policy.service_account_approval:
         return "is a service account, and these do not approve plans here any more"
     if not policy.self_approval and _own(job, by_id, facts):
-        return "has queued the job or let it plan again, and may not approve their own jobs here any more"
+        return "has queued the job, let it plan again or merged it, and may not approve their own jobs here any more"
     return None
 
 
