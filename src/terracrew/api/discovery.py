@@ -35,8 +35,8 @@ class DiscoverySettings(msgspec.Struct, frozen=True, kw_only=True):
         list[FolderPattern],
         msgspec.Meta(max_length=MAX_PATTERNS),
         Field(label="Folders left out", option="--exclude", metavar="PATTERN"),
-    ] = msgspec.field(default_factory=list[FolderPattern])
-    """Which of these folders do not, as patterns of the same kind: `**/examples/**`."""
+    ] = msgspec.field(default_factory=lambda: ["**/modules/**", "**/examples/**"])
+    """Which of these folders do not, as patterns of the same kind."""
     module_path: Annotated[str, msgspec.Meta(min_length=1, max_length=300), Field(metavar="TEMPLATE")] = "{path}"
     """The path of a module below the group: `{path}` is its folder, with a group for each folder on the way, `{flat}` is the same with
     `-` in place of `/`, and `{dir}` is the name of the folder alone."""
