@@ -85,6 +85,19 @@ class PullRequestModule(msgspec.Struct, frozen=True, kw_only=True):
     changed_at: datetime
 
 
+class PendingModule(msgspec.Struct, frozen=True, kw_only=True):
+    """A module that a discovery rule makes once the pull request is merged. It does not exist yet, so it has no plan."""
+
+    rule: str
+    """The path of the rule."""
+    folder: str
+    """The folder that the pull request adds."""
+    path: str
+    """The path that the module gets."""
+    reason: str = ""
+    """Why the rule is not going to make it; empty if it is."""
+
+
 class PullRequestView(PullRequestListed, frozen=True, kw_only=True):
     """A pull request with its modules."""
 
@@ -93,6 +106,8 @@ class PullRequestView(PullRequestListed, frozen=True, kw_only=True):
     merge_commit: str
     merged_by: str
     touched: list[PullRequestModule]
+    pending: list[PendingModule] = []
+    """The modules that its merge makes, as far as the caller may see their places."""
     replies: list[str]
     """What became of the last commands in comments, the newest first."""
     show_problem: str

@@ -38,6 +38,13 @@ APPLIES = {
 FILTERS = {"open": "Open", "merged": "Merged", "closed": "Closed", "all": "All"}
 
 
+def pending(path: str, folder: str, reason: str) -> str:
+    """Return what is said of a module that does not exist before the merge."""
+    if reason:
+        return f"not made when it is merged: {path or folder}: {reason}"
+    return f"new module when it is merged: {path} of the folder {folder}"
+
+
 def counted(modules: Mapping[Any, int]) -> str:
     """Return how many modules are in each state: `2 with changes, 1 failed`."""
     return ", ".join(f"{modules[state]:,} {word}" for state, word in COUNTED.items() if modules.get(state))

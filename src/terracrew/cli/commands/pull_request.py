@@ -76,6 +76,7 @@ def show(target: Target, pull_request: str) -> output.CommandResult:
     notes = [f"{found.name}: {found.title}, by {found.author}, {found.state}, {found.url}"]
     notes += [f"{head} merged into {found.base_branch} at {base}"] if base else []
     notes += [found.problem] if found.problem else []
+    notes += [words.pending(each.path, each.folder, each.reason) for each in found.pending]
     notes += [f"the forge does not show it: {found.show_problem}"] if found.show_problem else []
     notes += (
         [f"to allow this commit: terracrew pull-request allow {pull_request} {found.head_commit}"]

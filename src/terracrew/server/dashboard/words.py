@@ -11,7 +11,7 @@ from terracrew.api.fleet_jobs import FleetJob, FleetJobType, FleetJobView
 from terracrew.api.job_views import Reason
 from terracrew.api.jobs import JobStatus
 from terracrew.api.notifications import ChannelView, NotificationDelivery
-from terracrew.api.pull_requests import PlanState, PullRequestListed, PullRequestState
+from terracrew.api.pull_requests import PendingModule, PlanState, PullRequestListed, PullRequestState
 from terracrew.api.runners import Runner, RunnerAlert, RunnerStatus, RunnerView
 from terracrew.api.schedules import ScheduleView
 from terracrew.protocol.messages import CancelMode
@@ -508,6 +508,13 @@ _PLAN_STATES: dict[PlanState, Badge] = {
     "applied": Badge("ok", "tick", "Applied"),
     "apply_failed": Badge("bad", "cross", "Apply failed"),
 }
+
+
+def pending_badge(found: PendingModule, state: PullRequestState) -> Badge:
+    """Return whether a module is made when the pull request is merged."""
+    if found.reason:
+        return Badge("warn", "slash", "Not made")
+    return _PULL_REQUESTS[state] if state != "open" else Badge("idle", "clock", "Pending")
 
 
 def pull_request_badge(found: PullRequestListed) -> Badge:

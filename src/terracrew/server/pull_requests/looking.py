@@ -8,7 +8,7 @@ import msgspec
 from terracrew.errors import Invalid, NotFound, TooLarge, Unavailable
 from terracrew.server.forges.reads import GitModule
 from terracrew.server.git import merging
-from terracrew.server.git.configured_commits import ConfiguredCommits
+from terracrew.server.git.configured_commits import ConfiguredCommit, ConfiguredCommits
 from terracrew.server.git.mirrors import RepositoryMirrors
 from terracrew.server.git.source_graph import Root, SourceGraph
 from terracrew.server.pull_requests.model import PullRequestSubject
@@ -61,6 +61,14 @@ class Looking:
         old, new = await asyncio.to_thread(lambda: (_digests(before, modules), _digests(after, modules)))
         touched = frozenset(each for each in modules if old[each] != new[each])
         return SourceLook(head, base, merged.commit, digests=new, touched=touched)
+
+    async def commits(
+        self, tools: PullRequestTools, subject: PullRequestSubject, look: SourceLook
+    ) -> tuple[ConfiguredCommit, ConfiguredCommit]:
+        """Return what a look has read: the target branch, and the result of the merge."""
+        key = subject.repository.mirror_key
+        before = await self._commits.read(tools.mirrors, key, look.base)
+        return before, await self._commits.read(tools.mirrors, key, look.commit, look.base)
 
     async def digests_at_base(
         self, tools: PullRequestTools, subject: PullRequestSubject, modules: Mapping[str, Root]

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from terracrew.api.pull_requests import PlanState
+from terracrew.api.pull_requests import PendingModule, PlanState
 from terracrew.protocol.spec import MergeResult
 from terracrew.server.forges.model import ForgeConnection, ForgePullRequest, ForgeRepository
 
@@ -51,6 +51,8 @@ class TrackedPullRequest(msgspec.Struct, frozen=True, kw_only=True):
     shown: dict[str, str] = {}
     """What the forge was shown, as digests by the contexts of statuses."""
     show_problem: str = ""
+    pending: list[PendingModule] = []
+    """The modules that its merge makes."""
     writes: list[float] = []
     """When something was written to the forge in the last minute."""
     replies: list[str] = []

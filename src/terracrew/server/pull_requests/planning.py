@@ -17,7 +17,7 @@ from terracrew.server.jobs import decide as job_decide
 from terracrew.server.jobs import store as jobs
 from terracrew.server.jobs.create import JobRequest
 from terracrew.server.principals.model import SYSTEM
-from terracrew.server.pull_requests import decide, looking, reads, store
+from terracrew.server.pull_requests import decide, looking, pending, reads, store
 from terracrew.server.pull_requests.looking import Looking, SourceLook
 from terracrew.server.pull_requests.model import MergedSource, PullRequestSubject, TouchedModule, TrackedPullRequest
 from terracrew.server.pull_requests.tools import PullRequestTools
@@ -50,6 +50,8 @@ async def look(tools: PullRequestTools, looking_at: Looking, subject: PullReques
         except (Forbidden, Invalid, NotFound, TooLarge) as error:
             found = SourceLook(subject.facts.head_commit, subject.row.base_commit, problem=error.message)
 
+    modules_of_merge = await pending.find(tools, looking_at, subject, found)
+
     async def work(tx: Tx) -> TrackedPullRequest:
         row = await held(tx, tools, subject)
         changes = decide.after_look(row.id, await store.modules_of(tx, row.id), found, tx.moment)
@@ -68,6 +70,7 @@ async def look(tools: PullRequestTools, looking_at: Looking, subject: PullReques
             first_branch=row.first_branch or subject.facts.base_branch,
             problem=problem or found.problem,
             is_waiting=bool(problem),
+            pending=modules_of_merge,
         )
         await store.save(tx, after)
         tx.wake("pull_requests", row.id)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from terracrew.api.pull_requests import PlanState, PullRequestApply
+from terracrew.api.pull_requests import PendingModule, PlanState, PullRequestApply
 from terracrew.forges.model import REQUIRED_STATUS, Status, StatusState
 from terracrew.wording import escapes, pull_request_words
 
@@ -19,6 +19,9 @@ MAX_RESOURCES = 30
 """How many resources of a module the comment lists."""
 MAX_ROWS = 200
 MAX_REPLIES = 5
+MAX_PENDING_ROWS = 30
+"""How many modules that do not exist yet the comment lists."""
+MAX_PENDING_CHARACTERS = 300
 _RESERVED_CHARACTERS = 600
 """Kept free for the sentence about what was left out."""
 _FAILED: Collection[PlanState] = ("failed", "canceled", "apply_failed")
@@ -81,6 +84,8 @@ class ForgeReport(msgspec.Struct, frozen=True, kw_only=True):
     is_waiting: bool = False
     """Whether the problem is one that a person is expected to end, so that nothing has failed."""
     is_merged: bool = False
+    pending: Sequence[PendingModule] = ()
+    """The modules that its merge makes."""
     replies: Sequence[str] = ()
     """What became of the last commands, the newest first."""
 
@@ -105,7 +110,7 @@ def _aggregate(report: ForgeReport) -> tuple[StatusState, str]:
         return ("pending" if report.is_waiting else "failure"), report.problem
     total = len(report.modules)
     if not total:
-        return "success", "no module is touched"
+        return "success", _new_modules(report) or "no module is touched"
     failed = [each for each in report.modules if each.state in _FAILED]
     left = [each for each in report.modules if each.state in _OPEN or each.state == "needs_approval"]
     if failed:
@@ -122,7 +127,14 @@ def _aggregate(report: ForgeReport) -> tuple[StatusState, str]:
         return "pending", f"{_modules(changing)} to apply before the merge: comment `terracrew apply`"
     words = [f"{_modules(changing)} {_verb(changing, 'changes', 'change')}"] if changing else []
     words += [f"{_modules(applied)} applied"] if applied else []
-    return "success", ", ".join(words) or f"{_modules(total)} without changes"
+    words = [", ".join(words) or f"{_modules(total)} without changes", _new_modules(report)]
+    return "success", ", ".join(filter(None, words))
+
+
+def _new_modules(report: ForgeReport) -> str:
+    """Return how many modules the merge makes: `2 new modules`; empty if there are none."""
+    new = sum(not each.reason for each in report.pending)
+    return f"{new} new {'module' if new == 1 else 'modules'}" if new else ""
 
 
 def of_modules(report: ForgeReport, written: Collection[str], max_characters: int = 140) -> list[Status]:
@@ -143,7 +155,7 @@ def comment(report: ForgeReport, max_characters: int) -> str:
     head = [marker(report.id), _title(report), ""]
     if report.problem:
         head += [f"> {_inline(report.problem)}", ""]
-    tail = ["", *_ending(report)]
+    tail = ["", *_pending(report), *_ending(report)]
     room = max_characters - len("\n".join([*head, *tail])) - _RESERVED_CHARACTERS
     modules = sorted(report.modules, key=_order)
     lines: list[str] = []
@@ -186,6 +198,21 @@ def _ending(report: ForgeReport) -> list[str]:
     lines = [f"- {_reply(reply)}" for reply in report.replies[:MAX_REPLIES]]
     lines += [""] if lines else []
     return [*lines, f"<sub>{_HOW[report.apply]} `terracrew help` lists the commands.</sub>"]
+
+
+def _pending(report: ForgeReport) -> list[str]:
+    """Return the list of the modules that the merge makes. They do not exist before it, so nothing of them is planned."""
+    if not report.pending:
+        return []
+    lines = ["New modules of this merge:" if report.is_merged else "New modules, pending until this is merged:", ""]
+    for each in report.pending[:MAX_PENDING_ROWS]:
+        name = f"`{_code(each.path)}`" if each.path else "no module"
+        where = f" of the folder `{_code(cut(each.folder, MAX_PENDING_CHARACTERS))}`" if each.folder else ""
+        why = f": {_inline(cut(each.reason, MAX_PENDING_CHARACTERS))}" if each.reason else ""
+        lines.append(f"- {name}{where}{why}")
+    left = len(report.pending) - MAX_PENDING_ROWS
+    lines += [f"- {left} more: [the page of this pull request]({report.url}) shows all."] if left > 0 else []
+    return [*lines, ""]
 
 
 _HOW: dict[PullRequestApply, str] = {

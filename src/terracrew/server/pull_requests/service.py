@@ -13,6 +13,7 @@ from terracrew.api.pull_requests import (
     ApplyPullRequest,
     ForgeUserView,
     LinkForgeUser,
+    PendingModule,
     PullRequestCommand,
     PullRequestFilter,
     PullRequestListed,
@@ -36,6 +37,7 @@ from terracrew.server.pull_requests import commanding, reads, store
 from terracrew.server.pull_requests.commands import Command, CommandName
 from terracrew.server.pull_requests.model import ForgeUser, PullRequestSubject
 from terracrew.server.pull_requests.tools import PullRequestTools
+from terracrew.server.tree.groups import tree_path as paths
 from terracrew.server.tree.modules import policy
 
 _NAMED = re.compile(r"(?P<repository>[^#]{1,500})#(?P<number>[0-9]{1,18})")
@@ -64,7 +66,15 @@ async def show(tx: Tx, who: Principal, reference: str) -> PullRequestView:
     is_refused = bool(row["is_fork"]) and not is_allowed and row["state"] == "open"
     place = authorize.group(row["organization_id"], row["connection_group"])
     may_allow = is_refused and await authorize.may(tx, who, Verb.TREE_WRITE, place)
-    more = {"forge": _forge(row), "modules": counts[row["id"]], "may_allow": may_allow, "touched": touched}
+    tracked = await store.get(tx, row["id"])
+    pending = [] if tracked is None else [each for each in tracked.pending if _covers(seen, row, each)]
+    more = {
+        "pending": pending,
+        "forge": _forge(row),
+        "modules": counts[row["id"]],
+        "may_allow": may_allow,
+        "touched": touched,
+    }
     return row_to(PullRequestView, {**row, **more})
 
 
@@ -176,6 +186,12 @@ async def _subject(tx: Tx, who: Principal, reference: str, verb: Verb | None = N
     if found is None:
         raise _missing(reference)
     return found
+
+
+def _covers(seen: authorize.Visible, row: Row, pending: PendingModule) -> bool:
+    """Return whether the reader may see the place of a module that does not exist yet, or of its rule if it can have none."""
+    path = pending.path or paths.split(pending.rule)[0]
+    return seen.covers(authorize.group(row["organization_id"], paths.split(path)[0] if pending.folder else path))
 
 
 async def _find(tx: Tx, who: Principal, reference: str) -> tuple[Row, authorize.Visible]:

@@ -107,7 +107,7 @@ def _wanted(report: ForgeReport, row: TrackedPullRequest, forge: Forge) -> list[
     limits = forge.limits
     first = reporting.aggregate(report, limits.description_characters)
     found: list[tuple[str, Status | str]] = [(first.context, first)]
-    if report.modules or report.problem or report.replies or COMMENT in row.shown:
+    if report.modules or report.pending or report.problem or report.replies or COMMENT in row.shown:
         found.append((COMMENT, reporting.comment(report, limits.comment_characters)))
     return found + [
         (each.context, each) for each in reporting.of_modules(report, row.shown, limits.description_characters)
@@ -158,6 +158,7 @@ async def _report(
         is_waiting=row.is_waiting,
         is_merged=facts.state == "merged",
         replies=row.replies,
+        pending=row.pending,
     )
 
 
