@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from terracrew.api.drift import DriftItemView, DriftMute, ModuleDrift, ModuleDriftView
+from terracrew.api.drift import DriftItemView, DriftMute, DriftResult, ModuleDrift, ModuleDriftView
 from tests.cli.answers import answer
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import ScriptedServer
@@ -44,6 +44,18 @@ def test_a_module_shows_its_addresses_and_their_mutes(terracrew: Terracrew, serv
     out = terracrew("drift", "show", "shop/net")
     assert "until 2026-12-01: tags" in out
     assert "aws_s3_bucket.logs  delete" in out
+
+
+def test_an_address_of_a_check_that_only_refreshed_was_changed_outside(
+    terracrew: Terracrew, server: ScriptedServer
+) -> None:
+    """`delete` was read as what Terracrew is going to do."""
+    failed = answer(DriftResult, problem="the plan failed", is_refresh_only=False)
+    results = [failed, answer(DriftResult, problem="", is_refresh_only=True)]
+    server.then(lambda asked: asked.answer(200, VIEW | {"results": results}))
+    out = terracrew("drift", "show", "shop/net")
+    assert "aws_s3_bucket.logs  deleted outside" in out
+    assert "aws_vpc.main        changed outside" in out
 
 
 @pytest.mark.feature("M2.mutes")

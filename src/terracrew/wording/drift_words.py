@@ -4,11 +4,29 @@ from collections.abc import Sequence
 from typing import Protocol
 
 KINDS = {"new": "new", "changed": "changed", "gone": "gone"}
+_OUTSIDE = {"create": "created outside", "update": "changed outside", "delete": "deleted outside"}
 
 
 class _FoundChange(Protocol):
     @property
     def kind(self) -> str: ...
+
+
+class _Result(Protocol):
+    @property
+    def problem(self) -> str: ...
+    @property
+    def is_refresh_only(self) -> bool: ...
+
+
+def is_outside(results: Sequence[_Result]) -> bool:
+    """Return whether everything that differs was changed outside: the newest check that found something out only refreshed."""
+    return next((each.is_refresh_only for each in results if not each.problem), False)
+
+
+def change(action: str, *, is_outside: bool) -> str:
+    """Return how an address differs. A full plan also says what would be changed, in the words of the engine."""
+    return _OUTSIDE.get(action, action) if is_outside else action
 
 
 def counts(changes: Sequence[_FoundChange]) -> str:

@@ -43,6 +43,7 @@ async def test_a_module_is_checked_muted_and_reconciled_on_its_page(runner: Simu
     await team.end(differs(), differs("aws_s3.logs"))
     page = await someone.see(address)
     assert "new aws_s3.logs, new aws_vpc.main" in page
+    assert "changed outside" in page
     assert "aws_vpc.main" in await someone.see(f"{address}/mute?address=aws_vpc.main")
     refused = await someone.submit(f"{address}/mute", address="aws_vpc.main", reason="it scales", until="soon")
     assert 'id="until-wrong"' in refused.text
@@ -77,4 +78,6 @@ async def test_a_failed_check_says_why_and_who_may_only_look_gets_no_buttons(run
     for button in ("check-drift", "reconcile", "Mute…", "check-full"):
         assert button not in page
     await vera.see(f"{HERE}/{(await team.show())['module_id']}/mute", 403)
-    assert "Check failed" in await vera.see(f"{HERE}?only=failed")
+    page = await vera.see(f"{HERE}?only=failed")
+    assert "Check failed" in page
+    assert "failed <time" in page

@@ -74,3 +74,16 @@ async def test_who_may_only_look_gets_no_buttons(application: Application) -> No
     await vera.see(f"{HERE}/create?place=team", 403)
     module = await application.scalar("SELECT id FROM modules WHERE path = 'team/two'")
     assert 'id="schedules"' not in await vera.see(f"/dashboard/modules/{module}")
+
+
+async def test_a_schedule_of_the_organization_is_added_from_the_list_by_who_may_run_jobs_there(
+    application: Application,
+) -> None:
+    await tree(application)
+    someone = await logged_in(application)
+    assert f'href="{HERE}/create"' in await someone.see(HERE)
+    assert "A schedule of" in await someone.see(f"{HERE}/create")
+    await application.person("oleg", "operator", "team")
+    oleg = await logged_in(application, "oleg")
+    assert "add-schedule" not in await oleg.see(HERE)
+    await oleg.see(f"{HERE}/create", 403)

@@ -64,10 +64,11 @@ def list_drift(target: Target, place: str, only: str | None) -> output.CommandRe
 def show(target: Target, module: str) -> output.CommandResult:
     """List what differs in MODULE, since when, and what is muted."""
     found = target.api().get(f"/drift/modules/{segment(module)}", ModuleDriftView)
+    is_outside = drift_words.is_outside(found.results)
     rows = [
         (
             each.address,
-            each.action,
+            drift_words.change(each.action, is_outside=is_outside),
             output.age(each.since),
             f"until {each.mute.until:%Y-%m-%d}: {each.mute.reason}" if each.mute else "",
         )

@@ -2,11 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 
+from msgspec.structs import replace
+
 from terracrew import ids
 from terracrew.api.drift import DriftChange, DriftItem, DriftMute, DriftResult
 from terracrew.api.schedules import Schedule
 from terracrew.server.drift import store as drift
 from terracrew.server.drift.model import DriftModule
+from terracrew.server.schedules import model as schedule_times
 from terracrew.server.schedules import store as schedules
 from tests.server.dashboard.company.rows import Company
 
@@ -96,7 +99,7 @@ async def _schedules(made: Company, module: str, now: datetime) -> None:
         changed_by=made.user_id,
         changed_by_name="priya",
         changed_at=now - timedelta(days=30),
-        next_at=now + timedelta(hours=17),
+        jitter_minutes=360,
         last_at=now - timedelta(hours=7),
         last_outcome="asked for 12 drift checks, spread over 360 minutes",
     )
@@ -112,11 +115,10 @@ async def _schedules(made: Company, module: str, now: datetime) -> None:
         changed_by=made.user_id,
         changed_by_name="elena",
         changed_at=now - timedelta(days=9),
-        next_at=now + timedelta(hours=3),
         last_at=now - timedelta(hours=21),
         last_outcome="nothing was started: elena, who changed the schedule last, may not run jobs any more. "
         "Somebody who may has to change it",
         is_last_problem=True,
     )
     for each in (nightly, evening):
-        await schedules.insert(made.tx, each)
+        await schedules.insert(made.tx, replace(each, next_at=schedule_times.start_after(each, made.now)))

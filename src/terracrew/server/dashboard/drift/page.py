@@ -15,6 +15,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.modules import places
 from terracrew.server.tree.modules import service as modules
+from terracrew.wording import drift_words
 
 HERE = "/dashboard/drift"
 PAGE_ROWS = 50
@@ -36,6 +37,10 @@ class ModuleDriftPage(msgspec.Struct, frozen=True):
     """The groups that it is in, the organization first."""
     drift: ModuleDriftView
     may_run: bool
+
+    @property
+    def is_outside(self) -> bool:
+        return drift_words.is_outside(self.drift.results)
 
 
 class MuteDefaults(msgspec.Struct, frozen=True):

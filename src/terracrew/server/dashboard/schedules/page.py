@@ -35,6 +35,8 @@ class SchedulesPage(msgspec.Struct, frozen=True):
     schedules: list[ScheduleView]
     next: str | None
     after: str | None
+    may_add: bool
+    """Whether the reader may add a schedule of the whole organization."""
 
 
 class SchedulePage(msgspec.Struct, frozen=True):
@@ -62,7 +64,8 @@ def shown() -> list[FormField]:
 
 async def read_list(tx: Tx, who: Principal, after: str | None) -> SchedulesPage:
     found = await service.listing(tx, who, "", after, PAGE_ROWS)
-    return SchedulesPage(found.items, found.next, after)
+    may_add = await authorize.may(tx, who, Verb.JOB_RUN, authorize.organization(who.organization_id))
+    return SchedulesPage(found.items, found.next, after, may_add)
 
 
 async def read_new(tx: Tx, who: Principal, place: str) -> SchedulePage:
