@@ -72,13 +72,13 @@ class Gitea:
         """Return nothing: a Gitea that somebody else runs is not one to change."""
 
     def missing(self) -> str | None:
-        if (_home() / "gitea").exists():
+        if (home() / "gitea").exists():
             return None
         return next((f"{program} is not installed" for program in ("go", "gcc") if not shutil.which(program)), None)
 
     def prepare(self) -> None:
         with cache.locked("platforms-gitea", lambda: None) as workplace:
-            if not (_home() / "gitea").exists():
+            if not (home() / "gitea").exists():
                 _build(workplace)
 
     def join(self) -> str:
@@ -89,7 +89,7 @@ class Gitea:
         certificate(self._folder)
         port = _free_port()
         settings = self._folder / "app.ini"
-        settings.write_text(_SETTINGS.format(folder=self._folder, program=_home(), port=port))
+        settings.write_text(_SETTINGS.format(folder=self._folder, program=home(), port=port))
         self._run("migrate")
         made = self._run(
             *("admin", "user", "create", "--admin", "--username", ADMINISTRATOR, "--password", "correct-horse-1"),
@@ -117,14 +117,15 @@ class Gitea:
         return done.stdout
 
     def _command(self, *arguments: str) -> list[str]:
-        return [str(_home() / "gitea"), *arguments, "--config", str(self._folder / "app.ini" if self._folder else "")]
+        return [str(home() / "gitea"), *arguments, "--config", str(self._folder / "app.ini" if self._folder else "")]
 
     def _environment(self) -> dict[str, str]:
         home = str(self._folder)
         return {"HOME": home, "GITEA_WORK_DIR": home, "USER": "root", "PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 
-def _home() -> Path:
+def home() -> Path:
+    """Return the folder with the program, and with what it reads."""
     return cache.root() / "platforms" / f"gitea-{VERSION}"
 
 
@@ -135,8 +136,8 @@ def _build(workplace: Path) -> None:
     for each in _FOLDERS:
         shutil.copytree(source / each, partial / each)
     made.replace(partial / "gitea")
-    _home().parent.mkdir(parents=True, exist_ok=True)
-    partial.replace(_home())
+    home().parent.mkdir(parents=True, exist_ok=True)
+    partial.replace(home())
 
 
 def _free_port() -> int:

@@ -74,7 +74,7 @@ def show(target: Target, pull_request: str) -> output.CommandResult:
     ]
     head, base = found.head_commit[:_COMMIT_CHARACTERS], found.base_commit[:_COMMIT_CHARACTERS]
     notes = [f"{found.name}: {found.title}, by {found.author}, {found.state}, {found.url}"]
-    notes += [f"{head} merged into {found.base_branch} at {base}"] if base else []
+    notes += [f"planned as {head} merged into {found.base_branch} at {base}"] if base else []
     notes += [found.problem] if found.problem else []
     notes += [words.pending(each.path, each.folder, each.reason) for each in found.pending]
     notes += [f"the forge does not show it: {found.show_problem}"] if found.show_problem else []
