@@ -18,6 +18,7 @@ MODULE = answer(
     state="changes",
     counts="2 to add, 0 to change, 1 to destroy",
     apply="on_command",
+    plan_job_id="job_71",
     plan_number=71,
 )
 PULL_REQUEST = answer(
@@ -60,16 +61,17 @@ def test_an_apply_names_the_commit_that_was_seen_and_ends_with_1_if_something_is
     server.then(
         lambda asked: asked.answer(200, PULL_REQUEST),
         lambda asked: asked.answer(200, refused),
+        lambda asked: asked.answer(200, PULL_REQUEST),
         lambda asked: asked.answer(200, done),
     )
     assert "it is pinned" in terracrew("pull-request", "apply", NAME, "shop/network")
     assert terracrew.code == 1
     assert "#72" in terracrew("pull-request", "apply", NAME, "--commit", HEAD)
     assert terracrew.code == 0
-    _, first, second = server.asked
+    _, first, _, second = server.asked
     assert (first.path, json.loads(first.body)) == (
         f"{ADDRESS}/apply",
-        {"modules": ["shop/network"], "head_commit": HEAD},
+        {"modules": ["shop/network"], "head_commit": HEAD, "plans": ["job_71"]},
     )
     assert json.loads(second.body)["head_commit"] == HEAD
 

@@ -128,6 +128,8 @@ class ApplyPullRequest(PullRequestCommand, frozen=True, kw_only=True, forbid_unk
 
     head_commit: CommitId
     """The newest commit that the caller has seen. Nothing is applied if there is another one by now."""
+    plans: Annotated[list[Annotated[str, msgspec.Meta(max_length=100)]], msgspec.Meta(max_length=MAX_NAMED_MODULES)]
+    """The ids of the jobs whose plans the caller has seen. No other plan is applied."""
 
 
 class AllowCommit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

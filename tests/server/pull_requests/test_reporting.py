@@ -15,7 +15,12 @@ def module(path: str, state: str = "changes", size: int = 1, **fields: object) -
 
 
 def report(*modules: ShownModule, **fields: object) -> ForgeReport:
-    known = {"id": "prq_1", "head_commit": "a" * 40, "base_branch": "main", "url": "https://crew.example.com/pr/1"}
+    known = {
+        "group_id": "grp_1",
+        "head_commit": "a" * 40,
+        "base_branch": "main",
+        "url": "https://crew.example.com/pr/1",
+    }
     return msgspec.structs.replace(msgspec.convert(known | {"modules": []}, ForgeReport), modules=modules, **fields)
 
 
@@ -91,4 +96,4 @@ def test_texts_of_others_are_shown_and_mean_nothing() -> None:
 def test_the_comment_is_never_too_long(modules: list[ShownModule], limit: int) -> None:
     text = reporting.comment(report(*modules), limit)
     assert len(text) <= limit
-    assert text.startswith(reporting.marker("prq_1"))
+    assert text.startswith(reporting.marker("grp_1"))

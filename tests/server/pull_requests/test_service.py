@@ -56,10 +56,14 @@ async def test_commands_here_need_the_same_rights_as_those_in_comments(world: Wo
     await world.app.admin.patch("/api/v1/groups/team", json={"pull_request_apply": "on_command"})
     found = await world.planned()
     viewer, operator = await world.app.person("vera", "viewer"), await world.app.person("otto", "operator")
-    await viewer.refused("POST", at(found.number, "/apply"), 403, json={"head_commit": found.head_commit})
+    await viewer.refused("POST", at(found.number, "/apply"), 403, json={"head_commit": found.head_commit, "plans": []})
     await viewer.refused("POST", at(found.number, "/plan"), 403, json={})
-    await operator.refused("POST", at(found.number, "/apply"), 409, json={"head_commit": "0" * 40})
-    said = await ask(operator, at(found.number, "/apply"), head_commit=found.head_commit, modules=["team/app"])
+    await operator.refused("POST", at(found.number, "/apply"), 409, json={"head_commit": "0" * 40, "plans": []})
+    shown = [(await world.show(found))[1]["team/app"].plan_job_id]
+    seen = {"head_commit": found.head_commit, "modules": ["team/app"]}
+    said = await ask(operator, at(found.number, "/apply"), **seen, plans=["another"])
+    assert said["refused"] == {"team/app": "it was planned again: look at the new plan"}
+    said = await ask(operator, at(found.number, "/apply"), **seen, plans=shown)
     assert said == {"message": "applied: `team/app`", "done": ["team/app"], "refused": {}}
     job_id = (await world.show(found))[1]["team/app"].apply_job_id
     assert (await world.job(job_id)).created_by == operator.principal.id
@@ -84,9 +88,13 @@ async def test_nothing_is_applied_of_a_commit_that_was_not_seen(world: World) ->
     seen = found.head_commit
     world.push(found, world.branch("change", "app", 'output "app" { value = 3 }\n'))
     await world.poll()
-    words = await world.app.admin.refused("POST", at(found.number, "/apply"), 409, json={"head_commit": seen})
+    words = await world.app.admin.refused(
+        "POST", at(found.number, "/apply"), 409, json={"head_commit": seen, "plans": []}
+    )
     assert "the newest commit of the pull request is" in words
-    await world.app.admin.refused("POST", at(found.number, "/apply"), 409, json={"head_commit": found.head_commit})
+    await world.app.admin.refused(
+        "POST", at(found.number, "/apply"), 409, json={"head_commit": found.head_commit, "plans": []}
+    )
 
 
 @pytest.mark.feature("F5.fork")

@@ -122,8 +122,9 @@ def apply(target: Target, pull_request: str, modules: tuple[str, ...], commit: s
 
     Nothing is applied if the pull request has another commit by then. The exit code is 1 if something was not applied.
     """
-    head = commit or target.api().get(_path(pull_request), PullRequestView).head_commit
-    asked = ApplyPullRequest(modules=list(modules), head_commit=head)
+    found = target.api().get(_path(pull_request), PullRequestView)
+    plans = [each.plan_job_id for each in found.touched if each.plan_job_id]
+    asked = ApplyPullRequest(modules=list(modules), head_commit=commit or found.head_commit, plans=plans)
     return _answered(target.api().post(f"{_path(pull_request)}/apply", asked, PullRequestOutcome))
 
 

@@ -172,5 +172,5 @@ def facts_of(found: ForgePullRequest) -> PullRequest:
 
 def is_command(body: str) -> bool:
     """Return whether a comment begins with the name of this product, so that it is a command."""
-    first = body.lstrip("\ufeff").split("\n", 1)[0].strip()
+    first = body.lstrip("\ufeff").split("\n", 1)[0].strip().casefold()
     return first == "terracrew" or first.startswith("terracrew ")

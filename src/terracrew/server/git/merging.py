@@ -85,6 +85,30 @@ async def pack(mirrors: RepositoryMirrors, key: str, base: str, merged: str, max
     return packed.output
 
 
+async def fork_point(mirrors: RepositoryMirrors, key: str, head: str, merged_as: str, base: str) -> str:
+    """Return the commit from which on a branch that was merged differs from the one that it was merged into; '' if nobody can say.
+
+    `merged_as` is the commit that the merge has made, if it has made one: another parent than the branch, or a copy of its changes.
+    `base` is an earlier commit of the target branch, if one is known.
+    """
+    before = base
+    if merged_as and merged_as != head:
+        parent = await mirrors.run(
+            key, "rev-parse", "-q", "--verify", f"{merged_as}^1", what="reading a merge", codes=(0, 1)
+        )
+        before = parent.output.decode().strip() or base
+    if not before or not await mirrors.has(key, [before]):
+        return ""
+    found = await mirrors.run(key, "merge-base", before, head, what="comparing histories", codes=(0, 1))
+    return found.output.decode().strip()
+
+
+async def committed_at(mirrors: RepositoryMirrors, key: str, commit: str) -> int:
+    """Return when a commit was made, in seconds, as it says itself."""
+    found = await mirrors.run(key, "show", "-s", "--format=%ct", commit, what="reading a commit")
+    return int(found.output.strip() or b"0")
+
+
 async def _check_present(mirrors: RepositoryMirrors, key: str, *commits: str) -> None:
     there = await mirrors.has(key, commits)
     if lacking := [each for each in commits if each not in there]:

@@ -1,12 +1,12 @@
 """Applies the plans of a pull request: when somebody asks for it, or when it was merged; and merges one whose plans were applied."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from terracrew.api.jobs import ApplyPlan, NewJob
-from terracrew.errors import Conflict, TerracrewError
+from terracrew.errors import NotFound, TerracrewError, Unavailable
 from terracrew.forges.contract import ForgeRefused
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Tx
@@ -15,12 +15,11 @@ from terracrew.server.jobs import apply_plan, approvals, create, queue_reads
 from terracrew.server.jobs import store as jobs
 from terracrew.server.jobs.create import JobRequest
 from terracrew.server.principals.model import SYSTEM, Principal
-from terracrew.server.pull_requests import decide, looking, planning, reads, store
+from terracrew.server.pull_requests import decide, planning, reads, store
 from terracrew.server.pull_requests.looking import Looking
 from terracrew.server.pull_requests.model import PullRequestSubject, TouchedModule
 from terracrew.server.pull_requests.tools import PullRequestTools
 from terracrew.server.tree.modules import policy
-from terracrew.server.tree.modules import reads as module_reads
 from terracrew.server.tree.modules.policy import PullRequestRules
 
 
@@ -70,7 +69,7 @@ async def _apply(
         ApplyPlan(),
         keys=tools.keys,
         roots=tools.roots,
-        quotas=tools.quotas,
+        quotas=None if who is SYSTEM else tools.quotas,
         created_for=created_for,
         allows_merge=True,
     )
@@ -83,59 +82,127 @@ async def _apply(
 
 async def after_merge(
     tools: PullRequestTools, looking_at: Looking, subject: PullRequestSubject, rows: Sequence[TouchedModule]
-) -> None:
+) -> PullRequestSubject:
     """Apply what a merge was to apply. A plan is used if it was made for the commit that was merged, and its files are what the
     branch has now; otherwise a new one is made, which a person must approve. A merge into a branch that a module does not run is
     no reason to apply anything of it."""
-    rules = await tools.db.read(lambda tx: policy.pull_request_rules(tx, [each.module_id for each in rows]))
-    wanted = [
-        each
-        for each in rows
-        if rules.get(each.module_id, PullRequestRules()).apply == "on_merge"
-        and each.apply_job_id is None
-        and each.state in ("changes", "failed", "canceled")
-    ]
+    known = await planning.planned_modules(tools, subject)
+    rules = await tools.db.read(lambda tx: policy.pull_request_rules(tx, [each.id for each in known]))
+    chosen = {each.id for each in known if rules[each.id].apply == "on_merge"}
+    if not chosen:
+        return subject
+    roots = await planning.roots_of(tools, known)
+    if not subject.row.is_merge_read:
+        touched = await looking_at.look_at_merge(tools, subject, roots)
+        subject, rows = await tools.db.write(lambda tx: _read_merge(tx, tools, subject, touched & chosen))
+    wanted = [each for each in decide.unsettled(rows) if each.module_id in chosen]
     if not wanted:
-        return
-    modules = await tools.db.read_in_background(lambda tx: planning.tracking(tx, subject))
-    watch = await tools.db.read(lambda tx: module_reads.watch_patterns(tx, [each.id for each in modules]))
-    chosen = {each.module_id for each in wanted}
-    roots = {each.id: looking.root_of(each, watch.get(each.id, ())) for each in modules if each.id in chosen}
-    if not roots:
-        return
-    digests = await looking_at.digests_at_base(tools, subject, roots)
-    person = subject.facts.merged_by_id or subject.facts.author_id
+        return subject
+    try:
+        digests = await looking_at.digests_at_base(tools, subject, roots)
+    except NotFound as error:
+        await tools.db.write(lambda tx, why=error.message: _fail(tx, tools, subject, wanted, f"not applied: {why}"))
+        return subject
     for row in wanted:
-        if row.module_id in roots:
-            await tools.db.write(
-                lambda tx, row=row: _settle(tx, tools, subject, row, digests.get(row.module_id, ""), person)
-            )
+        await _settle(tools, subject, row, digests.get(row.module_id, ""))
+    return subject
 
 
-async def _settle(
-    tx: Tx, tools: PullRequestTools, subject: PullRequestSubject, row: TouchedModule, digest: str, person: str
+async def _read_merge(
+    tx: Tx, tools: PullRequestTools, subject: PullRequestSubject, touched: Collection[str]
+) -> tuple[PullRequestSubject, list[TouchedModule]]:
+    """Write which modules a merge has changed, whatever was known of the pull request before: it may have been opened, pushed to and
+    merged between two looks, or its conflict was solved on the forge."""
+    row = await planning.held(tx, tools, subject)
+    head = subject.facts.head_commit
+    known = {each.module_id: each for each in await store.modules_of(tx, row.id)}
+    made = [
+        TouchedModule(
+            pull_request_id=row.id,
+            module_id=module_id,
+            digest=known[module_id].digest if module_id in known else "",
+            head_commit=head,
+            base_commit=row.base_commit,
+            state="waiting",
+            reason="it was merged before it was planned",
+            changed_at=tx.moment,
+        )
+        for module_id in sorted(touched)
+        if module_id not in known or (known[module_id].head_commit != head and known[module_id].apply_job_id is None)
+    ]
+    await store.put_modules(tx, made)
+    after = replace(row, is_merge_read=True)
+    await store.save(tx, after)
+    tx.wake("pull_requests", row.id)
+    return subject.with_row(after), await store.modules_of(tx, row.id)
+
+
+async def _settle(tools: PullRequestTools, subject: PullRequestSubject, row: TouchedModule, digest: str) -> None:
+    """Apply the plan of a merged pull request, or a new one."""
+    why = _why_anew(subject, row, digest)
+    if not digest:
+        await tools.db.write(lambda tx: _has_no_folder(tx, tools, subject, row))
+        return
+    if not why:
+        try:
+            await tools.db.write(lambda tx: _apply_shown(tx, tools, subject, row))
+            return
+        except (Unavailable, planning.LeaseLost):
+            raise
+        except TerracrewError as error:
+            why = error.message
+    await tools.db.write(lambda tx: _apply_anew(tx, tools, subject, row, why))
+
+
+def _why_anew(subject: PullRequestSubject, row: TouchedModule, digest: str) -> str:
+    if row.plan_job_id is None:
+        return row.reason or "it was merged before it was planned"
+    if row.state != "changes":
+        return "its plan had not succeeded"
+    if row.head_commit != subject.facts.head_commit:
+        return "its plan was made for another commit than the one that was merged"
+    return "" if digest == row.digest else "the branch has other files of it by now"
+
+
+async def _apply_shown(tx: Tx, tools: PullRequestTools, subject: PullRequestSubject, row: TouchedModule) -> None:
+    if await _is_as(tx, tools, subject, row):
+        await _apply(tx, tools, subject, SYSTEM, row, await _merged_for(tx, subject))
+
+
+async def _is_as(tx: Tx, tools: PullRequestTools, subject: PullRequestSubject, row: TouchedModule) -> bool:
+    """Hold a module of a pull request, and return whether it is still as it was read. Otherwise it is looked at again."""
+    await planning.held(tx, tools, subject)
+    return await store.hold_module(tx, row.pull_request_id, row.module_id) == row
+
+
+async def _merged_for(tx: Tx, subject: PullRequestSubject) -> str:
+    person = subject.facts.merged_by_id or subject.facts.author_id
+    return await reads.linked_user(tx, subject.connection.id, person)
+
+
+async def _has_no_folder(tx: Tx, tools: PullRequestTools, subject: PullRequestSubject, row: TouchedModule) -> None:
+    if await _is_as(tx, tools, subject, row):
+        await store.save_modules(
+            tx, [replace(row, digest="", state="no_changes", reason=decide.GONE, changed_at=tx.moment)]
+        )
+        tx.wake("pull_requests", row.pull_request_id)
+
+
+async def _fail(
+    tx: Tx, tools: PullRequestTools, subject: PullRequestSubject, rows: Sequence[TouchedModule], why: str
 ) -> None:
     await planning.held(tx, tools, subject)
-    held = await store.hold_module(tx, row.pull_request_id, row.module_id)
-    if held is None or held != row:
-        return  # it is looked at again
-    made_for = await reads.linked_user(tx, subject.connection.id, person)
-    why = "its plan had not succeeded" if row.state != "changes" else "the branch has other files of it by now"
-    if row.state == "changes" and row.head_commit != subject.facts.head_commit:
-        why = "it was made for another commit than the one that was merged"
-    elif row.state == "changes" and digest == row.digest:
-        try:
-            await _apply(tx, tools, subject, SYSTEM, row, made_for)
-            return
-        except Conflict as error:  # nothing was written yet: what `apply_plan` refuses, it refuses before it writes
-            why = error.message
-    await _apply_anew(tx, tools, subject, row, why, made_for)
+    failed = [replace(each, state="apply_failed", reason=why, changed_at=tx.moment) for each in rows]
+    await store.save_modules(tx, failed)
+    tx.wake("pull_requests", subject.row.id)
 
 
 async def _apply_anew(
-    tx: Tx, tools: PullRequestTools, subject: PullRequestSubject, row: TouchedModule, why: str, made_for: str
+    tx: Tx, tools: PullRequestTools, subject: PullRequestSubject, row: TouchedModule, why: str
 ) -> None:
     """Queue an apply of what the branch has now, with a plan that a person must look at; one for several merges."""
+    if not await _is_as(tx, tools, subject, row):
+        return
     known = await queue_reads.queued_merge(tx, row.module_id)
     if known is not None:
         await _count_as_asking(tx, subject, known)
@@ -146,12 +213,13 @@ async def _apply_anew(
         row.module_id,
         NewJob(JobType.APPLY, needs_approval=True),
         origin=planning.origin(subject, "merge"),
-        created_for=made_for,
+        created_for=await _merged_for(tx, subject),
     )
-    [made] = await create.create_all(tx, [request], keys=tools.keys, roots=tools.roots, quotas=tools.quotas)
+    [made] = await create.create_all(tx, [request], keys=tools.keys, roots=tools.roots)
+    if isinstance(made, Unavailable):
+        raise made
     if isinstance(made, TerracrewError):
-        problem = f"not applied: {made.message}"
-        await store.save_modules(tx, [replace(row, state="apply_failed", reason=problem, changed_at=tx.moment)])
+        await _fail(tx, tools, subject, [row], f"not applied: {made.message}")
         return
     await _count_as_asking(tx, subject, made.job.id)
     after = replace(row, apply_job_id=made.job.id, reason=f"planned again, because {why}", changed_at=tx.moment)
@@ -182,7 +250,7 @@ async def count_approvals(
         if each.state == "needs_approval" and each.apply_job_id and rules[each.module_id].forge_approvals
     ]
     # An approval was given for the branch that the pull request was to be merged into. Its author can choose another one later.
-    if not waiting or not subject.is_open or subject.facts.base_branch != subject.row.first_branch:
+    if not waiting or subject.facts.state == "closed" or subject.facts.base_branch != subject.row.first_branch:
         return False
     given = await tools.forges.of(subject.connection).approvals(subject.repository.name, subject.facts.number)
     for each in given:
@@ -203,8 +271,8 @@ async def person_of(tx: Tx, subject: PullRequestSubject, forge_user_id: str) -> 
 
 async def _approve(tools: PullRequestTools, who: Principal, row: TouchedModule, comment: str) -> None:
     [job] = await tools.db.read(lambda tx: jobs.get_many(tx, [row.apply_job_id or ""])) or [None]
-    if job is None or job.plan_attempt is None or row.head_commit == "":
-        return
+    if job is None or job.plan_attempt is None or job.plan_job_id is None or job.plan_job_id != row.plan_job_id:
+        return  # it applies another plan than the one that the pull request has shown
     try:
         await approvals.approve(tools.db, tools.registry, who, job.id, job.plan_attempt, comment=comment)
     except TerracrewError:
@@ -212,24 +280,37 @@ async def _approve(tools: PullRequestTools, who: Principal, row: TouchedModule, 
 
 
 async def merge(
-    tools: PullRequestTools, subject: PullRequestSubject, rows: Sequence[TouchedModule]
+    tools: PullRequestTools,
+    subject: PullRequestSubject,
+    rows: Sequence[TouchedModule],
+    rules: Mapping[str, PullRequestRules],
 ) -> PullRequestSubject:
-    """Merge a pull request whose plans were applied, if its modules want that. It is tried once for each commit."""
+    """Merge a pull request whose plans were applied, if its modules want that and somebody has asked to apply its newest commit."""
     row, facts = subject.row, subject.facts
-    rules = await tools.db.read(lambda tx: policy.pull_request_rules(tx, [each.module_id for each in rows]))
-    is_ready = decide.is_ready_to_merge(rows, {each: rule.apply for each, rule in rules.items()})
-    if not subject.is_open or facts.is_draft or row.merge_commit == facts.head_commit or not is_ready:
+    if not is_to_merge(subject, rows, rules):
         return subject
-    words = "everything is applied: it is merged"
+    words, merged = "everything is applied: it is merged", facts.head_commit
     try:
         await tools.forges.of(subject.connection).merge(subject.repository.name, facts.number, facts.head_commit)
     except ForgeRefused as error:
-        words = f"everything is applied, and the forge does not let it be merged: {error.message}"
+        words, merged = (
+            f"everything is applied, and the forge does not let it be merged: {error.message}",
+            row.merge_commit,
+        )
 
     async def work(tx: Tx) -> PullRequestSubject:
         held = await planning.held(tx, tools, subject)
-        after = replace(held.with_reply(words), merge_commit=facts.head_commit)
+        after = replace(held if words in held.replies[:1] else held.with_reply(words), merge_commit=merged)
         await store.save(tx, after)
         return subject.with_row(after)
 
     return await tools.db.write(work)
+
+
+def is_to_merge(
+    subject: PullRequestSubject, rows: Sequence[TouchedModule], rules: Mapping[str, PullRequestRules]
+) -> bool:
+    row, facts = subject.row, subject.facts
+    is_ready = decide.is_ready_to_merge(rows, {each: rule.apply for each, rule in rules.items()})
+    is_asked = row.asked_commit == facts.head_commit != row.merge_commit
+    return subject.is_open and not facts.is_draft and is_asked and is_ready

@@ -1,6 +1,6 @@
 """Carries out what people ask for, in comments on the forge or here: plan again, apply, cancel, allow a fork's commit."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import timedelta
 
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.pull_requests import applying, commands, decide, planning, store
 from terracrew.server.pull_requests.commands import Command
+from terracrew.server.pull_requests.looking import Looking
 from terracrew.server.pull_requests.model import PullRequestSubject, TouchedModule, TrackedPullRequest
 from terracrew.server.pull_requests.tools import PullRequestTools
 from terracrew.server.tree.modules import policy
@@ -28,18 +29,22 @@ CLOCK_MARGIN = timedelta(seconds=5)
 """How far the forge's clock may be behind without anybody being asked to repeat a command."""
 
 
-async def carry_out_comments(tools: PullRequestTools, subject: PullRequestSubject) -> PullRequestSubject:
+async def carry_out_comments(
+    tools: PullRequestTools, subject: PullRequestSubject, looking_at: Looking
+) -> PullRequestSubject:
     """Carry out the commands in comments that wait. Each is marked afterwards: one that is repeated because a server was killed
     finds that its work is done."""
     waiting = await tools.db.read(
         lambda tx: fact_store.waiting_comments(tx, subject.repository.id, subject.facts.number)
     )
     for comment in waiting:
-        subject = await _reply(tools, subject, comment, await _answer(tools, subject, comment))
+        subject = await _reply(tools, subject, comment, await _answer(tools, subject, looking_at, comment))
     return subject
 
 
-async def _answer(tools: PullRequestTools, subject: PullRequestSubject, comment: ForgeComment) -> str:
+async def _answer(
+    tools: PullRequestTools, subject: PullRequestSubject, looking_at: Looking, comment: ForgeComment
+) -> str:
     who = await tools.db.read(lambda tx: applying.person_of(tx, subject, comment.author_id))
     try:
         command = commands.parse(comment.body)
@@ -51,7 +56,7 @@ async def _answer(tools: PullRequestTools, subject: PullRequestSubject, comment:
             raise Forbidden(
                 f"{comment.author} is not linked to a user of Terracrew who may act here: an administrator links them"
             )
-        return (await carry_out(tools, subject, who, command, comment)).message
+        return (await carry_out(tools, subject, looking_at, who, command, comment)).message
     except TerracrewError as error:
         return error.message
 
@@ -59,14 +64,19 @@ async def _answer(tools: PullRequestTools, subject: PullRequestSubject, comment:
 async def carry_out(
     tools: PullRequestTools,
     subject: PullRequestSubject,
+    looking_at: Looking,
     who: Principal,
     command: Command,
     comment: ForgeComment | None = None,
+    plans: Collection[str] = (),
 ) -> PullRequestOutcome:
     """Do what a command says, as this person, and return what became of it.
 
-    `comment`: where it was written. A plan that was made after it was not meant by it.
+    `comment`: where it was written. A plan that was made after it was not meant by it. `plans`: the jobs whose plans are meant, of a
+    command that was not written in a comment.
     """
+    if command.name in ("plan", "allow") and not subject.is_open:
+        raise Invalid(f"nothing is planned, because the pull request is {subject.facts.state}")
     if command.name == "allow":
         await tools.db.write(lambda tx: allow(tx, who, subject, command.arguments[0]))
         return PullRequestOutcome(f"{subject.facts.head_commit[:12]} may be planned")
@@ -75,7 +85,7 @@ async def carry_out(
         return _summary("planned again", await _each(tools, who, subject, rows, _plan))
     if command.name == "cancel":
         return _summary("canceled", await _each(tools, who, subject, rows, _cancel))
-    return await _apply(tools, subject, who, rows, comment, is_named=bool(command.arguments))
+    return await _apply(tools, subject, looking_at, who, rows, comment, plans, is_named=bool(command.arguments))
 
 
 async def allow(tx: Tx, who: Principal, subject: PullRequestSubject, commit: str) -> None:
@@ -91,8 +101,8 @@ async def allow(tx: Tx, who: Principal, subject: PullRequestSubject, commit: str
     row = await store.hold(tx, subject.row.id)
     if row is None:
         raise Invalid("the pull request was not looked at yet: try again")
-    allowed = replace(row, allowed_commit=commit, allowed_branch=facts.base_branch, allowed_by=who.id)
-    await store.save(tx, replace(allowed, seen_revision=0))
+    await store.save(tx, replace(row, allowed_commit=commit, allowed_branch=facts.base_branch, allowed_by=who.id))
+    await store.make_due(tx, row.id)
     details = {"pull_request": subject.name, "commit": commit, "branch": facts.base_branch}
     await audit.record(
         tx, who, "pull_request.allow", "pull_request", row.id, details, organization_id=connection.organization_id
@@ -180,9 +190,11 @@ async def _cancel(tx: Tx, who: Principal, subject: PullRequestSubject, path: str
 async def _apply(
     tools: PullRequestTools,
     subject: PullRequestSubject,
+    looking_at: Looking,
     who: Principal,
     rows: Sequence[tuple[str, TouchedModule]],
     comment: ForgeComment | None,
+    plans: Collection[str],
     *,
     is_named: bool,
 ) -> PullRequestOutcome:
@@ -191,21 +203,49 @@ async def _apply(
     if subject.row.problem:
         raise Invalid(f"nothing is applied: {subject.row.problem}")
     rules = await tools.db.read(lambda tx: policy.pull_request_rules(tx, [each.module_id for _, each in rows]))
+    tracked = {each.id for each in await planning.planned_modules(tools, subject)}
+    at_base = await _files_at_base(tools, subject, looking_at)
     found: list[tuple[str, str]] = []
     for path, row in rows:
-        if row.state == "no_changes" and not is_named:
+        if row.state in ("no_changes", "applied") and not is_named:
             continue
         rule = rules.get(row.module_id, policy.PullRequestRules()).apply
         if rule not in ("on_command", "on_command_then_merge"):
             found.append((path, f"its setting for pull requests is `{rule}`"))
         elif row.state != "changes":
             found.append((path, _NOT_APPLIED.get(row.state, "it is planned again: look at the new plan")))
+        elif row.module_id not in tracked:
+            found.append((path, f"it does not run {subject.facts.base_branch} any more"))
+        elif at_base.get(row.module_id, row.digest) != row.digest:
+            found.append(
+                (path, f"{subject.facts.base_branch} has other files of it by now: start an apply of the module")
+            )
         elif comment is not None and await _is_newer(tools, row, comment):
             found.append((path, "its plan was made after the comment: look at it, and ask again"))
+        elif comment is None and row.plan_job_id not in plans:
+            found.append((path, "it was planned again: look at the new plan"))
         else:
             outcome = await applying.apply(tools, subject, who, row)
             found.append((path, outcome.problem))
+    if any(not problem for _, problem in found) or (rows and not found):
+        await tools.db.write(lambda tx: _ask_for(tx, subject))
     return _summary("applied", found) if found else PullRequestOutcome("no module has changes to apply")
+
+
+async def _files_at_base(tools: PullRequestTools, subject: PullRequestSubject, looking_at: Looking) -> dict[str, str]:
+    """Return what the files of the modules are now in the branch that a pull request was merged into; nothing for an open one."""
+    if subject.facts.state != "merged":
+        return {}
+    known = await planning.planned_modules(tools, subject)
+    return await looking_at.digests_at_base(tools, subject, await planning.roots_of(tools, known))
+
+
+async def _ask_for(tx: Tx, subject: PullRequestSubject) -> None:
+    """Write that somebody wants the newest commit of a pull request to be applied: it may be merged when that has happened."""
+    row = await store.hold(tx, subject.row.id)
+    if row is not None and row.asked_commit != subject.facts.head_commit:
+        await store.save(tx, replace(row, asked_commit=subject.facts.head_commit))
+        await store.make_due(tx, row.id)
 
 
 _NOT_APPLIED = {

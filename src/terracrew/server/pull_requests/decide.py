@@ -43,6 +43,11 @@ def after_look(pull_request_id: str, known: Iterable[TouchedModule], look: Sourc
     people have looked at.
     """
     before = {each.module_id: each for each in known}
+    if (
+        not look.commit
+    ):  # nothing is known of the files: the rows stay, and only what another commit was to do is given up
+        old = [each for each in before.values() if each.head_commit != look.head]
+        return ModuleChanges([], [], [job_id for each in old for job_id in _jobs_of(each)])
     put: list[TouchedModule] = []
     superseded: list[str] = []
     # What was applied and is taken back by a newer commit has to be planned, too.
@@ -100,7 +105,8 @@ def after_jobs(
         status = row.apply_status if apply is None else str(apply.status)
         state, reason = ("apply_failed", "its job was deleted") if apply is None else _of_apply(apply)
         return _changed(replace(row, state=state, reason=reason, apply_status=status), row, now)
-    if row.plan_job_id is None:
+    is_decided = row.state == "apply_failed" or not row.digest  # after the merge, whatever its plan says
+    if row.plan_job_id is None or is_decided:
         return row
     if plan is None:
         return _changed(replace(row, state="failed", reason="the job of its plan was deleted"), row, now)
@@ -139,6 +145,16 @@ def strictest(rules: Iterable[PullRequestApply]) -> PullRequestApply:
         if each in found:
             return each
     return "never"
+
+
+def unsettled(rows: Iterable[TouchedModule]) -> list[TouchedModule]:
+    """Return the modules of a merged pull request for which it is still to decide whether their plans are applied."""
+    return [
+        each
+        for each in rows
+        if each.apply_job_id is None
+        and (each.state in ("changes", "failed", "canceled") or (each.state in OPEN and each.plan_job_id is None))
+    ]
 
 
 def is_ready_to_merge(rows: Iterable[TouchedModule], rules: Mapping[str, PullRequestApply]) -> bool:

@@ -8,6 +8,9 @@ from terracrew.server.pull_requests.model import PullRequestSubject, TouchedModu
 from terracrew.server.pull_requests.tools import PullRequestTools
 from terracrew.server.tree.modules import reads as module_reads
 
+_STALE = "the state of the module has changed since it was planned"
+_STALE_AND_MERGED = f"{_STALE}, and the pull request is merged: start an apply of the module"
+
 
 async def follow(tools: PullRequestTools, subject: PullRequestSubject) -> list[TouchedModule]:
     """Write what has become of the jobs, and return the modules of the pull request."""
@@ -27,7 +30,7 @@ async def _follow(tx: Tx, tools: PullRequestTools, subject: PullRequestSubject) 
         plan, apply = found.get(each.plan_job_id or ""), found.get(each.apply_job_id or "")
         new = decide.after_jobs(each, plan, apply, made_from.get(each.plan_job_id or ""), tx.moment)
         if subject.facts.state != "closed" and decide.is_stale(new, versions.get(each.module_id, new.state_version)):
-            new = decide.plan_again(new, "stale", "the state of the module has changed since it was planned", tx.moment)
+            new = decide.plan_again(new, "stale", _STALE if subject.is_open else _STALE_AND_MERGED, tx.moment)
         after.append(new)
     changed = [new for new, old in zip(after, before, strict=True) if new != old]
     await store.save_modules(tx, changed)

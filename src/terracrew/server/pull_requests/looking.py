@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from terracrew.errors import Invalid, NotFound, TooLarge, Unavailable
+from terracrew.server.db.seam import Tx
 from terracrew.server.forges.reads import GitModule
 from terracrew.server.git import merging
 from terracrew.server.git.configured_commits import ConfiguredCommit, ConfiguredCommits
@@ -13,6 +14,9 @@ from terracrew.server.git.mirrors import RepositoryMirrors
 from terracrew.server.git.source_graph import Root, SourceGraph
 from terracrew.server.pull_requests.model import PullRequestSubject
 from terracrew.server.pull_requests.tools import PullRequestTools
+
+MISSED_SECONDS = 86_400.0
+"""So long after its merge, a pull request counts of which nothing was known before."""
 
 
 class SourceLook(msgspec.Struct, frozen=True):
@@ -70,6 +74,28 @@ class Looking:
         before = await self._commits.read(tools.mirrors, key, look.base)
         return before, await self._commits.read(tools.mirrors, key, look.commit, look.base)
 
+    async def look_at_merge(
+        self, tools: PullRequestTools, subject: PullRequestSubject, modules: Mapping[str, Root]
+    ) -> frozenset[str]:
+        """Return the ids of those of these modules whose files a pull request has changed that is merged by now."""
+        facts, key, mirrors = subject.facts, subject.repository.mirror_key, tools.mirrors
+        base = await _fetch(tools, subject, key)
+        known = await mirrors.has(key, [facts.head_commit, *filter(None, [facts.merge_commit])])
+        if base is None or facts.head_commit not in known:
+            return frozenset()
+        merged_as = facts.merge_commit if facts.merge_commit in known else ""
+        if not subject.row.head_commit and not await _is_recent(tools, key, merged_as):
+            return frozenset()
+        before = await merging.fork_point(mirrors, key, facts.head_commit, merged_as, subject.row.base_commit)
+        if not before:
+            return frozenset()
+        graphs = [
+            await self._graph(mirrors, key, commit, modules, like)
+            for commit, like in ((before, None), (facts.head_commit, before))
+        ]
+        old, new = await asyncio.to_thread(lambda: [_digests(each, modules) for each in graphs])
+        return frozenset(each for each in modules if old[each] != new[each])
+
     async def digests_at_base(
         self, tools: PullRequestTools, subject: PullRequestSubject, modules: Mapping[str, Root]
     ) -> dict[str, str]:
@@ -88,6 +114,14 @@ class Looking:
         found = await self._commits.read(mirrors, key, commit, like)
         roots = sorted({each.folder for each in modules.values()})
         return await asyncio.to_thread(SourceGraph, found.entries, found.uses, roots)
+
+
+async def _is_recent(tools: PullRequestTools, key: str, merged_as: str) -> bool:
+    """Return whether a merge was made not long ago. A forge also tells of old ones, for example when somebody comments on them."""
+    if not merged_as:
+        return False
+    now = await tools.db.read(_seconds)
+    return await merging.committed_at(tools.mirrors, key, merged_as) > now - MISSED_SECONDS
 
 
 def root_of(module: GitModule, watch: Sequence[str]) -> Root:
@@ -112,3 +146,7 @@ async def _fetch(
 
 def _digests(graph: SourceGraph, modules: Mapping[str, Root]) -> dict[str, str]:
     return {module_id: graph.digest(root) for module_id, root in modules.items()}
+
+
+async def _seconds(tx: Tx) -> float:
+    return tx.now

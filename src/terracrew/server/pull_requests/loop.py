@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
@@ -17,6 +17,7 @@ from terracrew.server.pull_requests import applying, commanding, decide, followi
 from terracrew.server.pull_requests.looking import Looking
 from terracrew.server.pull_requests.model import PullRequestSubject, TouchedModule
 from terracrew.server.pull_requests.planning import LeaseLost
+from terracrew.server.pull_requests.reads import NewPullRequest
 from terracrew.server.pull_requests.showing import Showing
 from terracrew.server.pull_requests.tools import PullRequestTools
 from terracrew.server.supervise import FailedRows
@@ -35,6 +36,8 @@ LOOK_SECONDS = 300.0
 """How often an open pull request is looked at without any reason: modules and their settings may have changed."""
 APPROVAL_SECONDS = 30.0
 """How often approvals of the forge are asked for while a plan waits for one."""
+MERGE_SECONDS = 60.0
+"""How often the forge is asked again to merge what it has refused, for example because another check runs."""
 FIRST_RETRY_SECONDS = 2.0
 MAX_RETRY_SECONDS = 60.0
 KEPT_SECONDS = 7 * 86400.0
@@ -59,7 +62,7 @@ class PullRequests:
     async def step(self) -> int:
         """Do what can be done now, and return for how many pull requests."""
         for each in await self._db.read_in_background(lambda tx: reads.new(tx, MAX_PER_STEP)):
-            await self._db.write(lambda tx, each=each: _begin(tx, each.id, each.organization_id))
+            await self._db.write(lambda tx, each=each: _begin(tx, each))
         found = await self._db.read_in_background(lambda tx: reads.due(tx, MAX_PER_STEP + len(self._failed)))
         ready = self._failed.due(found)
         turns = asyncio.Semaphore(MAX_AT_ONCE)
@@ -102,19 +105,29 @@ class PullRequests:
         if subject.is_open:
             subject = await planning.look(tools, self._looking, subject)
         rows = await following.follow(tools, subject)
-        if subject.facts.state != "closed":
-            subject = await commanding.carry_out_comments(tools, subject)
-            subject = await planning.queue(tools, subject)
-        rules = await self._rules(rows)
+        subject = await commanding.carry_out_comments(tools, subject, self._looking)
+        subject = await planning.queue(tools, subject)
         if subject.facts.state == "merged":
-            await applying.after_merge(tools, self._looking, subject, rows)
+            subject = await applying.after_merge(tools, self._looking, subject, rows)
         if subject.facts.state == "closed":
             await planning.end(tools, subject)
         rows = await following.follow(tools, subject)
+        rules = await self._rules(rows)
         is_counting = await applying.count_approvals(tools, subject, rows, rules)
-        subject = await applying.merge(tools, subject, rows)
         shown = await self._showing.show(tools, subject, rows, rules)
-        return _next_look(subject, rows, rules, shown.wait_seconds, is_counting=is_counting)
+        subject = subject.with_row(shown.row)
+        if shown.wait_seconds:
+            return shown.wait_seconds
+        before = subject.row
+        subject = await applying.merge(tools, subject, rows, rules)  # the status that it requires is shown by now
+        if subject.row.replies != before.replies:
+            shown = await self._showing.show(tools, subject, rows, rules)
+        if shown.wait_seconds:
+            return shown.wait_seconds
+        if applying.is_to_merge(subject, rows, rules):
+            return MERGE_SECONDS
+        now = await self._db.read(_moment)
+        return _next_look(subject.with_row(shown.row), rows, rules, now, is_counting=is_counting)
 
     async def _rules(self, rows: Sequence[TouchedModule]) -> dict[str, PullRequestRules]:
         return await self._db.read(lambda tx: policy.pull_request_rules(tx, [each.module_id for each in rows]))
@@ -133,7 +146,10 @@ class PullRequests:
             seconds = min(FIRST_RETRY_SECONDS * 2 ** min(row.failures, 10), MAX_RETRY_SECONDS)
             at = tx.moment + timedelta(seconds=backoff.jittered(seconds, 0.2))
             failures = row.failures + (not is_away)
-            after = replace(row, due_at=at, failures=failures, lease_holder=None, lease_until=None)
+            is_given_up = not subject.is_open and tx.moment - subject.facts.changed_at > timedelta(seconds=KEPT_SECONDS)
+            after = replace(
+                row, due_at=at, failures=failures, is_active=not is_given_up, lease_holder=None, lease_until=None
+            )
             await store.save(tx, after)
 
         with contextlib.suppress(LeaseLost):
@@ -152,38 +168,42 @@ def _next_look(
     subject: PullRequestSubject,
     rows: Sequence[TouchedModule],
     rules: dict[str, PullRequestRules],
-    wait: float,
+    now: datetime,
     *,
     is_counting: bool,
 ) -> float | None:
-    if wait:
-        return wait
     if is_counting:
         return APPROVAL_SECONDS
     if subject.is_open:
         return LOOK_SECONDS
-    if subject.facts.state == "closed":
+    if any(each.state in ("running", "applying", "needs_approval") for each in rows):
+        return LOOK_SECONDS
+    if now - subject.facts.changed_at > timedelta(seconds=KEPT_SECONDS):
         return None
-    running = any(each.state in decide.OPEN or each.state in ("applying", "needs_approval") for each in rows)
+    if subject.row.show_problem:
+        return LOOK_SECONDS
     on_command = any(
         each.state == "changes" and rules.get(each.module_id, PullRequestRules()).apply.startswith("on_command")
         for each in rows
     )
-    return LOOK_SECONDS if running or on_command else None
+    planned = any(each.state in decide.OPEN and each.plan_job_id is not None for each in rows)
+    return LOOK_SECONDS if subject.facts.state == "merged" and (on_command or planned) else None
 
 
-async def _begin(tx: Tx, pull_request_id: str, organization_id: str) -> None:
-    await store.insert(tx, pull_request_id, organization_id)
-    row = await store.hold(tx, pull_request_id)
-    if row is not None and not row.is_active:  # it was opened again
-        await store.save(tx, replace(row, is_active=True, seen_revision=0))
+async def _begin(tx: Tx, new: NewPullRequest) -> None:
+    await store.insert(tx, new.id, new.organization_id)
+    row = await store.hold(tx, new.id)
+    if row is None or row.is_active:
+        return
+    await store.save(tx, replace(row, is_active=True, seen_revision=0))
+    if new.state == "open":  # again: its end has canceled plans
+        canceled = [each for each in await store.modules_of(tx, row.id) if each.state == "canceled"]
+        await store.save_modules(tx, [decide.plan_again(each, "waiting", "", tx.moment) for each in canceled])
 
 
 async def _finish(tx: Tx, tools: PullRequestTools, subject: PullRequestSubject, wait: float | None) -> None:
     row = await planning.held(tx, tools, subject)
-    is_over = wait is None or (
-        not subject.is_open and tx.moment - subject.facts.changed_at > timedelta(seconds=KEPT_SECONDS)
-    )
+    is_over = wait is None
     due = None if wait is None else tx.moment + timedelta(seconds=wait)
     if row.due_at != subject.row.due_at:  # somebody has asked meanwhile
         due, is_over = row.due_at, False
@@ -202,3 +222,7 @@ async def _finish(tx: Tx, tools: PullRequestTools, subject: PullRequestSubject, 
 async def _seconds_to_next(tx: Tx) -> float:
     at = await reads.next_due(tx)
     return SWEEP_SECONDS if at is None else min(max(at - tx.now, 0.0), SWEEP_SECONDS)
+
+
+async def _moment(tx: Tx) -> datetime:
+    return tx.moment

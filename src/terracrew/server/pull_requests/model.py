@@ -44,8 +44,12 @@ class TrackedPullRequest(msgspec.Struct, frozen=True, kw_only=True):
     allowed_branch: str = ""
     """The target branch that it may be planned for: with another one, it gets the credentials of other modules."""
     allowed_by: str = ""
+    asked_commit: str = ""
+    """The newest commit of it that somebody has asked to apply. No other one is merged."""
     merge_commit: str = ""
-    """The newest commit of it at which the forge was asked to merge it."""
+    """The commit at which it was merged from here."""
+    is_merge_read: bool = False
+    """Whether it is known which modules its merge has changed."""
     comment_id: str = ""
     shown_commit: str = ""
     shown: dict[str, str] = {}

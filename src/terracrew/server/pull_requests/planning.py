@@ -1,6 +1,6 @@
 """Plans what a pull request touches: looks at it with git, writes which modules it touches, and queues a PLAN job for each."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -12,6 +12,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.forges import reads as forge_reads
 from terracrew.server.forges.reads import GitModule
 from terracrew.server.git import merging
+from terracrew.server.git.source_graph import Root
 from terracrew.server.jobs import create
 from terracrew.server.jobs import decide as job_decide
 from terracrew.server.jobs import store as jobs
@@ -36,17 +37,15 @@ class LeaseLost(TerracrewError):
 
 async def look(tools: PullRequestTools, looking_at: Looking, subject: PullRequestSubject) -> PullRequestSubject:
     """Find out what an open pull request touches, and write it. Plans of what has changed are not wanted any more."""
-    modules, problem = await _modules(tools, subject), ""
+    modules, problem = await planned_modules(tools, subject), ""
     if is_refused_fork(subject):
         found = SourceLook(subject.facts.head_commit, subject.row.base_commit)
         problem = (
             f"it comes from a fork: when somebody has looked at it, a member comments `terracrew allow {found.head}`"
         )
     else:
-        watch = await tools.db.read(lambda tx: module_reads.watch_patterns(tx, [each.id for each in modules]))
-        roots = {each.id: looking.root_of(each, watch.get(each.id, ())) for each in modules}
         try:
-            found = await looking_at.look(tools, subject, roots)
+            found = await looking_at.look(tools, subject, await roots_of(tools, modules))
         except (Forbidden, Invalid, NotFound, TooLarge) as error:
             found = SourceLook(subject.facts.head_commit, subject.row.base_commit, problem=error.message)
 
@@ -80,13 +79,15 @@ async def look(tools: PullRequestTools, looking_at: Looking, subject: PullReques
 
 
 async def queue(tools: PullRequestTools, subject: PullRequestSubject) -> PullRequestSubject:
-    """Queue the plans that are still to come."""
+    """Queue the plans that are still to come. One that was merged is not planned any more: the branch can have other files by now."""
+    if not subject.is_open:
+        return subject
     rows = await tools.db.read(lambda tx: store.modules_of(tx, subject.row.id))
     wanted = [each for each in rows if decide.wants_plan(each)]
     if not wanted or subject.row.problem:
         return subject
     subject = await _packed(tools, subject)
-    by_id = {each.id: each for each in await _modules(tools, subject)}
+    by_id = {each.id: each for each in await planned_modules(tools, subject)}
     made_for = await tools.db.read(lambda tx: reads.linked_user(tx, subject.connection.id, subject.facts.author_id))
     for at in range(0, len(wanted), MAX_AT_ONCE):
         chunk = wanted[at : at + MAX_AT_ONCE]
@@ -152,7 +153,7 @@ async def tracking(tx: Tx, subject: PullRequestSubject) -> list[GitModule]:
     ]
 
 
-async def _modules(tools: PullRequestTools, subject: PullRequestSubject) -> list[GitModule]:
+async def planned_modules(tools: PullRequestTools, subject: PullRequestSubject) -> list[GitModule]:
     """Return the modules that run what is in the target branch, and whose pull requests are planned."""
 
     async def work(tx: Tx) -> list[GitModule]:
@@ -161,6 +162,12 @@ async def _modules(tools: PullRequestTools, subject: PullRequestSubject) -> list
         return [each for each in found if each.id in rules and rules[each.id].is_planned]
 
     return await tools.db.read_in_background(work)
+
+
+async def roots_of(tools: PullRequestTools, modules: Sequence[GitModule]) -> dict[str, Root]:
+    """Return what these modules say about their files, by their ids."""
+    watch = await tools.db.read(lambda tx: module_reads.watch_patterns(tx, [each.id for each in modules]))
+    return {each.id: looking.root_of(each, watch.get(each.id, ())) for each in modules}
 
 
 async def _packed(tools: PullRequestTools, subject: PullRequestSubject) -> PullRequestSubject:
@@ -211,7 +218,7 @@ async def _queue(
         )
         for each in rows
     ]
-    made = await create.create_all(tx, requests, keys=tools.keys, roots=tools.roots, quotas=tools.quotas)
+    made = await create.create_all(tx, requests, keys=tools.keys, roots=tools.roots)
     versions = await module_reads.state_versions(tx, [each.module_id for each in rows])
     after: list[TouchedModule] = []
     for each, created in zip(rows, made, strict=True):

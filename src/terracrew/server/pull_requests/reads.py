@@ -5,8 +5,9 @@ from typing import LiteralString
 
 import msgspec
 
-from terracrew.api.pull_requests import PlanState
+from terracrew.api.pull_requests import PlanState, PullRequestState
 from terracrew.server.db.seam import Param, Row, Tx
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.forges import reads as forge_reads
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
@@ -33,11 +34,15 @@ WHERE pull_requests.is_active AND (pull_requests.lease_until IS NULL OR pull_req
     AND (pull_requests.due_at <= :now OR (pull_requests.failures = 0 AND {_HAS_REASON}))
     AND (forge_connections.away_until IS NULL OR forge_connections.away_until <= :now)
 ORDER BY pull_requests.id LIMIT :count"""
-_NEW: LiteralString = """SELECT forge_pull_requests.id, forge_connections.organization_id FROM forge_pull_requests
+_NEW: LiteralString = """SELECT forge_pull_requests.id, forge_pull_requests.state, forge_connections.organization_id
+    FROM forge_pull_requests
     JOIN forge_repositories ON forge_repositories.id = forge_pull_requests.repository_id AND forge_repositories.is_watched
     JOIN forge_connections ON forge_connections.id = forge_repositories.connection_id
     LEFT JOIN pull_requests ON pull_requests.id = forge_pull_requests.id
-WHERE forge_pull_requests.state = 'open' AND (pull_requests.id IS NULL OR NOT pull_requests.is_active)
+WHERE (pull_requests.id IS NULL AND forge_pull_requests.state IN ('open', 'merged'))
+    OR (NOT pull_requests.is_active AND (forge_pull_requests.state = 'open'
+        OR EXISTS (SELECT 1 FROM forge_comments WHERE forge_comments.repository_id = forge_pull_requests.repository_id
+            AND forge_comments.number = forge_pull_requests.number AND NOT forge_comments.is_handled)))
 ORDER BY forge_pull_requests.id LIMIT :count"""
 _NEXT: LiteralString = """SELECT min(CASE WHEN lease_until IS NULL THEN due_at ELSE lease_until END) AS next
     FROM pull_requests WHERE is_active"""
@@ -68,11 +73,12 @@ WHERE pull_request_modules.pull_request_id = :id"""
 class NewPullRequest(msgspec.Struct, frozen=True):
     id: str
     organization_id: str
+    state: PullRequestState
 
 
 async def new(tx: Tx, count: int) -> list[NewPullRequest]:
-    """Return open pull requests about which nothing was done yet, or not since they were closed."""
-    return [NewPullRequest(row["id"], row["organization_id"]) for row in await tx.all(_NEW, count=count)]
+    """Return pull requests about which nothing was done yet, or not since they were opened again or got a command."""
+    return [row_to(NewPullRequest, row) for row in await tx.all(_NEW, count=count)]
 
 
 async def due(tx: Tx, count: int) -> list[str]:
@@ -116,6 +122,11 @@ async def one(tx: Tx, organization_id: str, seen: Visible, pull_request_id: str)
         return await tx.one(f"SELECT {_LISTED} {_LISTED_FROM} AND pull_requests.id = :id", **given)
     sql: LiteralString = f"{visibility.SEEN_MODULES} SELECT {_LISTED} {_LISTED_FROM}{_SEEN} AND pull_requests.id = :id"
     return await tx.one(sql, **given, **visibility.params(seen))
+
+
+async def count_modules(tx: Tx, pull_request_id: str) -> int:
+    """Return how many modules a pull request touches, whoever may see them."""
+    return await tx.value("SELECT count(*) FROM pull_request_modules WHERE pull_request_id = :id", id=pull_request_id)
 
 
 async def named(tx: Tx, organization_id: str, repository: str, number: int) -> list[str]:

@@ -71,7 +71,8 @@ class ShownModule(msgspec.Struct, frozen=True, kw_only=True):
 class ForgeReport(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is shown of a pull request."""
 
-    id: str
+    group_id: str
+    """The group of the connection."""
     head_commit: str
     base_branch: str
     url: str
@@ -83,6 +84,8 @@ class ForgeReport(msgspec.Struct, frozen=True, kw_only=True):
     """Why nothing can be planned: a conflict, a fork that nobody has allowed."""
     is_waiting: bool = False
     """Whether the problem is one that a person is expected to end, so that nothing has failed."""
+    is_to_ask: bool = False
+    """Whether an earlier commit was applied, and nobody has asked for the newest one, which would be merged then."""
     is_merged: bool = False
     pending: Sequence[PendingModule] = ()
     """The modules that its merge makes."""
@@ -90,9 +93,9 @@ class ForgeReport(msgspec.Struct, frozen=True, kw_only=True):
     """What became of the last commands, the newest first."""
 
 
-def marker(pull_request_id: str) -> str:
-    """Return the invisible text by which the comment is found again."""
-    return f"<!-- terracrew:{pull_request_id} -->"
+def marker(group_id: str) -> str:
+    """Return the invisible text by which the comment of a connection is found again, also if the connection was made anew."""
+    return f"<!-- terracrew:{group_id} -->"
 
 
 def digest(text: str) -> str:
@@ -125,6 +128,11 @@ def _aggregate(report: ForgeReport) -> tuple[StatusState, str]:
     applied = sum(each.state == "applied" for each in report.modules)
     if changing and report.apply == "on_command_then_merge" and not report.is_merged:
         return "pending", f"{_modules(changing)} to apply before the merge: comment `terracrew apply`"
+    if report.is_to_ask:
+        return (
+            "pending",
+            "there is a commit after the one that was applied: comment `terracrew apply` to have it merged",
+        )
     words = [f"{_modules(changing)} {_verb(changing, 'changes', 'change')}"] if changing else []
     words += [f"{_modules(applied)} applied"] if applied else []
     words = [", ".join(words) or f"{_modules(total)} without changes", _new_modules(report)]
@@ -137,8 +145,14 @@ def _new_modules(report: ForgeReport) -> str:
     return f"{new} new {'module' if new == 1 else 'modules'}" if new else ""
 
 
+_NOT_TOUCHED = "the pull request does not touch it any more"
+
+
 def of_modules(report: ForgeReport, written: Collection[str], max_characters: int = 140) -> list[Status]:
-    """Return the statuses of modules: of those that failed or change, and of all that have one at this commit already."""
+    """Return the statuses of modules: of those that failed or change, and of all that have one at this commit already.
+
+    One that is not touched any more says so; otherwise it would be pending for ever.
+    """
     found: list[Status] = []
     for each in sorted(report.modules, key=_order):
         context = f"{REQUIRED_STATUS}/{each.path}"
@@ -147,12 +161,14 @@ def of_modules(report: ForgeReport, written: Collection[str], max_characters: in
             words = ": ".join(filter(None, (pull_request_words.STATES[each.state], each.reason or each.counts)))
             state = _STATUS.get(each.state, "pending")
             found.append(Status(context=context, state=state, description=cut(words, max_characters), url=each.url))
-    return found
+    named = {each.context for each in found}
+    gone = [each for each in written if each.startswith(f"{REQUIRED_STATUS}/") and each not in named]
+    return found + [Status(context=each, state="success", description=_NOT_TOUCHED, url=report.url) for each in gone]
 
 
 def comment(report: ForgeReport, max_characters: int) -> str:
     """Return the text of the comment in Markdown, of at most this length."""
-    head = [marker(report.id), _title(report), ""]
+    head = [marker(report.group_id), _title(report), ""]
     if report.problem:
         head += [f"> {_inline(report.problem)}", ""]
     tail = ["", *_pending(report), *_ending(report)]

@@ -35,6 +35,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.pull_requests import commanding, reads, store
 from terracrew.server.pull_requests.commands import Command, CommandName
+from terracrew.server.pull_requests.looking import Looking
 from terracrew.server.pull_requests.model import ForgeUser, PullRequestSubject
 from terracrew.server.pull_requests.tools import PullRequestTools
 from terracrew.server.tree.groups import tree_path as paths
@@ -75,6 +76,8 @@ async def show(tx: Tx, who: Principal, reference: str) -> PullRequestView:
         "may_allow": may_allow,
         "touched": touched,
     }
+    if not seen.is_everything(row["organization_id"]) and len(touched) < await reads.count_modules(tx, row["id"]):
+        more |= {"replies": [], "show_problem": ""}  # they name modules that the caller may not see
     return row_to(PullRequestView, {**row, **more})
 
 
@@ -92,7 +95,8 @@ async def command(
     if isinstance(asked, ApplyPullRequest) and subject.row.head_commit != subject.facts.head_commit and subject.is_open:
         raise Conflict("its newest commit is being planned: look at the new plans")
     paths = tuple(each.strip("/") for each in asked.modules)
-    return await commanding.carry_out(tools, subject, who, Command(name, paths))
+    plans = asked.plans if isinstance(asked, ApplyPullRequest) else ()
+    return await commanding.carry_out(tools, subject, Looking(), who, Command(name, paths), plans=plans)
 
 
 async def allow(tx: Tx, who: Principal, reference: str, asked: AllowCommit) -> PullRequestOutcome:

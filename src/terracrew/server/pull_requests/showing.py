@@ -63,7 +63,9 @@ class Showing:
                 return ShowResult(row, wait)
             row = await self._write(subject, forge, row, key, content)
             writes = [each for each in row.writes if each > now - 60] + [now]
-            row = await _save(tools, subject, replace(row, shown=row.shown | {key: digest}, writes=writes))
+            is_refused = row.show_problem.startswith(f"{key}: ")
+            shown = row.shown if is_refused else row.shown | {key: digest}
+            row = await _save(tools, subject, replace(row, shown=shown, writes=writes))
         return ShowResult(row)
 
     def _wait(self, subject: PullRequestSubject, forge: Forge) -> float:
@@ -80,13 +82,15 @@ class Showing:
         key: str,
         content: Status | str,
     ) -> TrackedPullRequest:
-        """Write one status or the comment. What the forge refuses is noted for people, and not repeated until it differs."""
+        """Write one status or the comment. What the forge refuses is noted for people, and tried again in the next turn."""
         name, facts = subject.repository.name, subject.facts
         try:
             if isinstance(content, Status):
                 await forge.set_status(name, row.shown_commit, content)
             else:
-                known = row.comment_id or await forge.find_comment(name, facts.number, reporting.marker(row.id))
+                known = row.comment_id or await forge.find_comment(
+                    name, facts.number, reporting.marker(subject.connection.group_id)
+                )
                 row = replace(row, comment_id=await _write_comment(forge, subject, content, known))
         except ForgeRefused as error:
             return replace(row, show_problem=f"{key}: {error.message}")
@@ -148,7 +152,7 @@ async def _report(
         if each.module_id in paths
     ]
     return ForgeReport(
-        id=row.id,
+        group_id=subject.connection.group_id,
         head_commit=row.head_commit or facts.head_commit,
         base_branch=facts.base_branch,
         url=tools.link(f"/dashboard/pull-requests/{row.id}"),
@@ -157,6 +161,9 @@ async def _report(
         problem=row.problem,
         is_waiting=row.is_waiting,
         is_merged=facts.state == "merged",
+        is_to_ask=subject.is_open
+        and row.asked_commit != facts.head_commit
+        and decide.is_ready_to_merge(rows, {each: rule.apply for each, rule in rules.items()}),
         replies=row.replies,
         pending=row.pending,
     )

@@ -44,7 +44,8 @@ async def claim(tx: Tx, pull_request_id: str, holder: str, seconds: float) -> Tr
     row = await hold(tx, pull_request_id)
     if row is None or (row.lease_until is not None and row.lease_until > tx.moment):
         return None
-    after = replace(row, lease_holder=holder, lease_until=tx.moment + timedelta(seconds=seconds))
+    until = tx.moment + timedelta(seconds=seconds)
+    after = replace(row, lease_holder=holder, lease_until=until, due_at=until)  # another one goes on if this one ends
     await save(tx, after)
     return after
 

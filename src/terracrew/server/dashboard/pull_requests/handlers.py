@@ -38,6 +38,8 @@ class ModuleForm(msgspec.Struct, frozen=True):
     module: str = ""
     commit: str = ""
     """The newest commit that the page has shown."""
+    plans: str = ""
+    """The ids of the jobs whose plans the page has shown."""
 
     @property
     def modules(self) -> list[str]:
@@ -73,7 +75,10 @@ async def plan(request: DashboardCall, pull_request: FromPath[str]) -> Response[
 @post("/{pull_request:str}/apply")
 async def apply(request: DashboardCall, pull_request: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, ModuleForm)
-    tools, asked = request.context.pull_requests, ApplyPullRequest(modules=form.modules, head_commit=form.commit)
+    tools, asked = (
+        request.context.pull_requests,
+        ApplyPullRequest(modules=form.modules, head_commit=form.commit, plans=form.plans.split()),
+    )
     return _said(
         request, pull_request, await service.command(tools, request.user, tree_path(pull_request), "apply", asked)
     )

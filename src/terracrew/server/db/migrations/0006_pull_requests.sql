@@ -29,8 +29,11 @@ CREATE TABLE pull_requests (
     allowed_commit text NOT NULL DEFAULT '',
     allowed_branch text NOT NULL DEFAULT '',
     allowed_by text NOT NULL DEFAULT '',
-    -- For which of its commits the forge was asked to merge it.
+    -- Which of its commits somebody has asked to apply, and which one was merged from here.
+    asked_commit text NOT NULL DEFAULT '',
     merge_commit text NOT NULL DEFAULT '',
+    -- Whether it is known which modules its merge has changed.
+    is_merge_read boolean NOT NULL DEFAULT false,
     -- What the forge was shown: digests by the names of statuses, beside `comment`.
     comment_id text NOT NULL DEFAULT '',
     shown_commit text NOT NULL DEFAULT '',
