@@ -246,9 +246,13 @@ def _statement(
 
 
 async def queued_merge(tx: Tx, module_id: str) -> str | None:
-    """Return the queued APPLY of what was merged into the branch of a module. It takes the newest commit when it starts."""
+    """Return the queued APPLY of what was merged into the branch of a module, if it takes the newest commit when it starts.
+
+    One that was begun before has its commit: its plan was approved, or it is repeated.
+    """
     return await tx.value(
         """SELECT jobs.id FROM jobs WHERE jobs.module_id = :module_id AND jobs.type = 'APPLY' AND jobs.status = 'QUEUED'
-            AND jobs.plan_job_id IS NULL AND jobs.origin LIKE '%"kind":"merge"%' ORDER BY jobs.id DESC LIMIT 1""",
+            AND jobs.plan_job_id IS NULL AND jobs.attempt = 1 AND jobs.plan_attempt IS NULL AND jobs.source_commit = ''
+            AND jobs.origin LIKE '%"kind":"merge"%' ORDER BY jobs.id DESC LIMIT 1""",
         module_id=module_id,
     )
