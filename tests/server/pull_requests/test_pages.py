@@ -34,7 +34,7 @@ async def test_a_pull_request_is_looked_at_and_applied_on_its_page(world: World)
     assert (await someone.submit(f"{address}/plan", module="team/app")).status_code == 303
     await world.step()
     assert "Waiting" in await someone.see(address)
-    assert "There is no such pull request" in await someone.see(f"{HERE}?only=merged")
+    assert "No pull request is merged" in await someone.see(f"{HERE}?only=merged")
     assert f"acme/network#{found.number}" in await someone.see(f"{HERE}?only=nonsense")
 
 
