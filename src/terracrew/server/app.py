@@ -183,6 +183,7 @@ async def close(server: Server) -> None:
     """Let go of everything, once nothing is being served any more."""
     server.closing.set()
     await server.fleet.close()
+    server.outgoing.close()
     await membership.leave(server.db, server.id)
     await server.db.close()
 

@@ -103,6 +103,7 @@ class Forges:
                 request.body,
                 seconds=ANSWER_SECONDS,
                 max_bytes=MAX_ANSWER_BYTES,
+                keeps_connection=request.method == "GET",
             )
             try:
                 answer = await self._client.send(organization_id, outgoing)

@@ -20,7 +20,7 @@ from terracrew.server.forges.hooks import HookLook, look_at_hook
 from terracrew.server.forges.model import ForgeConnection, ForgePullRequest, ForgeRepository
 from terracrew.server.supervise import FailedRows
 
-MAX_AT_ONCE = 8
+MAX_AT_ONCE = 16
 """How many repositories a server asks about at the same time."""
 MAX_PER_STEP = 64
 LEASE_SECONDS = 30.0
@@ -36,6 +36,8 @@ REFUSED_SECONDS = 600.0
 MAX_VANISHED = 20
 """After how many pull requests one poll asks that are not in the list any more. The next poll asks after the others."""
 IDLE_SECONDS = 30.0
+PAUSE_SECONDS = 1.0
+"""Repositories whose turns come within this time are polled together, because it costs something to find out whose turn it is."""
 log = get_logger("terracrew.forges")
 
 
@@ -62,9 +64,10 @@ class ForgePolling:
     async def run(self) -> None:
         with self._db.listen("forges") as wakeups:
             while True:
-                await self.step()
+                if await self.step() >= MAX_PER_STEP:
+                    continue
                 seconds = await self._db.read(_seconds_to_next)
-                await wakeups.get(timeout=min(max(seconds, 0.2), IDLE_SECONDS))
+                await wakeups.get(timeout=min(max(seconds, PAUSE_SECONDS), IDLE_SECONDS))
 
     async def step(self) -> int:
         """Poll the repositories whose turn has come, and return how many."""
@@ -73,22 +76,24 @@ class ForgePolling:
         due = await self._db.write(
             lambda tx: repository_store.claim_due(tx, self._server_id, LEASE_SECONDS, MAX_PER_STEP)
         )
-        connections = await self._db.read(lambda tx: store.get_many(tx, *(each.connection_id for each in due)))
+        connections, asked_at = await self._db.read(lambda tx: _connections(tx, due))
         self._failed.due([each.id for each in due])
         async with asyncio.TaskGroup() as tasks:
             renewing = tasks.create_task(self._renew_leases([each.id for each in due]))
-            await self._poll_all(connections, due)
+            await self._poll_all(connections, due, asked_at)
             renewing.cancel()
         return len(due)
 
-    async def _poll_all(self, connections: Mapping[str, ForgeConnection], due: Sequence[ForgeRepository]) -> None:
+    async def _poll_all(
+        self, connections: Mapping[str, ForgeConnection], due: Sequence[ForgeRepository], asked_at: datetime
+    ) -> None:
         turns = asyncio.Semaphore(MAX_AT_ONCE)
         failed: dict[str, TerracrewError] = {}
 
         async def poll(connection: ForgeConnection, repository: ForgeRepository) -> None:
             async with turns:
                 with self._failed.handling(repository.id):
-                    await self._poll(connection, repository, failed)
+                    await self._poll(connection, repository, asked_at, failed)
 
         async with asyncio.TaskGroup() as tasks:
             for each in due:
@@ -96,13 +101,16 @@ class ForgePolling:
                     tasks.create_task(poll(connections[each.connection_id], each))
 
     async def _poll(
-        self, connection: ForgeConnection, repository: ForgeRepository, failed: dict[str, TerracrewError]
+        self,
+        connection: ForgeConnection,
+        repository: ForgeRepository,
+        asked_at: datetime,
+        failed: dict[str, TerracrewError],
     ) -> None:
         """Poll a repository. `failed` has the connections that could not be asked in this step: one that is away is asked once."""
         if (known := failed.get(connection.id)) is not None:
             await self._db.write(lambda tx: self._save_failure(tx, connection, repository, known, is_first=False))
             return
-        asked_at = await self._db.read(_moment)
         try:
             forge = self._forges.of(connection)
             found = await self._ask(forge, connection, repository, asked_at)
@@ -251,8 +259,9 @@ def _newest(since: datetime, items: Sequence[PullRequest], comments: Sequence[Co
     return max([since, *(each - COMMENTS_MARGIN for each in times)])
 
 
-async def _moment(tx: Tx) -> datetime:
-    return tx.moment
+async def _connections(tx: Tx, due: Sequence[ForgeRepository]) -> tuple[dict[str, ForgeConnection], datetime]:
+    """Return the connections of repositories, and the time before anything is asked."""
+    return await store.get_many(tx, *(each.connection_id for each in due)), tx.moment
 
 
 async def _seconds_to_next(tx: Tx) -> float:

@@ -1,7 +1,8 @@
 """Sends single requests to addresses that people configured. Such an address cannot make this server ask its own network.
 
 The name is resolved once, every address that it has must be public, and the connection goes to one of these addresses: an answer of the
-DNS that changes afterwards changes nothing. There are no redirects, no proxy, no cookies; time and size are bounded.
+DNS that changes afterwards changes nothing. There are no redirects, no proxy, no cookies; time and size are bounded. A connection is
+used for another request of the same organization to the same host only where the request asks for it.
 """
 
 import asyncio
@@ -15,6 +16,13 @@ import h11
 
 from terracrew import __version__
 from terracrew.server.outgoing.answers import NotSent, OutgoingAnswer, connection_problem
+from terracrew.server.outgoing.connections import (
+    READ_BYTES,
+    ConnectionKey,
+    KeptConnections,
+    OutgoingConnection,
+    opened,
+)
 from terracrew.server.outgoing.destinations import Destinations
 from terracrew.server.outgoing.lookups import Lookups
 
@@ -22,7 +30,6 @@ MAX_SECONDS = 10.0
 """For one request, from the lookup of its name to the last byte of its answer."""
 MAX_BODY_BYTES = 1 << 20
 _MAX_HEADER_BYTES = 16 << 10
-_READ_BYTES = 16 << 10
 _MAX_ADDRESSES = 4
 
 
@@ -35,6 +42,9 @@ class OutgoingRequest:
     seconds: float = MAX_SECONDS
     max_bytes: int = MAX_BODY_BYTES
     """How much of the body of the answer is read."""
+    keeps_connection: bool = False
+    """Whether a connection of an earlier request is used, and kept for the next one. Such a request may be sent twice: a connection
+    that the host has just closed is replaced."""
 
 
 class OutgoingClient:
@@ -42,6 +52,7 @@ class OutgoingClient:
         """`destinations` may have private addresses and may be asked without TLS."""
         self._destinations = destinations
         self._lookups = Lookups()
+        self._kept = KeptConnections()
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
@@ -57,21 +68,48 @@ class OutgoingClient:
         parts, port = _parsed(request.url)
         host = parts.hostname or ""
         is_private = self._destinations.allows_host(host) if is_private_allowed is None else is_private_allowed
+        key = ConnectionKey(organization_id, parts.scheme, host, port, is_private)
         exchange = _Exchange(parts, request)
         try:
             async with asyncio.timeout(request.seconds):
+                while request.keeps_connection and (kept := self._kept.take(key)) is not None:
+                    if await self._is_answered(exchange, kept, key):
+                        return exchange.answer()
+                    exchange = _Exchange(parts, request)
                 addresses = await self._addresses(organization_id, parts, is_private_allowed=is_private)
                 tls = self._tls if parts.scheme == "https" else None
-                reader, writer = await _connect(addresses, host, port, tls, request.seconds)
-                try:
-                    await exchange.run(reader, writer)
-                finally:
-                    writer.transport.abort()
+                await self._run(exchange, await opened(addresses, host, port, tls, request.seconds), key)
         except TimeoutError:
             exchange.end(f"{host} did not answer within {request.seconds:g} seconds")
         except (OSError, h11.ProtocolError, UnicodeError) as error:
             exchange.end(connection_problem(error, host))
         return exchange.answer()
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        self._kept.close()
+
+    async def _run(self, exchange: "_Exchange", connection: OutgoingConnection, key: ConnectionKey) -> None:
+        """Send a request and read its answer. Afterwards the connection is kept, if both sides want that, or closed."""
+        try:
+            await exchange.run(connection.reader, connection.writer)
+        except BaseException:
+            connection.abort()
+            raise
+        if exchange.is_reusable:
+            self._kept.keep(key, connection)
+        else:
+            connection.abort()
+
+    async def _is_answered(self, exchange: "_Exchange", kept: OutgoingConnection, key: ConnectionKey) -> bool:
+        """Return whether a kept connection still gave an answer. If it breaks in the middle of one, the error is raised."""
+        try:
+            await self._run(exchange, kept, key)
+        except (OSError, h11.ProtocolError, NotSent):
+            if exchange.has_begun:
+                raise
+            return False
+        return True
 
     async def checked_addresses(self, organization_id: str, url: str) -> tuple[str, int, list[str]]:
         """Return host, port and addresses for a program that connects by itself, to these addresses only. Raises NotSent.
@@ -116,22 +154,6 @@ def _parsed(url: str) -> tuple[SplitResult, int]:
     return parts, port
 
 
-async def _connect(
-    addresses: list[str], host: str, port: int, tls: ssl.SSLContext | None, seconds: float
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to the first address that answers. Each has its share of the time."""
-    last: OSError = ConnectionError("no address")
-    for address in addresses:
-        try:
-            async with asyncio.timeout(seconds / len(addresses)):
-                return await asyncio.open_connection(
-                    address, port, limit=_READ_BYTES, ssl=tls, server_hostname=host if tls else None
-                )
-        except OSError as error:  # a TimeoutError is one, too
-            last = error
-    raise last
-
-
 class _Exchange:
     """One request and what has arrived of its answer."""
 
@@ -156,7 +178,7 @@ class _Exchange:
         while True:
             match connection.next_event():
                 case h11.NEED_DATA:
-                    connection.receive_data(await reader.read(_READ_BYTES))
+                    connection.receive_data(await reader.read(READ_BYTES))
                 case h11.Response(status_code=status, headers=headers):
                     self._status = status
                     self._read_headers([(bytes(name), bytes(value)) for name, value in headers])
@@ -170,6 +192,18 @@ class _Exchange:
                     return self.end(f"{host} ended the connection")
                 case _:
                     pass
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a part of an answer has arrived."""
+        return bool(self._status)
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether the connection may have another request: the answer is whole, nothing follows it, and neither side wants to close."""
+        connection = self._connection
+        is_done = connection.our_state is h11.DONE and connection.their_state is h11.DONE
+        return self._request.keeps_connection and is_done and connection.trailing_data == (b"", False)
 
     def end(self, reason: str) -> None:
         """Note why there is not more. What has arrived remains an answer, if it has a status."""
@@ -189,7 +223,7 @@ class _Exchange:
             "Accept": "*/*",
             "Accept-Encoding": "identity",
             "User-Agent": "terracrew/" + __version__,
-            "Connection": "close",
+            "Connection": "keep-alive" if self._request.keeps_connection else "close",
         }
         if self._request.body or self._request.method in ("POST", "PUT", "PATCH"):
             own["Content-Length"] = str(len(self._request.body))
