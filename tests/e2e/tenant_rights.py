@@ -66,6 +66,7 @@ _LISTS = {
     "GET /dashboard/runners/deploy/costs",
     "GET /dashboard/cloud-identities",
     "GET /dashboard/forges",
+    "GET /dashboard/discovery",
 }
 """These show only what the caller may see. The list may be empty."""
 
@@ -127,6 +128,7 @@ _SEES = (
         "GET /dashboard/groups/{group}/runs/{run}",
         "GET /dashboard/runners/{runner}",
         "GET /dashboard/cloud-identities/{identity}",
+        "GET /dashboard/discovery/{rule}",
         "GET /dashboard/forges/{forge}",
         "GET /dashboard/forges/{forge}/activity",
         "GET /dashboard/runners/{runner}/started",
@@ -232,6 +234,9 @@ MAY: dict[str, set[str]] = {
         "POST /dashboard/schedules/create",
         "GET /dashboard/notifications/create",
         "POST /dashboard/notifications/create",
+        "GET /dashboard/discovery/create",
+        "POST /dashboard/discovery/create",
+        "POST /dashboard/discovery/create/preview",
         "GET /dashboard/forges/create",
         "GET /dashboard/forges/create/github",
         "POST /dashboard/forges/create",
@@ -264,6 +269,8 @@ REFUSED_BY = {
     "POST /modules": {400, 401, 403, 404},
     "PUT /uploads/{upload}/{index}": {401, 403, 409},
     "POST /rollouts": {401, 403, 409},
+    "POST /discovery-rules": {401, 403, 404, 409},
+    "POST /discovery-rules/preview": {401, 403, 404, 409},
     "POST /dashboard/releases/update": {303, 401, 403, 409},
 }
 """The statuses that may refuse an operation, where they differ from the usual ones.
@@ -271,7 +278,7 @@ REFUSED_BY = {
 Nobody has begun to make an application of GitHub, so there is none to finish (400).
 A caller who may upload is told that this upload does not exist and that they should begin one (409). The foreign owner may make
 modules in their own organization, but our archive does not exist for them (404). They may update their own runners, of which there
-are none (409).
+are none (409), and make discovery rules, for which they have no connection to a forge (409).
 """
 UNKNOWN = {"nobody", "expired token", "revoked token", "disabled user", "garbage"}
 SEES_TEAM = {"viewer", "operator", "approver", "guest"}
@@ -366,8 +373,8 @@ BODIES: dict[str, Any] = {
         "until": "2999-01-01T00:00:00Z",
     },
     "POST /forges": {"name": "made-by-{who}", "kind": "github", "token": "mine"},
-    "POST /discovery-rules": {"name": "made-by-{who}", "group": "team", "url": "ssh://git@127.0.0.1/acme/network"},
-    "POST /discovery-rules/preview": {"name": "mine", "group": "team", "url": "ssh://git@127.0.0.1/acme/network"},
+    "POST /discovery-rules": {"name": "made-by-{who}", "url": "ssh://git@127.0.0.1/acme/network"},
+    "POST /discovery-rules/preview": {"name": "mine", "url": "ssh://git@127.0.0.1/acme/network"},
     "PATCH /discovery-rules/{rule}": {"include": ["mine"]},
     "POST /discovery-rules/{rule}/preview": {},
     "POST /discovery-rules/{rule}/run": {},

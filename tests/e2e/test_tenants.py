@@ -196,7 +196,8 @@ def _team(system: System) -> dict[str, str]:
         "forge": forge,
         "repository": api.post(f"/forges/{forge}/repositories", {"name": "acme/network"})["id"],
         "rule": api.post(
-            "/discovery-rules", {"name": "ours", "group": "team", "url": "ssh://git@127.0.0.1/acme/network"}
+            "/discovery-rules",
+            {"name": "ours", "group": "team", "url": "ssh://git@127.0.0.1/acme/network", "is_enabled": False},
         )["id"],
         "delivery": ids.new("fdl"),
         "forge_user": "7",

@@ -41,6 +41,8 @@ async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
     paths += ["/dashboard/schedules", "/dashboard/schedules/create", f"/dashboard/schedules/{schedule}"]
     channel = f"/dashboard/notifications/{await application.scalar('SELECT id FROM notification_channels LIMIT 1')}"
     paths += ["/dashboard/notifications", "/dashboard/notifications/create", channel, f"{channel}/deliveries"]
+    rule = await application.scalar("SELECT id FROM discovery_rules LIMIT 1")
+    paths += ["/dashboard/discovery", "/dashboard/discovery/create", f"/dashboard/discovery/{rule}"]
     forge = f"/dashboard/forges/{await application.scalar('SELECT id FROM forge_connections LIMIT 1')}"
     paths += ["/dashboard/forges", "/dashboard/forges/create", "/dashboard/forges/create/github", forge]
     for path in [*paths, *(f"/dashboard/jobs/{job}" for job in jobs.values()), "/dashboard/jobs/999999"]:
@@ -113,6 +115,7 @@ async def test_a_fragment_is_the_same_as_in_the_page(application: Application, j
         ("/dashboard/schedules", "schedules"),
         ("/dashboard/notifications", "notifications"),
         ("/dashboard/forges", "forges"),
+        ("/dashboard/discovery", "discovery"),
         ("/dashboard/modules", "modules"),
         ("/dashboard/groups/platform", "group"),
         ("/dashboard/groups/platform/access", "access"),

@@ -4,11 +4,12 @@ from pathlib import Path
 import pytest
 
 from tests.builders.clock import ShiftedClock
-from tests.server.application import Application
 from tests.server.discovery.found import Found
 
 
 @pytest.fixture
-async def found(application: Application, clock: ShiftedClock, tmp_path: Path) -> AsyncIterator[Found]:
-    async with Found.open(application, clock, tmp_path) as made:
+async def found(
+    database_url: str, clock: ShiftedClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Found]:
+    async with Found.open(database_url, clock, tmp_path, monkeypatch) as made:
         yield made

@@ -1,12 +1,12 @@
 """A repository on a forge with folders that rules make modules of, and the servers that look at it."""
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from terracrew.api.discovery import DiscoveryRuleDetails
@@ -26,10 +26,11 @@ from tests.builders.clock import ShiftedClock
 from tests.machine import git_https
 from tests.machine.git_https import GitHttps
 from tests.machine.repositories import Repository
-from tests.server.application import Application
+from tests.server.application import Application, open_application
 from tests.server.forges import forge_rows
 
 NAME = "infra"
+SOURCES = Path("/srv/sources")
 ROOT = 'terraform {\n  backend "s3" {}\n}\n'
 LIBRARY = 'output "net" { value = 1 }\n'
 
@@ -49,14 +50,21 @@ class Found:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, application: Application, clock: ShiftedClock, folder: Path) -> AsyncGenerator["Found"]:
+    async def open(
+        cls, database_url: str, clock: ShiftedClock, folder: Path, patch: pytest.MonkeyPatch
+    ) -> AsyncGenerator["Found"]:
+        """Serve the repository, and open a server that trusts what serves it."""
         with git_https.running(folder / "served") as git:
-            made = cls(application, clock, git, folder)
-            await made.prepare()
-            yield made
+            for name, value in git.environment.items():
+                patch.setenv(name, value)
+            settings: dict[str, Any] = {"private_destinations": ["localhost", "127.0.0.1"], "local_roots": (SOURCES,)}
+            async with open_application(database_url, folder / "data", clock=clock, **settings) as application:
+                made = cls(application, clock, git, folder)
+                await made.prepare()
+                yield made
 
     def tools_of(self, server_id: str) -> DiscoveryTools:
-        program = GitProgram(self.folder / server_id / "home", dict(os.environ) | self.git.environment)
+        program = GitProgram(self.folder / server_id / "home")
         return DiscoveryTools(
             db=self.db,
             keys=self.server.keys,

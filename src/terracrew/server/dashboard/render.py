@@ -38,6 +38,7 @@ from terracrew.server.runs import to_approve
 from terracrew.server.tree.groups import reads
 from terracrew.wording import (
     approval_words,
+    discovery_words,
     drift_words,
     forge_words,
     module_words,
@@ -266,6 +267,7 @@ _GLOBALS: dict[str, Any] = {
     "approval_words": approval_words,
     "module_words": module_words,
     "plan_words": plan_words,
+    "discovery_words": discovery_words,
     "schedule_words": schedule_words,
     "drift_words": drift_words,
     "pull_request_words": pull_request_words,

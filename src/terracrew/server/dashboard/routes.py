@@ -12,6 +12,7 @@ from terracrew.server.dashboard import api_reference, assets, overview
 from terracrew.server.dashboard.access import account, audit, login, organizations, roles, service_accounts, users
 from terracrew.server.dashboard.cloud_identities import handlers as cloud_identities
 from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.dashboard.discovery import handlers as discovery
 from terracrew.server.dashboard.drift import handlers as drift
 from terracrew.server.dashboard.errors import HANDLERS
 from terracrew.server.dashboard.forges import handlers as forges
@@ -57,6 +58,7 @@ routers: list[ControllerRouterHandler] = [
     _router(steps.HERE, steps),
     _router(groups.HERE, groups, group_runs),
     _router(schedules.HERE, schedules),
+    _router(discovery.HERE, discovery),
     _router(drift.HERE, drift),
     _router(pull_requests.HERE, pull_requests),
     _router(notifications.HERE, notifications),

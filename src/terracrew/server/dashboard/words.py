@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from terracrew.api.discovery import DiscoveryRuleView, FolderState
 from terracrew.api.drift import DriftFilter, ModuleDrift
 from terracrew.api.fleet_jobs import FleetJob, FleetJobType, FleetJobView
 from terracrew.api.job_views import Reason
@@ -488,6 +489,35 @@ DRIFT_FILTERS: dict[DriftFilter, str] = {
     "muted": "With mutes",
     "all": "All",
 }
+
+
+_FOLDERS: dict[FolderState, Badge] = {
+    "new": Badge("busy", "circle", "New"),
+    "made": Badge("ok", "tick", "Module made"),
+    "gone": Badge("warn", "slash", "Folder gone"),
+    "kept": Badge("idle", "tick", "Has a module"),
+    "deleted": Badge("idle", "slash", "Module deleted"),
+    "conflict": Badge("warn", "cross", "Conflict"),
+    "invalid": Badge("warn", "cross", "Not possible"),
+}
+
+
+def folder_badge(state: FolderState) -> Badge:
+    """Return what became of a folder that a discovery rule has found."""
+    return _FOLDERS[state]
+
+
+def discovery_badge(rule: DiscoveryRuleView) -> Badge:
+    """Return whether a discovery rule works."""
+    if not rule.is_enabled:
+        return Badge("idle", "slash", "Not enabled")
+    if rule.problem:
+        return Badge("bad", "cross", "Does not work")
+    if rule.looked_at is None:
+        return Badge("idle", "clock", "Not looked yet")
+    if rule.counts.get("conflict") or rule.counts.get("invalid"):
+        return Badge("warn", "half", "Needs attention")
+    return Badge("ok", "tick", "Works")
 
 
 _PULL_REQUESTS: dict[PullRequestState, Badge] = {

@@ -126,6 +126,7 @@ async def preview(tools: DiscoveryTools, who: Principal, new: NewDiscoveryRule) 
 
     async def begin(tx: Tx) -> DiscoveryRule:
         made = await _new(tx, who, new)
+        await looking.connection_of(tx, made)
         await _record(tx, who, made, "discovery.preview", url=made.url, branch=made.branch)
         return made
 
@@ -223,7 +224,10 @@ def _check(wanted: DiscoverySettings, url: str, branch: str) -> None:
         raise Invalid.in_field("module_path", problem)
     if version := wanted.engine_version.strip():
         engines.check_range(version)
-    git_rules.check(GitSource(url, branch=branch, credential=wanted.credential))
+    try:
+        git_rules.check(GitSource(url, branch=branch, credential=wanted.credential))
+    except Invalid as error:
+        raise Invalid.in_field((error.field or "url").removeprefix("source."), error.reason) from None
 
 
 async def _check_name(tx: Tx, rule: DiscoveryRule) -> None:

@@ -61,6 +61,7 @@ MORE = [
     "/dashboard/drift?only=all",
     "/dashboard/drift?only=failed&place=platform",
     "/dashboard/schedules/create?place=payments/prod",
+    "/dashboard/discovery/create?group=payments",
     "/dashboard/notifications?place=payments/prod",
     "/dashboard/notifications/create?place=payments/prod&kind=slack-bot",
     "/dashboard/pull-requests?only=closed",
@@ -119,6 +120,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
     identities = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM cloud_identities ORDER BY name"))
     schedules = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM schedules ORDER BY name"))
     channels = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM notification_channels ORDER BY name"))
+    rules = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM discovery_rules ORDER BY name"))
     forges = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM forge_connections ORDER BY name"))
     pull_requests = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM pull_requests ORDER BY id LIMIT 1"))
     states = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM states WHERE version = 2"))
@@ -136,6 +138,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
         "version": [row["id"] for row in states],
         "release": ["1.5.0"],
         "schedule": [row["id"] for row in schedules],
+        "rule": [row["id"] for row in rules],
         "channel": [row["id"] for row in channels],
         "forge": [row["id"] for row in forges],
         "pull_request": [row["id"] for row in pull_requests],

@@ -15,6 +15,7 @@ from terracrew.server.tree.step_settings import store as step_settings
 from tests.server.dashboard.company import contents
 from tests.server.dashboard.company.channels import channels
 from tests.server.dashboard.company.cloud import cloud_identities
+from tests.server.dashboard.company.discovery import discovery
 from tests.server.dashboard.company.forges import forges
 from tests.server.dashboard.company.moments import moments
 from tests.server.dashboard.company.pull_requests import pull_requests
@@ -98,6 +99,7 @@ async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
     await moments(made, small, broken)
     await channels(made, ledger, "payments/prod/ledger")
     await forges(made, keys)
+    await discovery(made, ledger)
     await pull_requests(made, {"planned": vpc, "failed": broken, "waiting": dns})
 
     done = await made.job(

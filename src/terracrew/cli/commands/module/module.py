@@ -21,7 +21,7 @@ from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import details, output, streams
 from terracrew.client.address import segment
 from terracrew.errors import Invalid, NotFound
-from terracrew.wording import approval_words, module_words
+from terracrew.wording import approval_words, discovery_words, module_words
 from terracrew.wording.durations import written
 
 _COMPOSED = {
@@ -82,6 +82,7 @@ def show_module(target: Target, path: str) -> output.CommandResult:
             ("applied by itself", "when an output that it uses changes" if found.triggers == "auto" else ""),
             *render.placement(found.placement),
             ("state", f"version {found.state_version}" if found.state_version else "none yet"),
+            ("source gone", discovery_words.gone(found.source_gone) if found.source_gone else ""),
             ("lock", render.lock(found.lock)),
             ("backend lock", render.held_lock(found.held_lock)),
             *(("set back", render.hold(each)) for each in found.holds),

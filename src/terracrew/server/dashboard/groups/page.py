@@ -7,6 +7,8 @@ from terracrew.api.groups import Group
 from terracrew.api.jobs import JobStatus
 from terracrew.api.runners import RunnerView
 from terracrew.server.dashboard import render
+from terracrew.server.dashboard.discovery import page as discovery
+from terracrew.server.dashboard.discovery.page import DiscoveryPanel
 from terracrew.server.dashboard.forges import page as forges
 from terracrew.server.dashboard.forges.page import ForgesPanel
 from terracrew.server.dashboard.modules import page as modules
@@ -98,6 +100,7 @@ class GroupPage(msgspec.Struct, frozen=True):
     steps: StepsPanel | None
     """None if the reader may not see the group itself."""
     schedules: SchedulesPanel | None
+    discovery: DiscoveryPanel | None
     channels: ChannelsPanel | None
     forges: ForgesPanel | None
     run: RunPanel | None = None
@@ -155,6 +158,7 @@ async def read(
         await inputs.panel(tx, who, keys, places.of_group(group)) if is_whole else None,
         await steps.panel(tx, who, places.of_group(group)) if is_whole else None,
         await schedules.panel(tx, who, places.of_group(group)) if is_whole else None,
+        await discovery.panel(tx, who, group) if is_whole else None,
         await notifications.panel(tx, who, places.of_group(group)) if is_whole else None,
         await forges.panel(tx, who, places.of_group(group)) if is_whole else None,
         await _run(tx, group) if is_whole else None,
