@@ -109,6 +109,35 @@ async def test_a_poll_of_what_has_not_changed_reads_nothing_anew(place: Watched)
     assert answers == [1, 1]  # the list and the branch, each with its tag
 
 
+@pytest.mark.feature("F2.polling", "F2.limits")
+async def test_a_command_on_a_pull_request_that_is_merged_is_asked_for_rarely_where_hooks_deliver(
+    place: Watched,
+) -> None:
+    """Each question without a tag counts against the limits of GitHub: twelve an hour were 12,000 for a thousand repositories."""
+    number = place.fake.open(place.state, "feature").number
+    place.fake.merge(place.state, number)
+    place.fake.deliveries.clear()
+    await place.poll()
+    place.fake.write(place.state, number, "terracrew plan")
+    [lost] = place.fake.deliveries
+    await place.poll(polling.COMMENTS_SECONDS + 1)
+    assert await place.commands(number) == ["terracrew plan"]
+    await place.arrive([lost])
+    await place.handle()
+    await place.poll()
+    place.fake.write(place.state, number, "terracrew help")
+    place.fake.deliveries.clear()
+    await place.poll(polling.COMMENTS_SECONDS * 2)
+    assert await place.commands(number) == ["terracrew plan"]
+    await place.poll(polling.DELIVERED_COMMENTS_SECONDS)
+    assert await place.commands(number) == ["terracrew plan", "terracrew help"]
+    await place.poll(polling.DELIVERS_SECONDS)
+    place.fake.write(place.state, number, "terracrew cancel")
+    place.fake.deliveries.clear()
+    await place.poll(polling.COMMENTS_SECONDS + 1)
+    assert len(await place.commands(number)) == 3
+
+
 async def test_a_repository_is_polled_by_one_server_at_a_time(place: Watched) -> None:
     other = place.server("srv_2")
     place.clock.advance(POLL_SECONDS * 2)

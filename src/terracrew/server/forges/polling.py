@@ -30,6 +30,10 @@ CHECK_SECONDS = 3600.0
 COMMENTS_SECONDS = 300.0
 """How often comments and merge queues are asked for while no open pull request changes: one can be written on a pull request that
 is merged."""
+DELIVERED_COMMENTS_SECONDS = 3600.0
+"""The same where hooks deliver. No tag makes this question free, and forges count those that are not."""
+DELIVERS_SECONDS = 86400.0
+"""For how long after the last delivery the hooks of a connection count as delivering."""
 COMMENTS_MARGIN = timedelta(seconds=120)
 REFUSED_SECONDS = 600.0
 """How often a repository is asked about that the forge refuses to tell anything of."""
@@ -143,7 +147,7 @@ class ForgePolling:
         page = await forge.open_pull_requests(known.name, repository.etag)
         head = await forge.branch(known.name, known.default_branch, repository.branch_etag if is_same_branch else "")
         last = repository.comments_asked_at
-        is_due = last is None or now - last > timedelta(seconds=COMMENTS_SECONDS)
+        is_due = last is None or now - last > _comments_pause(connection, repository, now)
         comments = None
         if forge.limits.has_pull_requests and (page.items is not None or is_due):
             comments = await forge.comments(known.name, repository.comments_since)
@@ -257,6 +261,12 @@ def _newest(since: datetime, items: Sequence[PullRequest], comments: Sequence[Co
     """Return from when on comments are asked for next, by the clock of the forge: its own times say how late it is there."""
     times = [each.updated_at for each in items if each.updated_at] + [each.created_at for each in comments]
     return max([since, *(each - COMMENTS_MARGIN for each in times)])
+
+
+def _comments_pause(connection: ForgeConnection, repository: ForgeRepository, now: datetime) -> timedelta:
+    delivered_at = connection.delivered_at if repository.hook_status == "enabled" else None
+    delivers = delivered_at is not None and now - delivered_at < timedelta(seconds=DELIVERS_SECONDS)
+    return timedelta(seconds=DELIVERED_COMMENTS_SECONDS if delivers else COMMENTS_SECONDS)
 
 
 async def _connections(tx: Tx, due: Sequence[ForgeRepository]) -> tuple[dict[str, ForgeConnection], datetime]:
