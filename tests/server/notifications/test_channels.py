@@ -87,6 +87,20 @@ async def test_an_address_that_is_not_given_stays(telling: Telling, receiver: Re
     assert changed["target"] == "other.example"
 
 
+async def test_a_bot_token_goes_to_no_address_that_it_was_not_given_with(telling: Telling, receiver: Receiver) -> None:
+    """Who may change the channel could have had the token sent to an address of their own, and nobody may read it back."""
+    admin = telling.application.admin
+    await telling.channel("slack", token=TOKEN, slack_channel="C0123456789")
+    wanted = {"url": f"{receiver.url}/api"}
+    words = await admin.refused("PATCH", f"{CHANNELS}/ops", 400, json=wanted)
+    assert words == "token: the token is sent to this address, so give both together"
+    receiver.body = b'{"ok": true, "ts": "1.1"}'
+    changed = await admin.patch(f"{CHANNELS}/ops", json=wanted | {"token": "xoxb-1234-5678-other"})
+    assert changed.status_code == 200, changed.text
+    assert (await admin.post(f"{CHANNELS}/ops/test")).json()["is_delivered"]
+    assert [each.headers["authorization"] for each in receiver.received] == ["Bearer xoxb-1234-5678-other"]
+
+
 async def test_a_test_says_what_really_happened(telling: Telling, receiver: Receiver) -> None:
     await telling.webhook(receiver)
     receiver.status = 403

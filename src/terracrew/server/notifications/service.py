@@ -107,6 +107,8 @@ class Channels:
             was = sealing.unseal(self._keys, before)
             given = {key: text for key in ("url", "token") if (text := str(asked.get(key) or "").strip())}
             own = replace(was, **given)
+            if was.token and own.url != was.url and "token" not in given:  # it would go to whoever has the new address
+                raise Invalid.in_field("token", "the token is sent to this address, so give both together")
             after = fields.changed(as_new(before), wanted, url=own.url, token=own.token)
             rules.check(after, own, has_mail_server=self.has_mail_server or before.kind == "email")
             changed = replace(
