@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import pytest
 
+from terracrew.api.notifications import ChannelKind
 from tests.machine.receiver import Receiver
 from tests.server.application import on_one
 from tests.server.notifications.telling import Telling
@@ -74,6 +75,29 @@ async def test_an_error_of_slack_is_one_although_its_status_is_200(
     await telling.sending.step()
     found = await telling.delivery()
     assert (found["status"], found["answer_status"], found["error"]) == ("WAITING", 200, error)
+
+
+@pytest.mark.feature("M3.channels")
+@pytest.mark.parametrize("kind", ["slack", "teams"])
+async def test_nobody_is_shown_what_an_internal_service_answers(
+    telling: Telling, receiver: Receiver, kind: ChannelKind
+) -> None:
+    """A channel for Slack or Teams with the address of an internal service showed the first 200 characters of its answer."""
+    await telling.channel(kind, url=f"{receiver.url}/admin")
+    receiver.status, receiver.body = 400, b"internal page"
+    await telling.announce()
+    await telling.sending.step()
+    assert (await telling.delivery())["error"] == "the receiver answered 400"
+
+
+@pytest.mark.feature("M3.slack")
+@pytest.mark.parametrize("error", ['"db password: s3cret"', '{"password": "s3cret"}', "null", '"' + "a" * 90 + '"'])
+async def test_an_error_that_is_no_word_of_slack_is_not_shown(telling: Telling, receiver: Receiver, error: str) -> None:
+    await telling.channel("slack", token="xoxb-1234-5678", slack_channel="C1", url=receiver.url)
+    receiver.body = f'{{"ok": false, "error": {error}}}'.encode()
+    await telling.announce()
+    await telling.sending.step()
+    assert (await telling.delivery())["error"] == "Slack refused the message: unknown error"
 
 
 @pytest.mark.feature("M3.teams")

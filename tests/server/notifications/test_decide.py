@@ -1,5 +1,6 @@
-"""When a message is tried again, and when it is given up."""
+"""When a message is tried again, when it is given up, and what people are told of the answer."""
 
+import dataclasses
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,6 +10,8 @@ from terracrew.api.notifications import NotificationContent
 from terracrew.server.announcements.model import StoredDelivery
 from terracrew.server.notifications import decide
 from terracrew.server.notifications.model import SendResult, failed
+from terracrew.server.notifications.senders import refusal
+from terracrew.server.outgoing.answers import OutgoingAnswer
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HELD = StoredDelivery(
@@ -59,3 +62,13 @@ def test_a_message_is_given_up_after_a_day_counted_from_when_it_was_last_asked_f
     assert decide.after_try(HELD, failed("no"), late).status == "GIVEN_UP"
     again = replace(HELD, since=late)
     assert decide.after_try(again, failed("no"), late).status == "WAITING"
+
+
+@pytest.mark.feature("M3.slack")
+def test_what_slack_itself_says_is_shown() -> None:
+    """Only the answer says what is wrong with an incoming webhook. This one comes from a public address."""
+    refused = OutgoingAnswer(404, {}, b"no_service")
+    private = dataclasses.replace(refused, is_private=True)
+    assert refusal(refused, shows_body=True).error == "the receiver answered 404: no_service"
+    assert refusal(refused, shows_body=False).error == "the receiver answered 404"
+    assert refusal(private, shows_body=True).error == "the receiver answered 404"

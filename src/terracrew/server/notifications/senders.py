@@ -38,20 +38,20 @@ class Senders:
         except TerracrewError as error:
             return failed(error.message)
         if not answer.is_success:
-            return _refused(answer, shows_body=channel.kind != "webhook")
+            return refusal(answer, shows_body=channel.kind != "webhook")
         if channel.kind == "slack" and outbound.secrets.token:
             return slack.bot_result(answer)
         return SendResult(is_delivered=True, answer_status=answer.status)
 
 
-def _refused(answer: OutgoingAnswer, *, shows_body: bool) -> SendResult:
-    """Say why a receiver did not take a message. The body of any webhook's answer is not shown: it may be an internal page."""
+def refusal(answer: OutgoingAnswer, *, shows_body: bool) -> SendResult:
+    """Say why a receiver did not take a message. `shows_body`: the body of its answer is shown, unless it may be an internal page."""
     words = f"the receiver answered {answer.status}"
     if 300 <= answer.status < 400:
         words += ": redirects are not followed, so enter the address that it leads to"
     elif answer.status == HTTPStatus.GONE:
         words += ": it wants no more messages"
-    elif shows_body and (text := _printable(answer.body)):
+    elif shows_body and not answer.is_private and (text := _printable(answer.body)):
         words += f": {text}"
     return failed(
         words,

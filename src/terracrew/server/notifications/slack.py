@@ -3,6 +3,7 @@
 Texts from outside are `plain_text`, in which Slack finds neither links nor mentions; only the line for notifications is escaped.
 """
 
+import re
 from typing import Any
 
 import msgspec
@@ -15,6 +16,8 @@ from terracrew.wording import notification_words as words
 API = "https://slack.com/api"
 _MAX_HEADER_CHARACTERS = 150
 _MAX_FIELDS = 10
+_ERROR = re.compile(r"[a-z][a-z0-9_]{1,60}")
+"""What Slack calls an error. Other texts are not shown, because any service can be behind the address."""
 _JSON = "application/json; charset=utf-8"
 
 
@@ -38,7 +41,10 @@ def bot_result(answer: OutgoingAnswer) -> SendResult:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return failed("Slack's answer is not JSON", answer.status)
     if found.get("ok") is not True:
-        return failed(f"Slack refused the message: {str(found.get('error', 'unknown'))[:100]}", answer.status)
+        error = str(found.get("error"))
+        return failed(
+            f"Slack refused the message: {error if _ERROR.fullmatch(error) else 'unknown error'}", answer.status
+        )
     return SendResult(is_delivered=True, answer_status=answer.status, thread=str(found.get("ts", ""))[:50])
 
 

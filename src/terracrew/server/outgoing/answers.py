@@ -14,6 +14,8 @@ class OutgoingAnswer:
     body: bytes
     incomplete: str = ""
     """Why the body is not whole: it is too large, came too slowly, or the connection ended. Empty if it is whole."""
+    is_private: bool = False
+    """Whether it comes from an address that is not public, so that its body could be a page of an internal service."""
 
     @property
     def is_success(self) -> bool:

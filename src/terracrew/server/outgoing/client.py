@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 import h11
 
 from terracrew import __version__
+from terracrew.client.public_addresses import is_public
 from terracrew.server.outgoing.answers import NotSent, OutgoingAnswer, connection_problem
 from terracrew.server.outgoing.connections import (
     READ_BYTES,
@@ -77,6 +78,7 @@ class OutgoingClient:
                         return exchange.answer()
                     exchange = _Exchange(parts, request)
                 addresses = await self._addresses(organization_id, parts, is_private_allowed=is_private)
+                exchange.is_private = not all(is_public(each) for each in addresses)
                 tls = self._tls if parts.scheme == "https" else None
                 await self._run(exchange, await opened(addresses, host, port, tls, request.seconds), key)
         except TimeoutError:
@@ -164,6 +166,7 @@ class _Exchange:
         self._headers: dict[str, str] = {}
         self._body = bytearray()
         self._incomplete = ""
+        self.is_private = False
 
     async def run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection, host = self._connection, self._parts.hostname
@@ -213,7 +216,11 @@ class _Exchange:
 
     def answer(self) -> OutgoingAnswer:
         return OutgoingAnswer(
-            self._status, self._headers, bytes(self._body[: self._request.max_bytes]), self._incomplete
+            self._status,
+            self._headers,
+            bytes(self._body[: self._request.max_bytes]),
+            self._incomplete,
+            self.is_private,
         )
 
     def _sent_headers(self) -> list[tuple[str, str]]:
