@@ -63,7 +63,13 @@ def connected(system: System) -> Generator[Site]:
         }
         system.start_server(runner=True)
         system.api.post("/groups", {"path": "team"})
-        connection = {"name": "git", "kind": "gitea", "base_url": place.url, "token": place.tokens["write"]}
+        connection = {
+            "name": "git",
+            "kind": "gitea",
+            "base_url": place.url,
+            "token": place.tokens["write"],
+            "merges": True,
+        }
         system.api.post("/forges", connection)
         source = {"kind": "git", "url": f"{place.url}/{place.repository}.git", "subdirectory": "app"}
         system.api.post("/modules", {"path": "team/app", "source": source})

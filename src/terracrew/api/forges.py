@@ -37,6 +37,9 @@ class ForgeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Plain git: the user that git logs in as."""
     makes_hooks: Annotated[bool, Field(label="Make hooks", option="--hooks")] = True
     """Whether hooks are made and repaired in the repositories. Without hooks, changes are found by polling."""
+    merges: Annotated[bool, Field(label="Merge pull requests")] = False
+    """Whether pull requests are merged with its token where modules say `on_command_then_merge`. Whoever may make modules below its group
+    can have a pull request merged then, as far as the rules of the branch on the forge let it."""
     token: Annotated[str, Field(metavar="TOKEN", option=None)] = ""
     """The token that it uses; a secret that cannot be read back."""
     private_key: Annotated[str, Field(metavar="-----BEGIN RSA PRIVATE KEY-----…", option=None, is_long=True)] = ""
@@ -81,6 +84,7 @@ class ForgeView(msgspec.Struct, frozen=True, kw_only=True):
     app_id: str
     username: str
     makes_hooks: bool
+    merges: bool
     hook_url: str
     """The address that its hooks deliver to."""
     contacted_at: datetime | None

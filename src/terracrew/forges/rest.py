@@ -1,5 +1,6 @@
 """Asks the REST API of a forge, and turns whatever is answered into a value of the wanted type or into an error that says what is wrong."""
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -173,6 +174,8 @@ def _seconds(text: str | None, now: float) -> float:
     try:
         number = float(text or "")
     except ValueError:
+        return 0.0
+    if not math.isfinite(number):
         return 0.0
     seconds = number - now if number > 1e9 else number
     return min(max(seconds, 0.0), MAX_AWAY_SECONDS)

@@ -1,7 +1,7 @@
 """What the APIs of GitHub and Gitea have in common, because Gitea's is made after GitHub's: the JSON that is read, and what it means."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -18,9 +18,6 @@ from terracrew.forges.model import (
     PullRequestState,
     Repository,
 )
-
-EDIT_SECONDS = 2
-"""A comment counts as edited if it was changed more than this time after it was written."""
 
 
 class Account(msgspec.Struct):
@@ -182,7 +179,8 @@ def comments_of_pull_requests(answers: Iterable[CommentAnswer], pages: str, base
 
 
 def is_edited(created_at: datetime, updated_at: datetime | None) -> bool:
-    return updated_at is not None and updated_at > created_at + timedelta(seconds=EDIT_SECONDS)
+    """Return whether a comment was changed after it was written. Whoever may write to a repository may edit comments of others."""
+    return updated_at is not None and updated_at > created_at
 
 
 def delivered(event: str, body: bytes, base_url: str) -> Sequence[ForgeEvent]:

@@ -40,14 +40,16 @@ def comment(identity: str = "1", body: str = "terracrew plan", **facts: Any) -> 
     return Comment(id=identity, body=body, created_at=SINCE, **usual | facts)
 
 
-async def connection(db: Database, keys: Keyring | None = None, token: str = "t0ken", **values: Any) -> ForgeConnection:
+async def connection(
+    db: Database, keys: Keyring | None = None, token: str = "t0ken", organization_name: str = "default", **values: Any
+) -> ForgeConnection:
     """A connection of an organization. Its credential is stored only where there are keys to encrypt it."""
     connection_id = ids.new("fcn")
     credential = ForgeCredential(token=token, hook_secret=HOOK_SECRET)
     sealed = b"sealed" if keys is None else sealing.seal(keys, connection_id, credential)
 
     async def work(tx: Tx) -> ForgeConnection:
-        organization = await ensure_organization(tx, "default")
+        organization = await ensure_organization(tx, organization_name)
         root = await at(tx, organization.id, "")
         assert root is not None
         usual: dict[str, Any] = {
@@ -61,6 +63,7 @@ async def connection(db: Database, keys: Keyring | None = None, token: str = "t0
             "app_id": "",
             "username": "",
             "makes_hooks": True,
+            "merges": True,
             "sealed": sealed,
             "credential_version": 1,
             "created_by": "usr_1",

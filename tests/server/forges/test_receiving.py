@@ -1,5 +1,6 @@
 """What a forge delivers is checked, stored and answered at once; the same delivery counts once."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -8,14 +9,14 @@ import pytest
 
 from terracrew import ids
 from terracrew.server.db.seam import Database
-from terracrew.server.forges import delivery_store, receiving, store
+from terracrew.server.forges import deliveries, delivery_store, receiving, store
 from terracrew.server.forges.hooks import PATH
 from tests.builders.clock import ShiftedClock
 from tests.forges.fake_gitea import FakeGitea
 from tests.server.application import Application, Person, on_one
 from tests.server.forges import forge_rows
 from tests.server.forges.forge_rows import HOOK_SECRET
-from tests.server.forges.watched import FAKES, Watched, watched
+from tests.server.forges.watched import FAKES, KEYS, Watched, watched
 
 BODY = b'{"number": 1, "repository": {"full_name": "acme/network"}}'
 
@@ -82,22 +83,26 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_read(application
 
 
 @on_one
-async def test_bodies_that_are_read_at_the_same_time_are_bounded_together(place: Watched) -> None:
-    place.fake.open(place.state, "feature")
-    [delivery] = place.fake.deliveries
-
-    async def read_meanwhile() -> bytes:
-        with pytest.raises(receiving.Unavailable):
-            await place.receiver.receive(place.connection_id, delivery.headers, 1, nothing)
-        return delivery.body
-
-    async def nothing() -> bytes:
+async def test_slow_senders_do_not_keep_those_of_another_organization_waiting(
+    place: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never() -> bytes:
+        await asyncio.sleep(3600)
         return b""
 
-    whole = receiving.MAX_READING_BYTES
-    assert await place.receiver.receive(place.connection_id, delivery.headers, whole, read_meanwhile)
+    monkeypatch.setattr(receiving, "READING_SECONDS", 0.5)
+    place.fake.open(place.state, "feature")
+    [delivery] = place.fake.deliveries
+    other = await forge_rows.connection(place.db, KEYS, organization_name="other")
+    size = receiving.MAX_BODY_BYTES
+    slow = [asyncio.create_task(place.receiver.receive(other.id, {}, size, never)) for _ in range(8)]
+    await asyncio.sleep(0.1)
+    assert await place.post(delivery)
+    problems = await asyncio.gather(*slow, return_exceptions=True)
+    assert {type(each) for each in problems} == {receiving.Unavailable}
+    assert any("did not arrive" in str(each) for each in problems)
     with pytest.raises(receiving.WrongSignature):
-        await place.receiver.receive(place.connection_id, delivery.headers, whole, nothing)
+        await place.receiver.receive(other.id, {}, size, _nothing)
 
 
 @on_one
@@ -156,3 +161,23 @@ async def test_a_replay_under_another_id_changes_nothing(place: Watched) -> None
 
 def _words(answer: httpx.Response) -> str:
     return str({name: text for name, text in answer.json().items() if name != "instance"})
+
+
+async def _nothing() -> bytes:
+    return b""
+
+
+@on_one
+async def test_one_delivery_that_is_repeated_under_many_ids_fills_no_table(
+    place: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliveries, "MAX_KEPT", 10)
+    place.fake.open(place.state, "feature")
+    [delivery] = place.fake.deliveries
+    for number in range(30):
+        headers = delivery.headers | {"x-github-delivery": f"again-{number}"}
+        await place.post(replace(delivery, headers=headers))
+    await place.loops.deliveries.step()
+    await place.loops.deliveries.prune()
+    left = [each.delivery_id for each in await place.delivered()]
+    assert left == [f"again-{number}" for number in range(20, 30)]

@@ -5,14 +5,16 @@ import subprocess
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from terracrew.forges.model import Comment
 from terracrew.server.db.seam import Tx
 from terracrew.server.forges import answers
+from terracrew.server.forges import store as forge_store
 from tests.forges.fake_forge import FakeUser
 from tests.server.application import on_one
 from tests.server.pull_requests.acting import changing_jobs, operator, rule
-from tests.server.pull_requests.world import World
+from tests.server.pull_requests.world import NAME, World
 
 pytestmark = pytest.mark.feature("F4.apply", "F5.fork")
 OTHER_CONTENT = 'output "app" { value = 666 }\n'
@@ -174,6 +176,64 @@ async def test_a_stranger_puts_no_link_into_the_comment(world: World) -> None:
     await world.comment(found, "terracrew `[![x](//e.io/x)](//e.io)", by="ada")
     assert "there is no such command" in world.own_comments[0]
     assert "[![x" not in world.own_comments[0]
+
+
+@on_one
+async def test_a_comment_that_somebody_else_has_edited_at_once_is_no_command(world: World) -> None:
+    await rule(world, "on_command")
+    await operator(world)
+    found = await world.planned()
+    written = world.forge.write(world.on_forge, found.number, "looks good to me", by="bob")
+    written.body, written.updated_at = "terracrew apply", written.created_at + timedelta(seconds=1)
+    seen = await world.forges.of(world.connection).comments(NAME, written.created_at - timedelta(seconds=60))
+    await world.db.write(lambda tx: answers.save_comments(tx, world.watched.id, seen))
+    world.clock.advance(61)
+    await world.step()
+    assert await changing_jobs(world) == []
+
+
+@on_one
+async def test_somebody_without_rights_on_the_connection_has_nothing_merged_with_it(world: World) -> None:
+    """A module elsewhere says that it watches a folder of somebody else, so that a change there touches it alone."""
+    await world.db.write(lambda tx: forge_store.save(tx, world.connection, replace(world.connection, merges=False)))
+    await world.app.admin.made("/api/v1/groups", {"path": "elsewhere"})
+    mallory = await world.app.person("mallory", "owner", "elsewhere")
+    source = {"kind": "git", "url": f"ssh://git@127.0.0.1/{NAME}", "subdirectory": "app"}
+    wanted = {"path": "elsewhere/thief", "watch": ["/ci/**"], "pull_request_apply": "on_command_then_merge"}
+    assert (await mallory.post("/api/v1/modules", json={**wanted, "source": source})).status_code == 201
+    found = world.forge.open(world.on_forge, "ci")
+    world.push(found, world.branch("ci", "ci", "x\n"))
+    await world.step()
+    await world.plan(found, "elsewhere/thief")
+    row, modules = await world.show(found)
+    asked = {"head_commit": found.head_commit, "plans": [modules["elsewhere/thief"].plan_job_id]}
+    answer = await mallory.post(f"/api/v1/pull-requests/{row.id}/apply", json=asked)
+    assert answer.json()["done"] == ["elsewhere/thief"], answer.text
+    await world.step()
+    await world.apply((await world.show(found))[1]["elsewhere/thief"].apply_job_id)
+    world.clock.advance(61)
+    await world.step()
+    assert found.state == "open"
+    assert "does not merge" in world.own_comments[-1]
+
+
+@on_one
+async def test_replies_that_name_modules_are_not_shown_to_who_does_not_see_them(world: World) -> None:
+    await rule(world, "on_command")
+    await world.app.admin.made("/api/v1/groups", {"path": "other"})
+    source = {"kind": "git", "url": f"ssh://git@127.0.0.1/{NAME}", "subdirectory": "vpc"}
+    await world.app.admin.made("/api/v1/modules", {"path": "other/secret-project", "source": source})
+    found = world.forge.open(world.on_forge, "both")
+    world.push(found, world.branch("both", "vpc", "# changed\n", app="# changed\n"))
+    await world.step()
+    await world.link("bob", await world.app.person("mia", "owner"))
+    await world.comment(found, "terracrew apply")
+    address = f"/api/v1/pull-requests/{(await world.show(found))[0].id}"
+    assert "secret-project" in (await world.app.admin.get(address)).text
+    reader = await world.app.person("reader", "viewer", "team")
+    answer = await reader.get(address)
+    assert answer.status_code == 200
+    assert "secret-project" not in answer.text
 
 
 async def _moment(tx: Tx) -> datetime:

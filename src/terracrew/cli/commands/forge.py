@@ -121,6 +121,7 @@ def show(target: Target, forge: str) -> output.CommandResult:
             ("application", found.app_id),
             ("user", found.username),
             ("makes hooks", "yes" if found.makes_hooks else "no"),
+            ("merges", "yes" if found.merges else "no"),
             ("hooks deliver to", found.hook_url),
             ("state", words.condition(found.problem, found.contacted_at)),
             ("problem", found.problem),

@@ -29,7 +29,9 @@ MAX_TRIES = 20
 SWEEP_SECONDS = 30.0
 KEPT_SECONDS = 7 * 86400.0
 PRUNE_SECONDS = 600.0
-MAX_PRUNED = 1_000
+MAX_KEPT = 20_000
+"""How many deliveries of a connection are kept, whenever they came."""
+MAX_PRUNED = 10_000
 COMMENTS_MARGIN = timedelta(seconds=60)
 
 
@@ -75,11 +77,12 @@ class ForgeDeliveries:
         return len(claimed)
 
     async def prune(self) -> None:
-        """Delete deliveries that were handled a week ago."""
+        """Delete deliveries that were handled a week ago, and the oldest ones of connections that have very many."""
 
         async def work(tx: Tx) -> float:
             if tx.now > self._pruned_at + PRUNE_SECONDS:
                 await delivery_store.prune(tx, tx.now - KEPT_SECONDS, MAX_PRUNED)
+                await delivery_store.prune_crowded(tx, MAX_KEPT, MAX_PRUNED)
             return tx.now
 
         if await self._db.read(_now) > self._pruned_at + PRUNE_SECONDS:

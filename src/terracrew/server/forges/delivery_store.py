@@ -102,3 +102,19 @@ async def next_try(tx: Tx) -> float | None:
 async def prune(tx: Tx, before: float, count: int) -> int:
     """Delete deliveries that were handled before this time."""
     return await delete_some(tx, "forge_deliveries", "handled_at IS NOT NULL AND handled_at < :before", before, count)
+
+
+async def prune_crowded(tx: Tx, keep: int, count: int) -> None:
+    """Delete the oldest handled deliveries of connections that have more than so many: somebody can repeat one under other ids."""
+    crowded = await tx.all(
+        "SELECT connection_id AS id FROM forge_deliveries GROUP BY connection_id HAVING count(*) > :keep", keep=keep
+    )
+    for row in crowded:
+        await tx.run(
+            """DELETE FROM forge_deliveries WHERE id IN (SELECT id FROM forge_deliveries
+                WHERE connection_id = :connection_id AND handled_at IS NOT NULL AND id < (SELECT id FROM forge_deliveries
+                    WHERE connection_id = :connection_id ORDER BY id DESC LIMIT 1 OFFSET :keep) ORDER BY id LIMIT :count)""",
+            connection_id=row["id"],
+            keep=keep - 1,
+            count=count,
+        )

@@ -94,10 +94,14 @@ async def waiting_comments(tx: Tx, repository_id: str, number: int) -> list[Forg
 
 
 async def handled(tx: Tx, comment_id: str) -> bool:
-    """Write that a command was handled. Returns False if that has happened before: a command is carried out once."""
-    return (
-        await tx.run("UPDATE forge_comments SET is_handled = true WHERE id = :id AND NOT is_handled", id=comment_id) > 0
+    """Write that a command was handled. Returns False if that has happened before: a command is carried out once.
+
+    Its row stays for that, without its text, which anybody may have written.
+    """
+    changed = await tx.run(
+        "UPDATE forge_comments SET is_handled = true, body = '' WHERE id = :id AND NOT is_handled", id=comment_id
     )
+    return changed > 0
 
 
 async def _stored(tx: Tx, repository_id: str, numbers: Sequence[int]) -> dict[int, ForgePullRequest]:

@@ -39,6 +39,7 @@ class ForgeConnection(msgspec.Struct, frozen=True, kw_only=True):
     app_id: str
     username: str
     makes_hooks: bool
+    merges: bool
     sealed: bytes
     """A `ForgeCredential`, encrypted."""
     credential_version: int

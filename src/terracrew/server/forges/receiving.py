@@ -4,7 +4,9 @@ Nothing is asked of the forge here, because it waits for the answer. Nobody has 
 known by its id and changes nothing; one that somebody repeats under another id is one more reason to ask, and its content is no fact.
 """
 
+import asyncio
 import hashlib
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 
@@ -24,6 +26,10 @@ MAX_BODY_BYTES = 8 << 20
 """Forges send up to 25 MB. What a larger delivery would have told is found by polling."""
 MAX_READING_BYTES = 64 << 20
 """How large the bodies may be together that a server reads at the same time: their senders are not known yet."""
+MAX_READING_OF_ONE_BYTES = 16 << 20
+"""The same for the connections of one organization, so that the others are heard when somebody delivers slowly to one of them."""
+READING_SECONDS = 10.0
+"""How long a delivery may take to arrive. Forges give up after 10 seconds, too."""
 MAX_WAITING = 5_000
 """How many deliveries of a connection may wait. More are not stored: polling finds what they would have told."""
 _EVENT_HEADERS = ("x-gitea-event", "x-forgejo-event", "x-github-event", "x-gitlab-event")
@@ -34,7 +40,8 @@ class ForgeReceiver:
 
     def __init__(self, db: Database, forges: Forges) -> None:
         self._db, self._forges = db, forges
-        self._reading_bytes = 0
+        self._reading_bytes: Counter[str] = Counter()
+        """By organization."""
 
     async def receive(
         self, connection_id: str, headers: Mapping[str, str], size: int | None, body: Callable[[], Awaitable[bytes]]
@@ -48,7 +55,7 @@ class ForgeReceiver:
         found, asked_at = await self._db.read(lambda tx: _found(tx, connection_id)) if is_id else (None, None)
         if found is None or asked_at is None:
             raise _wrong()
-        delivery = self._delivery(found, headers, await self._read(MAX_BODY_BYTES if size is None else size, body))
+        delivery = self._delivery(found, headers, await self._read(found, size, body))
         if delivery is None:
             last = found.wrong_delivery_at
             if last is None or asked_at - last > timedelta(seconds=store.NOTED_SECONDS):
@@ -59,14 +66,21 @@ class ForgeReceiver:
             return False
         return await self._db.write(lambda tx: _save(tx, delivery))
 
-    async def _read(self, size: int, body: Callable[[], Awaitable[bytes]]) -> bytes:
-        if self._reading_bytes + size > MAX_READING_BYTES:
+    async def _read(self, connection: ForgeConnection, size: int | None, body: Callable[[], Awaitable[bytes]]) -> bytes:
+        organization_id, size = connection.organization_id, MAX_BODY_BYTES if size is None else size
+        is_full = self._reading_bytes.total() + size > MAX_READING_BYTES
+        if is_full or self._reading_bytes[organization_id] + size > MAX_READING_OF_ONE_BYTES:
             raise Unavailable("too many deliveries arrive at the same time: try again in a moment")
-        self._reading_bytes += size
+        self._reading_bytes[organization_id] += size
         try:
-            return await body()
+            async with asyncio.timeout(READING_SECONDS):
+                return await body()
+        except TimeoutError:
+            raise Unavailable(f"the delivery did not arrive within {READING_SECONDS:g} seconds") from None
         finally:
-            self._reading_bytes -= size
+            self._reading_bytes[organization_id] -= size
+            if not self._reading_bytes[organization_id]:
+                del self._reading_bytes[organization_id]
 
     def _delivery(self, found: ForgeConnection, headers: Mapping[str, str], body: bytes) -> ForgeDelivery | None:
         """Return a delivery of this connection; None if it was not signed with the secret of its hooks.

@@ -109,6 +109,7 @@ class ForgeConnections:
                 app_id=wanted.app_id,
                 username=wanted.username,
                 makes_hooks=wanted.makes_hooks,
+                merges=wanted.merges,
                 sealed=self._forges.seal(connection_id, own),
                 credential_version=1,
                 created_by=who.id,
@@ -148,6 +149,7 @@ class ForgeConnections:
                 app_id=after.app_id,
                 username=after.username,
                 makes_hooks=after.makes_hooks,
+                merges=after.merges,
             )
             if own != was:
                 changed = _with_credential(changed, self._forges.seal(before.id, own))

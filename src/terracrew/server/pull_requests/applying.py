@@ -290,8 +290,11 @@ async def merge(
     if not is_to_merge(subject, rows, rules):
         return subject
     words, merged = "everything is applied: it is merged", facts.head_commit
+    if not subject.connection.merges:
+        words = "everything is applied: merge it, because this connection does not merge pull requests"
     try:
-        await tools.forges.of(subject.connection).merge(subject.repository.name, facts.number, facts.head_commit)
+        if subject.connection.merges:
+            await tools.forges.of(subject.connection).merge(subject.repository.name, facts.number, facts.head_commit)
     except ForgeRefused as error:
         words, merged = (
             f"everything is applied, and the forge does not let it be merged: {error.message}",

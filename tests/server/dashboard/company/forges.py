@@ -58,6 +58,7 @@ async def _connection(
         app_id="",
         username="",
         makes_hooks=True,
+        merges=True,
         sealed=sealing.seal(keys, connection_id, ForgeCredential(token="t0ken", hook_secret="hush")),
         credential_version=1,
         created_by=made.user_id,

@@ -57,10 +57,10 @@ _KINDS: dict[ForgeForm, ForgeKind] = {
     "git": "git",
 }
 _OWN_FIELDS: dict[ForgeForm, tuple[str, ...]] = {
-    "github": ("token", "owner", "makes_hooks"),
-    "github-app": ("app_id", "private_key", "owner", "makes_hooks"),
-    "gitlab": ("token", "owner", "makes_hooks"),
-    "gitea": ("token", "owner", "makes_hooks"),
+    "github": ("token", "owner", "makes_hooks", "merges"),
+    "github-app": ("app_id", "private_key", "owner", "makes_hooks", "merges"),
+    "gitlab": ("token", "owner", "makes_hooks", "merges"),
+    "gitea": ("token", "owner", "makes_hooks", "merges"),
     "git": ("username", "token"),
 }
 _KEPT = "Leave it empty to keep the present one."

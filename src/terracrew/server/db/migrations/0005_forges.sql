@@ -16,6 +16,8 @@ CREATE TABLE forge_connections (
     app_id text NOT NULL DEFAULT '',
     username text NOT NULL DEFAULT '',
     makes_hooks boolean NOT NULL DEFAULT true,
+    -- Whether pull requests may be merged with its token.
+    merges boolean NOT NULL DEFAULT false,
     sealed bytea NOT NULL,
     -- It increases with every change of the credential, so that no server goes on with an older one.
     credential_version bigint NOT NULL DEFAULT 1,
