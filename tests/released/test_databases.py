@@ -17,8 +17,6 @@ _BRIEF = "has rows for seconds or minutes"
 EMPTY = {
     "clock": "only tests have a row in it",
     "cloud_instances": _BRIEF,
-    "discovery_folders": "is found again from the repository",
-    "discovery_rules": "needs a forge",
     "ended_worker_tokens": _BRIEF,
     "exchanged_tokens": _BRIEF,
     "executor_starts": _BRIEF,

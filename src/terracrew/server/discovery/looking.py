@@ -17,6 +17,10 @@ from terracrew.server.forges.model import ForgeConnection, ForgeRepository
 from terracrew.server.git.configured_commits import ConfiguredCommit
 
 
+class NotKnownYet(Unavailable):
+    """The forge has not yet been asked about the repository, which begins to be watched with the rule."""
+
+
 class RuleRepository(msgspec.Struct, frozen=True):
     """The repository of a rule, and the connection that reads it."""
 
@@ -41,7 +45,7 @@ async def repository_of(tx: Tx, rule: DiscoveryRule) -> RuleRepository:
     found = await connection_of(tx, rule)
     known = await repository_store.named(tx, found[0].id, found[1])
     if known is None or not known.clone_url:
-        raise Unavailable("the forge has not yet told the address of the repository")
+        raise NotKnownYet("the forge has not yet told the address of the repository")
     return RuleRepository(found[0], known)
 
 

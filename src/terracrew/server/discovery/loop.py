@@ -12,7 +12,7 @@ from terracrew.forges.contract import ForgeAway
 from terracrew.logging import get_logger
 from terracrew.server.db.seam import Tx
 from terracrew.server.discovery import looking, making, reads, store
-from terracrew.server.discovery.looking import RuleRepository
+from terracrew.server.discovery.looking import NotKnownYet, RuleRepository
 from terracrew.server.discovery.making import RuleTaken
 from terracrew.server.discovery.model import DiscoveryRule
 from terracrew.server.discovery.tools import DiscoveryTools
@@ -32,6 +32,11 @@ LOOK_SECONDS = 300.0
 """How often a rule is looked at without any reason: what was in the way may be gone."""
 FIRST_RETRY_SECONDS = 2.0
 MAX_RETRY_SECONDS = 120.0
+MAX_PASSING_FAILURES = 3
+"""How often something may fail that may pass by itself, before people see it."""
+EXPECTED_SECONDS = 1.0
+MAX_EXPECTED_FAILURES = 15
+"""How often it is tried soon whether the forge was asked about a new repository."""
 log = get_logger("terracrew.discovery")
 
 
@@ -126,9 +131,12 @@ class Discovery:
 
         async def work(tx: Tx) -> None:
             row = await making.held(tx, self._tools, rule)
-            seconds = min(FIRST_RETRY_SECONDS * 2 ** min(row.failures, 10), MAX_RETRY_SECONDS)
+            doubled = min(FIRST_RETRY_SECONDS * 2 ** min(row.failures, 10), MAX_RETRY_SECONDS)
+            is_expected = isinstance(error, NotKnownYet) and row.failures < MAX_EXPECTED_FAILURES
+            seconds = EXPECTED_SECONDS if is_expected else doubled
             due_at = tx.moment + timedelta(seconds=backoff.jittered(seconds, 0.2))
-            problem = row.problem if isinstance(error, Unavailable) and row.failures < 3 else error.message
+            is_passing = is_expected or (isinstance(error, Unavailable) and row.failures < MAX_PASSING_FAILURES)
+            problem = row.problem if is_passing else error.message
             after = replace(
                 _seen(row, at),
                 problem=problem,
