@@ -25,21 +25,8 @@ from tests.e2e import modules
 from tests.e2e.people import People, Snapshots, opened
 from tests.e2e.simulated_runner import beating, claim, hub, runner_hello, runner_token
 from tests.e2e.system import System, running
-from tests.e2e.tenant_rights import (
-    BODIES,
-    FORM,
-    FORMS,
-    MAY,
-    OF_NO_TENANT,
-    ORGANIZATIONS,
-    OURS_IN_PARTS,
-    PUBLIC,
-    QUERIES,
-    REFUSED_BY,
-    ROLES,
-    SEES_TEAM,
-    UNKNOWN,
-)
+from tests.e2e.tenant_requests import BODIES, FORM, FORMS, OURS_IN_PARTS, QUERIES
+from tests.e2e.tenant_rights import MAY, OF_NO_TENANT, ORGANIZATIONS, PUBLIC, REFUSED_BY, ROLES, SEES_TEAM, UNKNOWN
 
 pytestmark = pytest.mark.feature("A5.one", "X3.roles", "X4.tenants")
 
