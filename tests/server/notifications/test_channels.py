@@ -41,6 +41,16 @@ async def test_a_place_lists_its_channels_and_those_above(telling: Telling) -> N
     assert await listed(place="/") == [""]
 
 
+async def test_a_place_lists_no_channel_that_the_reader_may_not_see(telling: Telling) -> None:
+    """A viewer of a group was shown the recipients and the errors of the organization's channels, whose pages they cannot open."""
+    admin = telling.application.admin
+    await admin.made("/api/v1/groups", {"path": "shop"})
+    for place in ("", "shop"):
+        await telling.channel("slack", url=URL, place=place)
+    viewer = await telling.application.person("vera", "viewer", "shop")
+    assert [each["path"] for each in await viewer.listed(CHANNELS, place="shop")] == ["shop"]
+
+
 async def test_no_answer_log_or_audit_entry_has_a_secret(
     telling: Telling, receiver: Receiver, clock: ShiftedClock, caplog: pytest.LogCaptureFixture
 ) -> None:

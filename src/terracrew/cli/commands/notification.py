@@ -59,7 +59,7 @@ def notification() -> None:
 @click.argument("place", required=False, shell_complete=name_completion.places)
 @output.with_target
 def list_channels(target: Target, place: str | None) -> output.CommandResult:
-    """List channels: all that you may see, or those that tell of PLACE, a group or module; `/` is the organization."""
+    """List the channels that you may see, or those of them that tell of PLACE, a group or module; `/` is the organization."""
     items = list(target.api().list("/notification-channels", ChannelView, place=place))
     rows = [
         (_label(each), words.KINDS[each.kind], words.target(each), _events(each), _condition(each)) for each in items

@@ -201,12 +201,13 @@ async def show(tx: Tx, who: Principal, reference: str) -> ChannelView:
 
 
 async def listing(tx: Tx, who: Principal, reference: str | None) -> list[ChannelView]:
-    """Return the channels that tell of the events of a place: its own, and those of the groups above. None: all that one may see."""
+    """Return the channels that the reader may see; with a place, those that tell of its events: its own, and those of the groups above."""
     if reference is not None:
         at = await places.find(tx, who, reference)
-        return await _views(tx, await store.that_apply(tx, at.organization_id, at.path))
+        found = await store.that_apply(tx, at.organization_id, at.path)
+    else:
+        found = await store.of_organization(tx, who.organization_id or "")
     visible = await authorize.visible(tx, who, Verb.TREE_READ)
-    found = await store.of_organization(tx, who.organization_id or "")
     return await _views(tx, [each for each in found if visible.covers(place_of(each))])
 
 

@@ -32,7 +32,7 @@ Count = Annotated[
 
 @get("/notification-channels", summary="List notification channels")
 async def list_channels(request: TreeCall, place: Place = None) -> Page[ChannelView]:
-    """List the channels that the caller may see, or those that tell of a group or module: its own, and those of the groups above."""
+    """List the channels that the caller may see; with a group or module, those that tell of it: its own, and those of the groups above."""
     return Page(await request.read(service.listing, place))
 
 
