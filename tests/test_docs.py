@@ -103,7 +103,7 @@ def test_names_on_a_page_about_the_code_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_classes_with_members_that_a_page_names_exist(page: Path) -> None:
-    names = re.findall(r"`([A-Z][a-z]\w*\.(?!yaml)\w+(?:\(\))?)`", page.read_text())
+    names = re.findall(r"`([A-Z][a-z]\w*\.(?!ya?ml|json)\w+(?:\(\))?)`", page.read_text())
     assert [name for name in names if not is_there(name.removesuffix("()"))] == []
 
 
