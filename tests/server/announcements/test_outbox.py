@@ -3,7 +3,7 @@
 import pytest
 
 from terracrew.api.notifications import NotificationContent
-from terracrew.server.announcements import channel_store, service
+from terracrew.server.announcements import channel_store, delivery_store, service
 from terracrew.server.announcements.model import Announcement
 from terracrew.server.db.seam import Database, Tx
 from tests.builders.job_rows import JobRows
@@ -118,3 +118,20 @@ async def test_a_place_has_its_channels_and_those_above_it(database: Database) -
     await add(rows, await rows.group("other"), "other")
     channels = await database.read(lambda tx: channel_store.that_apply(tx, rows.organization, "shop"))
     assert [each.id for each in channels] == found
+
+
+async def test_an_organization_whose_receivers_hang_delays_no_other_one(rows: JobRows) -> None:
+    """The oldest messages came first, so an organization with many hanging receivers occupied every place of the servers."""
+    many = {await add(rows) for _ in range(6)}
+    await announce(rows, *[drift(rows, title=str(number)) for number in range(3)])
+
+    async def begin(tx: Tx, count: int) -> list[str]:
+        return [each.channel_id for each in await delivery_store.hold(tx, await delivery_store.due(tx, count), 60)]
+
+    assert set(await rows.db.write(lambda tx: begin(tx, 3))) < many
+    for _ in range(2):
+        other = await JobRows.make(rows.db)
+        late = await add(other)
+        await announce(other, drift(other))
+        assert await rows.db.write(lambda tx: begin(tx, 1)) == [late]
+    assert set(await rows.db.write(lambda tx: begin(tx, 20))) < many, "nobody else has anything to send"

@@ -224,6 +224,29 @@ async def test_only_the_newest_deliveries_are_kept(
     assert [each["content"]["title"] for each in await telling.deliveries()] == ["3", "2"]
 
 
+async def test_what_waits_for_a_receiver_that_is_away_is_bounded(
+    telling: Telling, receiver: Receiver, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A receiver that was away for a day left as many rows as there were events."""
+    monkeypatch.setattr(sending, "MAX_WAITING_DELIVERIES", 3)
+    await telling.webhook(receiver)
+    receiver.status = 503
+    for number in range(6):
+        await telling.announce(str(number))
+    await telling.sending.step()
+    found = await telling.deliveries()
+    assert [each["status"] for each in found] == ["WAITING"] * 3 + ["GIVEN_UP"] * 3
+    assert found[-2]["error"] == "more than 3 messages waited for the receiver, so the oldest ones were given up"
+    receiver.status = 200
+    path = f"{CHANNELS}/ops/deliveries/{found[-2]['notification_id']}/send-again"
+    assert (await telling.application.admin.post(path)).json()["status"] == "WAITING"
+    clock.advance(20)
+    for _ in range(4):
+        await telling.sending.step()
+    sent = [each["content"]["title"] for each in await telling.deliveries() if each["status"] == "DELIVERED"]
+    assert sorted(sent) == ["1", "3", "4", "5"], "what a person sends again is no old message"
+
+
 async def test_secrets_that_cannot_be_decrypted_are_an_error_of_the_delivery(
     telling: Telling, receiver: Receiver
 ) -> None:

@@ -39,16 +39,24 @@ _OF_SERVER: LiteralString = f"""{_INSERT}
 JOIN notification_channels ON batch.organization_id = ''
 WHERE {_TELLS} RETURNING notification_deliveries.channel_id"""
 
-_DUE: LiteralString = """SELECT channel_id, notification_id FROM (
+_DUE: LiteralString = """WITH sending AS (
+    SELECT notification_deliveries.channel_id, notification_channels.organization_id FROM notification_deliveries
+    JOIN notification_channels ON notification_channels.id = notification_deliveries.channel_id
+    WHERE notification_deliveries.status = 'WAITING' AND notification_deliveries.sending_until > :now
+), due AS (
     SELECT notification_deliveries.channel_id, notification_deliveries.notification_id, notification_deliveries.next_at,
-        row_number() OVER (PARTITION BY notification_deliveries.channel_id
+        notification_channels.organization_id, row_number() OVER (PARTITION BY notification_deliveries.channel_id
             ORDER BY notification_deliveries.next_at, notification_deliveries.notification_id) AS place
     FROM notification_deliveries
     JOIN notification_channels ON notification_channels.id = notification_deliveries.channel_id
     WHERE notification_deliveries.status = 'WAITING' AND notification_deliveries.next_at <= :now
-        AND notification_channels.is_enabled AND notification_deliveries.channel_id NOT IN (
-            SELECT channel_id FROM notification_deliveries WHERE status = 'WAITING' AND sending_until > :now)
-) AS due WHERE place = 1 ORDER BY next_at, notification_id LIMIT :limit"""
+        AND notification_channels.is_enabled AND notification_deliveries.channel_id NOT IN (SELECT channel_id FROM sending)
+)
+SELECT channel_id, notification_id FROM due WHERE place = 1
+ORDER BY row_number() OVER (PARTITION BY organization_id ORDER BY next_at, notification_id)
+    + (SELECT count(*) FROM sending WHERE sending.organization_id = due.organization_id), next_at, notification_id
+LIMIT :limit"""
+"""The organization that sends the fewest messages at this moment has the next turn."""
 _NEXT_DUE: LiteralString = """SELECT min(notification_deliveries.next_at) FROM notification_deliveries
 JOIN notification_channels ON notification_channels.id = notification_deliveries.channel_id
 WHERE notification_deliveries.status = 'WAITING' AND notification_channels.is_enabled"""
@@ -178,6 +186,22 @@ async def send_again(tx: Tx, channel_id: str, notification_id: str) -> bool:
         now=tx.now,
     )
     return changed > 0
+
+
+async def give_up_oldest(tx: Tx, channel_id: str, kept: int) -> None:
+    """Give up the oldest messages of a channel that wait, so that this many are left."""
+    await tx.run(
+        """UPDATE notification_deliveries SET status = 'GIVEN_UP', next_at = NULL, sending_until = NULL, ended_at = :now,
+            error = :error
+        WHERE channel_id = :id AND status = 'WAITING' AND (sending_until IS NULL OR sending_until <= :now)
+            AND notification_id IN (
+                SELECT notification_id FROM notification_deliveries WHERE channel_id = :id AND status = 'WAITING'
+                ORDER BY since DESC, notification_id DESC LIMIT 1000 OFFSET :kept)""",
+        id=channel_id,
+        kept=kept,
+        now=tx.now,
+        error=f"more than {kept} messages waited for the receiver, so the oldest ones were given up",
+    )
 
 
 async def prune(tx: Tx, channel_id: str, kept: int) -> None:

@@ -31,6 +31,8 @@ BUSY_SECONDS = 2.0
 MIN_WAIT_SECONDS = 0.05
 MAX_KEPT_DELIVERIES = 200
 """How many ended deliveries of a channel are kept."""
+MAX_WAITING_DELIVERIES = 500
+"""How many messages of a channel wait for a receiver that is away. Older ones are given up, and a person can send them again."""
 log = get_logger("terracrew.notifications")
 
 
@@ -111,6 +113,7 @@ async def _hold(tx: Tx, room: int) -> list[tuple[SealedChannel, StoredDelivery]]
 async def _mark(tx: Tx, held: StoredDelivery, after: StoredDelivery) -> None:
     """Write what became of a try, unless the hold ended before and another server has the row."""
     if await delivery_store.save(tx, held, after):
+        await delivery_store.give_up_oldest(tx, after.channel_id, MAX_WAITING_DELIVERIES)
         await delivery_store.prune(tx, after.channel_id, MAX_KEPT_DELIVERIES)
         tx.wake("notifications", after.channel_id)
 
