@@ -161,8 +161,7 @@ def _seen(rule: DiscoveryRule, at: RuleRepository | None) -> DiscoveryRule:
 
 
 async def _claim(tx: Tx, rule_id: str, holder: str) -> DiscoveryRule | None:
-    claimed = await store.claim(tx, rule_id, holder, tx.moment + timedelta(seconds=LEASE_SECONDS))
-    return claimed if claimed is not None and claimed.is_enabled else None
+    return await store.claim(tx, rule_id, holder, tx.moment + timedelta(seconds=LEASE_SECONDS))
 
 
 async def _renew(tx: Tx, rule_id: str, holder: str) -> None:

@@ -84,9 +84,9 @@ async def make_due(tx: Tx, rule_id: str) -> None:
 
 
 async def claim(tx: Tx, rule_id: str, holder: str, until: datetime) -> DiscoveryRule | None:
-    """Claim a rule for a server; None if another one works on it."""
+    """Claim a rule for a server; None if another one works on it, or if it is not enabled."""
     found = await hold(tx, rule_id)
-    if found is None or (found.lease_until is not None and found.lease_until > tx.moment):
+    if found is None or not found.is_enabled or (found.lease_until is not None and found.lease_until > tx.moment):
         return None
     await tx.run(
         "UPDATE discovery_rules SET lease_holder = :holder, lease_until = :until WHERE id = :id",

@@ -19,7 +19,7 @@ from terracrew.server.runners import reads as runners
 
 TOPICS: tuple[Topic, ...] = ("access", "fleet", "forges", "jobs", "releases", "runners", "tree")
 """The topics that pages receive. A change of an instance, whose key is `<runner> <instance>`, or of a deployment is sent as one of its
-runner, and a change of a roll-out as one of the releases. Schedules, drift and pull requests are parts of the tree."""
+runner, and a change of a roll-out as one of the releases. Schedules, drift, discovery and pull requests are parts of the tree."""
 _UNNAMED: tuple[Topic, ...] = ("fleet", "forges", "releases", "tree")
 """The topics whose events name nothing."""
 _OF_ACCESS: tuple[Topic, ...] = ("access", "access_log", "roles")
@@ -28,6 +28,7 @@ _LISTENED: tuple[Topic, ...] = (
     *TOPICS,
     "access_log",
     "deployments",
+    "discovery",
     "drift",
     "instances",
     "pull_requests",
@@ -93,7 +94,7 @@ def _shown(topic: str, key: str) -> tuple[str, str]:
         return "access", key
     if topic == "rollouts":
         return "releases", ""
-    if topic in ("drift", "pull_requests", "schedules"):
+    if topic in ("discovery", "drift", "pull_requests", "schedules"):
         return "tree", ""
     if topic == "forges":
         return "forges", ""
