@@ -7,11 +7,12 @@ import pytest
 
 from terracrew.protocol.events import Result
 from terracrew.protocol.spec import Step
+from terracrew.server.drift import loop
 from tests.builders.clock import ShiftedClock
 from tests.builders.deliveries import DONE, RUNNING, fact
 from tests.builders.job_rows import JobRows, begin_code, change_instances
 from tests.server.announcements.channels import add, outbox
-from tests.server.drift.checked import CHECKS, MUTES, Checked, differs
+from tests.server.drift.checked import CHECKS, MUTES, SOURCE, Checked, differs
 from tests.server.jobs.waiting_jobs import waiting
 from tests.server.simulated_runner import SimulatedRunner
 
@@ -137,6 +138,44 @@ async def test_checks_use_a_share_of_the_slots(runner: SimulatedRunner) -> None:
     await change_instances(runner.server.db, is_connected=False)
     await team.step()
     assert len(await team.open_jobs()) == 4
+
+
+@pytest.mark.feature("M2.quiet")
+async def test_checks_that_wait_for_slots_delay_no_other_organization(
+    runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checks that were due first filled every step, although their organization had no slot left for a day."""
+    monkeypatch.setattr(loop, "MAX_CHECKS_PER_STEP", 2)
+    names = [f"m{number}" for number in range(4)]
+    team = await Checked.make(runner, *names)
+    await change_instances(runner.server.db, is_connected=False)
+    for name in names:
+        await team.ask(f"team/{name}")
+    await team.step()
+    assert len(await team.open_jobs()) == 1
+    olga = await runner.app.person("olga", "owner", "", organization="other")
+    await olga.made("/api/v1/modules", {"path": "own", "source": SOURCE})
+    assert (await olga.post(CHECKS, json={"place": "own"})).status_code == 202
+    await team.step()
+    assert len(await olga.listed("/api/v1/jobs")) == 1
+    assert len(await team.open_jobs()) == 1
+
+
+@pytest.mark.feature("M2.quiet")
+async def test_nobody_is_notified_of_a_module_that_was_deleted(runner: SimulatedRunner, clock: ShiftedClock) -> None:
+    """The row of a deleted module stays until the retention removes it: its check failed, and its mute ended."""
+    team = await Checked.make(runner)
+    await team.check(differs())
+    until = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    new = {"module": "team/one", "address": "aws_vpc.main", "reason": "tags by the cost team", "until": until}
+    await team.admin.made(MUTES, new)
+    rows = await JobRows.of_organization(team.server.db, team.server.organization_id)
+    channel = await add(rows)
+    await team.ask()
+    assert (await team.admin.delete("/api/v1/modules/team%2Fone?force=true")).status_code == 204
+    clock.advance(2 * 86_400)
+    await team.step()
+    assert await outbox(team.server.db, channel) == []
 
 
 @pytest.mark.feature("M2.quiet")

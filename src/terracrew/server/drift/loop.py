@@ -63,37 +63,46 @@ class DriftChecks:
         await self._end_checks()
         for job_id in await self._db.read(lambda tx: reads.stuck(tx, MAX_QUEUED_SECONDS, MAX_CHECKS_PER_STEP)):
             await self._db.write(lambda tx, job_id=job_id: _give_up_job(tx, job_id))
-        due = await self._db.read(lambda tx: reads.due(tx, MAX_CHECKS_PER_STEP + len(self._failed)))
-        ready = self._failed.due([each.module_id for each in due])
-        full: set[str] = set()
+        due, is_any_due = await self._db.read(self._due)
+        ready = self._failed.due({each.module_id for each in due})
         for each in due:
-            is_possible = not each.is_busy and each.organization_id not in full
-            if each.module_id in ready and (each.is_too_late or is_possible):
+            if each.module_id in ready:
                 with self._failed.handling(each.module_id):
-                    if not await self._db.write(lambda tx, each=each: self._begin(tx, each)):
-                        full.add(each.organization_id)
-        return bool(due) or await self._db.read(reads.is_any_running)
+                    await self._db.write(lambda tx, each=each: self._begin(tx, each))
+        return is_any_due or await self._db.read(reads.is_any_running)
 
-    async def _begin(self, tx: Tx, check: DueCheck) -> bool:
-        """Queue the job of a check, unless something has changed since it was read. Returns False if too many checks run."""
+    async def _due(self, tx: Tx) -> tuple[list[DueCheck], bool]:
+        """Return the checks that can begin or are given up, and whether any is due. Each organization has its own slots, so that
+        those of one that has none left do not hide those of the others."""
+        found = await reads.too_late(tx, MAX_CHECKS_PER_STEP + len(self._failed))
+        organizations = await reads.due_by_organization(tx)
+        for each in organizations:
+            slots = await seat_reads.online_slots(tx, each.organization_id)
+            free = min(model.share(slots, self._percent) - each.running, MAX_CHECKS_PER_STEP)
+            if free > 0:
+                found += await reads.due(tx, each.organization_id, free + len(self._failed))
+        return found, bool(organizations)
+
+    async def _begin(self, tx: Tx, check: DueCheck) -> None:
+        """Queue the job of a check, unless something has changed since it was read, or too many checks run by now."""
         await groups.hold_organization(
             tx, check.organization_id
         )  # so that another server does not count at the same time
         row = await store.hold(tx, check.module_id)
         if row is None or row.job_id is not None or row.due_at is None or row.due_at > tx.moment:
-            return True
+            return
         if row.give_up_at is not None and row.give_up_at <= tx.moment:
             await _refuse(tx, row, "the check was given up: it could not begin for a day")
-            return True
+            return
         if await reads.is_busy(tx, check.module_id):
-            return True
+            return
         slots = await seat_reads.online_slots(tx, check.organization_id)
         if await reads.running(tx, check.organization_id) >= model.share(slots, self._percent):
-            return False
+            return
         who = await acting.principal(tx, row.asked_by, row.organization_id)
         if who is None:
             await _refuse(tx, row, f"{row.asked_by_name}, who asked for the check, may not run jobs any more")
-            return True
+            return
         asked = NewJob(JobType.PLAN, MIN_PRIORITY, is_refresh_only=row.is_refresh_only)
         name = f"of the schedule {row.schedule_name}" if row.schedule_name else f"asked for by {row.asked_by_name}"
         origin = JobOrigin(kind="drift", name=name, id=row.schedule_id or "")
@@ -104,7 +113,6 @@ class DriftChecks:
         else:
             await store.save(tx, replace(row, job_id=made.job.id))
             tx.wake("drift", row.module_id)
-        return True
 
     async def _end_checks(self) -> None:
         count = MAX_CHECKS_PER_STEP + len(self._failed_ends)

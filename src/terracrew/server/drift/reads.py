@@ -5,12 +5,12 @@ from typing import Any, LiteralString
 
 import msgspec
 
-from terracrew.api.drift import DriftCheck, DriftFilter, ModuleDrift
+from terracrew.api.drift import DriftCheck, DriftFilter, DriftMute, ModuleDrift
 from terracrew.server.db.seam import Param, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, ENDED_STATUSES
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.drift.model import DriftModule
-from terracrew.server.drift.store import MODULES
+from terracrew.server.drift.store import MODULES, MUTES
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
 
@@ -19,6 +19,10 @@ _IS_BUSY: LiteralString = f"""(EXISTS (SELECT 1 FROM jobs WHERE jobs.module_id =
     OR EXISTS (SELECT 1 FROM jobs AS earlier WHERE earlier.id = drift_modules.after_job_id
         AND earlier.status NOT IN {ENDED_STATUSES}))"""
 """Whether a job of the module is queued or running, or the job has not ended after which the check begins."""
+_DUE: LiteralString = """FROM drift_modules
+JOIN modules ON modules.id = drift_modules.module_id AND modules.organization_id = drift_modules.organization_id
+WHERE drift_modules.due_at IS NOT NULL AND drift_modules.due_at <= :now AND drift_modules.job_id IS NULL"""
+"""Checks that are due and have no job. A module that was deleted is in another organization, and is not checked any more."""
 _MUTED: LiteralString = """(SELECT count(*) FROM drift_items JOIN drift_mutes ON drift_mutes.module_id = drift_items.module_id
     AND drift_mutes.address = drift_items.address WHERE drift_items.module_id = drift_modules.module_id
         AND drift_mutes.until > :now)"""
@@ -48,9 +52,14 @@ class RunningCheck(msgspec.Struct, frozen=True):
 class DueCheck(msgspec.Struct, frozen=True):
     module_id: str
     organization_id: str
-    is_busy: bool
-    is_too_late: bool
-    """Whether it is given up."""
+
+
+class WaitingChecks(msgspec.Struct, frozen=True):
+    """An organization in which checks are due."""
+
+    organization_id: str
+    running: int
+    """How many checks of it are queued or running."""
 
 
 async def ended(tx: Tx, count: int) -> list[RunningCheck]:
@@ -77,21 +86,51 @@ async def stuck(tx: Tx, seconds: float, count: int) -> list[str]:
     return [row["id"] for row in rows]
 
 
-async def due(tx: Tx, count: int) -> list[DueCheck]:
-    """Return checks that are due, those of modules that could be checked now first."""
+async def due_by_organization(tx: Tx) -> list[WaitingChecks]:
+    """Return the organizations in which checks are due."""
     rows = await tx.all(
-        f"""SELECT drift_modules.module_id, drift_modules.organization_id, {_IS_BUSY} AS is_busy,
-            drift_modules.give_up_at <= :now AS is_too_late
-        FROM drift_modules WHERE drift_modules.due_at IS NOT NULL AND drift_modules.due_at <= :now
-            AND drift_modules.job_id IS NULL
-        ORDER BY is_busy, drift_modules.due_at, drift_modules.module_id LIMIT :count""",
+        f"""SELECT drift_modules.organization_id, (SELECT count(*) FROM drift_modules AS others
+            WHERE others.organization_id = drift_modules.organization_id AND others.job_id IS NOT NULL) AS running
+        {_DUE} GROUP BY drift_modules.organization_id ORDER BY drift_modules.organization_id""",
+        now=tx.now,
+    )
+    return [WaitingChecks(row["organization_id"], row["running"]) for row in rows]
+
+
+async def due(tx: Tx, organization_id: str, count: int) -> list[DueCheck]:
+    """Return checks of an organization that are due and whose modules could be checked now, the longest due ones first."""
+    rows = await tx.all(
+        f"""SELECT drift_modules.module_id, drift_modules.organization_id {_DUE}
+            AND drift_modules.organization_id = :organization_id AND NOT {_IS_BUSY}
+        ORDER BY drift_modules.due_at, drift_modules.module_id LIMIT :count""",
+        organization_id=organization_id,
         now=tx.now,
         count=count,
     )
-    return [
-        DueCheck(row["module_id"], row["organization_id"], bool(row["is_busy"]), bool(row["is_too_late"]))
-        for row in rows
-    ]
+    return [DueCheck(row["module_id"], row["organization_id"]) for row in rows]
+
+
+async def too_late(tx: Tx, count: int) -> list[DueCheck]:
+    """Return checks that are to be given up."""
+    rows = await tx.all(
+        f"""SELECT drift_modules.module_id, drift_modules.organization_id {_DUE} AND drift_modules.give_up_at <= :now
+        ORDER BY drift_modules.give_up_at, drift_modules.module_id LIMIT :count""",
+        now=tx.now,
+        count=count,
+    )
+    return [DueCheck(row["module_id"], row["organization_id"]) for row in rows]
+
+
+async def ended_mutes(tx: Tx, count: int) -> list[DriftMute]:
+    """Return mutes whose end has come. Those of deleted modules go with them."""
+    return await MUTES.all(
+        tx,
+        """FROM drift_mutes JOIN modules ON modules.id = drift_mutes.module_id
+            AND modules.organization_id = drift_mutes.organization_id
+        WHERE drift_mutes.until <= :now ORDER BY drift_mutes.until, drift_mutes.id LIMIT :count""",
+        now=tx.now,
+        count=count,
+    )
 
 
 async def is_busy(tx: Tx, module_id: str) -> bool:
@@ -100,13 +139,6 @@ async def is_busy(tx: Tx, module_id: str) -> bool:
         f"SELECT 1 AS found FROM drift_modules WHERE drift_modules.module_id = :id AND {_IS_BUSY}", id=module_id
     )
     return row is not None
-
-
-async def next_due(tx: Tx) -> float | None:
-    """Return when the next check is due."""
-    return await tx.value(
-        "SELECT min(due_at) AS next_due FROM drift_modules WHERE due_at IS NOT NULL AND job_id IS NULL"
-    )
 
 
 async def running(tx: Tx, organization_id: str) -> int:

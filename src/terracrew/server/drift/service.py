@@ -239,7 +239,7 @@ async def end_mute(tx: Tx, who: Principal, found: DriftMute) -> bool:
 
 async def end_due_mutes(tx: Tx, count: int) -> list[DriftMute]:
     """End the mutes whose time has come. Returns those whose addresses still differ, of which people are notified again."""
-    found = [each for each in await store.ended_mutes(tx, count) if await end_mute(tx, SYSTEM, each)]
+    found = [each for each in await reads.ended_mutes(tx, count) if await end_mute(tx, SYSTEM, each)]
     if found:
         await announce(tx, *(news.of_ended_mute(each) for each in found))
     return found

@@ -138,10 +138,3 @@ async def mutes(tx: Tx, module_id: str) -> list[DriftMute]:
 
 async def count_mutes(tx: Tx, module_id: str) -> int:
     return await tx.value("SELECT count(*) AS found FROM drift_mutes WHERE module_id = :id", id=module_id)
-
-
-async def ended_mutes(tx: Tx, count: int) -> list[DriftMute]:
-    """Return mutes whose end has come."""
-    return await MUTES.all(
-        tx, "FROM drift_mutes WHERE until <= :now ORDER BY until, id LIMIT :count", now=tx.now, count=count
-    )
