@@ -80,8 +80,20 @@ def test_a_rule_is_listed_and_shown_with_its_folders(terracrew: Terracrew, serve
     assert "it is taken" in out
 
 
+def test_a_preview_asks_again_while_the_repository_is_fetched(terracrew: Terracrew, server: ScriptedServer) -> None:
+    server.then(
+        lambda asked: asked.problem(503, "unavailable", "the repository is still being fetched", is_fetching=True),
+        lambda asked: asked.answer(200, PREVIEW),
+        lambda asked: asked.problem(503, "unavailable", "the database is away"),
+    )
+    assert "it is taken" in terracrew("discovery", "preview", "shop/infra")
+    terracrew("discovery", "preview", "shop/infra")
+    assert terracrew.code == 6
+    assert "the database is away" in terracrew.err
+
+
 def test_a_preview_that_makes_nothing_says_why(terracrew: Terracrew, server: ScriptedServer) -> None:
-    refused = PREVIEW | {"problem": "it would make 812 modules at once", "folders": []}
+    refused: dict[str, Any] = PREVIEW | {"problem": "it would make 812 modules at once", "folders": []}
     server.then(lambda asked: asked.answer(200, refused), lambda asked: asked.answer(200, PREVIEW))
     terracrew("discovery", "preview", "shop/infra")
     assert "Nothing is made: it would make 812 modules at once" in terracrew.err

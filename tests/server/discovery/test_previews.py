@@ -1,9 +1,13 @@
 """What a rule would make is shown without making anything, to those who may make it."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from terracrew.api.discovery import NewDiscoveryRule
+from terracrew.errors import Unavailable
+from terracrew.server.discovery import service
 from tests.server.application import on_one
 from tests.server.discovery.found import ROOT, Found
 
@@ -42,6 +46,34 @@ async def test_a_preview_of_a_change_shows_what_is_made_and_what_is_left(found: 
     }
     assert (await found.show()).include == ["**"]
     assert len(await found.modules()) == 2
+
+
+@on_one
+async def test_a_repository_that_takes_long_is_fetched_on_and_the_next_preview_has_it(
+    found: Found, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools, may_go_on, fetches = found.tools[0], asyncio.Event(), 0
+    fetch = tools.mirrors.fetch
+
+    async def slow(*arguments: Any) -> Any:
+        nonlocal fetches
+        fetches += 1
+        await may_go_on.wait()
+        return await fetch(*arguments)
+
+    monkeypatch.setattr(tools.mirrors, "fetch", slow)
+    monkeypatch.setattr(service, "PREVIEW_SECONDS", 0.05)
+    asked = NewDiscoveryRule(name="all", group="team", url=found.url)
+    for _ in range(3):
+        with pytest.raises(Unavailable, match="still being fetched") as refused:
+            await service.preview(tools, found.app.admin.principal, asked)
+        assert refused.value.details["is_fetching"]
+    assert fetches == 1, "everybody waits for the same one"
+    may_go_on.set()
+    monkeypatch.setattr(service, "PREVIEW_SECONDS", 10.0)
+    preview = await service.preview(tools, found.app.admin.principal, asked)
+    assert len(preview.folders) == 2
+    assert tools.fetches == {}
 
 
 @on_one

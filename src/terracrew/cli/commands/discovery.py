@@ -1,6 +1,6 @@
 """`terracrew discovery`: manages the rules that make modules from the folders of repositories, and shows what they find."""
 
-from typing import TypeVar
+import time
 
 import click
 import msgspec
@@ -18,9 +18,12 @@ from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output, progress
 from terracrew.client.address import segment
+from terracrew.errors import Unavailable
 from terracrew.wording import discovery_words as words
 
-T = TypeVar("T", bound=msgspec.Struct)
+MAX_FETCH_SECONDS = 900.0
+"""How long a preview asks again while the server fetches the repository."""
+PAUSE_SECONDS = 0.5
 _rule = click.argument("rule", shell_complete=name_completion.discovery_rules)
 
 
@@ -165,9 +168,16 @@ def delete(target: Target, rule: str, yes: bool) -> output.CommandResult:
 
 def _ask(target: Target, path: str, request: msgspec.Struct) -> DiscoveryPreview:
     """Ask for a preview. The server may have to fetch the repository first."""
+    api, until = target.api(), time.monotonic() + MAX_FETCH_SECONDS
     with progress.of_bytes() as report:
-        report("Looking at the repository", 0, 0)
-        return target.api().post(path, request, DiscoveryPreview)
+        while True:
+            report("Looking at the repository", 0, 0)
+            try:
+                return api.post(path, request, DiscoveryPreview)
+            except Unavailable as error:
+                if not error.details.get("is_fetching") or time.monotonic() > until:
+                    raise
+            time.sleep(PAUSE_SECONDS)
 
 
 def _shown(found: DiscoveryPreview) -> output.CommandResult:

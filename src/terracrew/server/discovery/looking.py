@@ -64,6 +64,37 @@ async def connection_of(tx: Tx, rule: DiscoveryRule) -> tuple[ForgeConnection, s
 
 async def look(tools: DiscoveryTools, rule: DiscoveryRule, at: RuleRepository) -> RuleLook:
     """Fetch the branch of a rule, and find its folders. Raises ForgeAway, Unavailable, or another error in words."""
+    branch, commit_id = await _fetch(tools, rule, at)
+    commit = await tools.commits.read(tools.mirrors, at.repository.mirror_key, commit_id, rule.commit_id)
+    folders = await asyncio.to_thread(finding.folders, commit, rule.engine)
+    meant = await asyncio.to_thread(folders.meant, rule.include, rule.exclude)
+    return RuleLook(at, branch, commit_id, commit, folders, meant)
+
+
+async def begin_to_fetch(tools: DiscoveryTools, rule: DiscoveryRule, at: RuleRepository, seconds: float) -> None:
+    """Fetch the branch of a rule, for somebody who waits for an answer. Raises Unavailable if it takes longer than that.
+
+    The fetch goes on then, and whoever asks again waits for the same one.
+    """
+    key = at.repository.mirror_key, rule.branch
+    fetch = tools.fetches.get(key)
+    if fetch is None:
+        fetch = tools.fetches[key] = asyncio.create_task(_fetch(tools, rule, at))
+        fetch.add_done_callback(lambda ended: _forget(tools, key, ended))
+    done, _ = await asyncio.wait([fetch], timeout=seconds)
+    if not done:
+        raise Unavailable("the repository is still being fetched: ask again in a moment", is_fetching=True)
+    await fetch
+
+
+def _forget(tools: DiscoveryTools, key: tuple[str, str], ended: "asyncio.Task[tuple[str, str]]") -> None:
+    tools.fetches.pop(key, None)
+    if not ended.cancelled():
+        ended.exception()  # somebody who has stopped waiting does not need it
+
+
+async def _fetch(tools: DiscoveryTools, rule: DiscoveryRule, at: RuleRepository) -> tuple[str, str]:
+    """Fetch the branch of a rule; return its name and its newest commit."""
     repository = at.repository
     branch = rule.branch or repository.default_branch
     if not branch:
@@ -78,10 +109,7 @@ async def look(tools: DiscoveryTools, rule: DiscoveryRule, at: RuleRepository) -
     commit_id = fetched.commits.get(ref)
     if commit_id is None:
         raise NotFound(f"the repository has no branch {branch}: nothing is made, and no module is marked")
-    commit = await tools.commits.read(tools.mirrors, repository.mirror_key, commit_id, rule.commit_id)
-    folders = await asyncio.to_thread(finding.folders, commit, rule.engine)
-    meant = await asyncio.to_thread(folders.meant, rule.include, rule.exclude)
-    return RuleLook(at, branch, commit_id, commit, folders, meant)
+    return branch, commit_id
 
 
 async def planned(tx: Tx, rule: DiscoveryRule, found: RuleLook) -> FolderPlan:

@@ -41,6 +41,8 @@ from terracrew.source_rules import git as git_rules
 MAX_RULES = 200
 """For each organization."""
 MAX_REFERENCE_CHARACTERS = 2_000
+PREVIEW_SECONDS = 20.0
+"""How long a request for a preview waits for the repository. The command line asks again."""
 
 
 async def create(tx: Tx, who: Principal, new: NewDiscoveryRule) -> DiscoveryRuleView:
@@ -150,6 +152,7 @@ async def preview_of(
 
 async def _preview(tools: DiscoveryTools, rule: DiscoveryRule) -> DiscoveryPreview:
     at = await looking.unwatched(tools, rule)
+    await looking.begin_to_fetch(tools, rule, at, PREVIEW_SECONDS)
     found = await looking.look(tools, rule, at)
     plan = await tools.db.read_in_background(lambda tx: looking.planned(tx, rule, found))
     return DiscoveryPreview(commit_id=found.commit_id, branch=found.branch, problem=plan.problem, folders=plan.folders)
