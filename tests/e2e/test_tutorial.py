@@ -17,12 +17,13 @@ from tests.machine.platforms import gitea
 pytestmark = [pytest.mark.engine, pytest.mark.platform("gitea"), pytest.mark.timeout(240)]
 PAGE = (Path(__file__).parents[2] / "docs" / "tutorial-pull-requests.md").read_text()
 DOWNLOAD = re.compile(r"curl -sSfLo gitea \S+")
-SHOWN = iter(("1 to add", "applied", "1 to add", "ada, merged"))
+SHOWN = ("1 to add", "applied", "1 to add", "ada, merged")
 """What `terracrew pull-request show` tells after some seconds, each time that it is typed."""
 
 
 def script(port: int, server_port: int) -> Iterator[str]:
     """Yield all lines that are typed. What a person waits for is waited for; what is left running is started beside the others."""
+    shown = iter(SHOWN)
     yield from ("set -euo pipefail", "trap 'kill $(jobs -p)' EXIT")
     typed = "".join(re.findall(r"^```bash\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
     assert DOWNLOAD.search(typed)
@@ -37,11 +38,12 @@ def script(port: int, server_port: int) -> Iterator[str]:
             yield f"{line} > up.log 2>&1 &"
             yield f"until curl -sf http://127.0.0.1:{server_port}/readyz; do sleep 0.2; done"
         elif line.startswith("terracrew pull-request show"):
-            yield f"until {line} 2>&1 | tee shown.txt | grep -q '{next(SHOWN)}'; do sleep 0.2; done; cat shown.txt"
+            yield f"until {line} 2>&1 | tee shown.txt | grep -q '{next(shown)}'; do sleep 0.2; done; cat shown.txt"
         elif line.startswith("terracrew forge repositories"):
             yield f"until {line} | grep -q enabled; do sleep 0.2; done"
         else:
             yield line
+    assert next(shown, None) is None
 
 
 @pytest.mark.feature("F1.gitea")
@@ -68,4 +70,3 @@ def test_every_command_of_the_tutorial_works_when_it_is_typed(tmp_path: Path) ->
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert next(SHOWN, None) is None
