@@ -40,7 +40,7 @@ REFUSED_SECONDS = 600.0
 MAX_VANISHED = 20
 """After how many pull requests one poll asks that are not in the list any more. The next poll asks after the others."""
 IDLE_SECONDS = 30.0
-PAUSE_SECONDS = 1.0
+PAUSE_SECONDS = 0.5
 """Repositories whose turns come within this time are polled together, because it costs something to find out whose turn it is."""
 log = get_logger("terracrew.forges")
 
