@@ -1,5 +1,6 @@
 """The next time of a schedule: time zones, clocks that are set forward and back, delays, and what is too late."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -95,6 +96,81 @@ def test_times_only_go_forward_and_a_daily_one_comes_once_a_day(start: datetime,
         assert moment > at
         found.append(at := moment)
     assert all(22.5 * 3600 <= after - before <= 25.5 * 3600 for before, after in pairwise(found))
+
+
+CLOCK_CHANGES = {
+    "Europe/Berlin": ("2026-03-29", "2026-10-25"),
+    "America/Sao_Paulo": ("2018-11-04", "2018-02-18"),  # at midnight
+    "Africa/Cairo": ("2026-04-24", "2026-10-29"),  # at midnight, and from it to the day before
+    "Australia/Lord_Howe": ("2026-10-04", "2026-04-05"),  # by half an hour
+    "Antarctica/Troll": ("2026-03-29", "2026-10-25"),  # by two hours
+    "America/St_Johns": ("2010-03-14", "2010-11-07"),  # a minute after midnight
+    "Pacific/Apia": ("2011-12-30", "2011-09-24"),  # a day that does not exist
+}
+ALL_MINUTES, ALL_HOURS = range(60), range(24)
+FIELDS: dict[str, tuple[Collection[int], Collection[int]]] = {
+    "30 2": ([30], [2]),
+    "0 0": ([0], [0]),
+    "15,45 0-3": ([15, 45], range(4)),
+    "0-59 1,2,23": (ALL_MINUTES, [1, 2, 23]),
+    "*/15 2": (range(0, 60, 15), [2]),
+    "*/10 1-2": (range(0, 60, 10), [1, 2]),
+    "* 23": (ALL_MINUTES, [23]),
+    "0 */2": ([0], range(0, 24, 2)),
+    "30 *": ([30], ALL_HOURS),
+}
+"""The first two fields of expressions, with what they mean."""
+
+
+def expected(fields: str, place: ZoneInfo, start: int, stop: int) -> list[int]:
+    """Return when an expression is met from one moment to another, by looking at every minute as a clock on the wall shows it."""
+    minutes, hours = FIELDS[fields]
+    shown = {moment: datetime.fromtimestamp(moment, place).replace(tzinfo=None) for moment in range(start, stop, 60)}
+    if "*" in fields.split()[0][0] + fields.split()[1][0]:
+        return [moment for moment, each in shown.items() if each.minute in minutes and each.hour in hours]
+    found: list[int] = []
+    newest = shown[start] - timedelta(minutes=1)
+    for moment, each in shown.items():
+        while newest < each:  # a time that the clock shows for the first time, or that it has just jumped over
+            newest += timedelta(minutes=1)
+            if newest.minute in minutes and newest.hour in hours and moment not in found:
+                found.append(moment)
+    return found
+
+
+@pytest.mark.parametrize("zone", CLOCK_CHANGES)
+@pytest.mark.parametrize("fields", FIELDS)
+def test_every_time_around_a_change_of_the_clocks_is_met(fields: str, zone: str) -> None:
+    """`15,45 1-3 * * *` in Troll was met never again after the change: the library named only times that had passed."""
+    place = ZoneInfo(zone)
+    for day in CLOCK_CHANGES[zone]:
+        noon = int(datetime.fromisoformat(f"{day}T12:00+00:00").timestamp())
+        start, stop = noon - 36 * 3600, noon + 36 * 3600
+        found, at = list[float](), start - 1.0
+        while (moment := model.next_time(f"{fields} * * *", zone, at)) is not None and moment < stop:
+            found.append(at := moment)
+        assert found == expected(fields, place, start, stop)
+
+
+@given(st.sampled_from(list(CLOCK_CHANGES)), st.sampled_from(list(FIELDS)), st.integers(0, 1), st.floats(0, 72 * 3600))
+def test_the_next_time_is_the_same_from_every_moment_before_it(
+    zone: str, fields: str, which: int, offset: float
+) -> None:
+    noon = datetime.fromisoformat(f"{CLOCK_CHANGES[zone][which]}T12:00+00:00").timestamp()
+    start = noon - 36 * 3600
+    moment = model.next_time(f"{fields} * * *", zone, start + offset)
+    assert moment is not None
+    between = (start + offset + moment) / 2
+    if between < moment:
+        assert model.next_time(f"{fields} * * *", zone, between) == moment
+
+
+def test_a_time_that_never_comes_is_none_and_a_rare_one_is_found() -> None:
+    after = berlin(2026, 5, 1).timestamp()
+    for cron, day in (("0 12 29 2 *", "2028-02-29"), ("*/5 12 29 2 *", "2028-02-29"), ("0 0 31 12 *", "2026-12-31")):
+        moment = model.next_time(cron, "Europe/Berlin", after)
+        assert moment is not None
+        assert datetime.fromtimestamp(moment, BERLIN).date().isoformat() == day
 
 
 @pytest.mark.parametrize("cron", ["* * * * * *", "61 * * * *", "a b c d e", "", "0 0 30 2 *", "@daily"])

@@ -1,9 +1,8 @@
 """When a schedule starts: the next time of its cron expression in its time zone, how much later it begins, and what is too late."""
 
 import hashlib
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import islice
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -12,8 +11,8 @@ from terracrew.api.schedules import Schedule
 from terracrew.errors import Invalid
 
 CRON_FIELD_COUNT = 5
-MAX_STEPS = 4
-"""When clocks are set back, the library may name times that have passed. More than this many in a row do not happen."""
+STEP_SECONDS = 86_400
+"""A clock is not set forward and back again within a day."""
 
 
 def check_cron(cron: str) -> None:
@@ -58,12 +57,64 @@ def next_time(cron: str, time_zone: str, after: float) -> float | None:
     An expression with fixed hours and minutes is met once on every day, as by cron of Debian: a time that does not exist, because the
     clocks are set forward over it, is met at the first moment after the gap, and a time that exists twice is met the first time.
     Other expressions, such as `*/30 * * * *`, follow the real time: they skip the gap, and are met in both of the doubled hours.
+
+    The library is asked for times without a zone only. Around changes of the clocks it leaves some out, or names past ones for ever.
     """
-    started = datetime.fromtimestamp(after, zone(time_zone))
-    for found in islice(CronSim(cron, started), MAX_STEPS):
-        if (moment := found.timestamp()) > after:
+    minutes, hours = cron.split()[:2]
+    is_interval = minutes.startswith("*") or hours.startswith("*")
+    return (_next_real_time if is_interval else _next_shown_time)(cron, zone(time_zone), after)
+
+
+def _next_shown_time(cron: str, place: ZoneInfo, after: float) -> float | None:
+    """Return the next time that a clock on the wall shows for the first time, or jumps over."""
+    for shown in CronSim(cron, datetime.fromtimestamp(after, place).replace(tzinfo=None)):
+        if (moment := _first_moment(shown, place)) > after:
             return moment
     return None
+
+
+def _first_moment(shown: datetime, place: ZoneInfo) -> float:
+    """Return when a clock shows a time first; if it never does, the first moment after the gap."""
+    while True:
+        moment = shown.replace(tzinfo=place, fold=0).timestamp()
+        if datetime.fromtimestamp(moment, place).replace(tzinfo=None) == shown:
+            return moment
+        shown += timedelta(minutes=1)
+
+
+def _next_real_time(cron: str, place: ZoneInfo, after: float) -> float | None:
+    """Return the next time with the present distance from UTC. If that changes before, go on from the change with the new one."""
+    since = int(after) + 1
+    while True:
+        offset = _offset(place, since)
+        shown = datetime.fromtimestamp(since - 1, UTC).replace(tzinfo=None) + offset
+        found = next(CronSim(cron, shown), None)
+        if found is None:
+            return None
+        moment = (found - offset).replace(tzinfo=UTC).timestamp()
+        if (change := _first_change(place, since, moment)) is None:
+            return moment
+        since = change
+
+
+def _first_change(place: ZoneInfo, since: int, until: float) -> int | None:
+    """Return the first second until a moment at which the distance from UTC is another one than at the beginning."""
+    offset = _offset(place, since)
+    while since < until:
+        following = min(since + STEP_SECONDS, int(until))
+        if _offset(place, following) != offset:
+            while following - since > 1:
+                middle = (since + following) // 2
+                since, following = (middle, following) if _offset(place, middle) == offset else (since, middle)
+            return following
+        since = following
+    return None
+
+
+def _offset(place: ZoneInfo, moment: int) -> timedelta:
+    offset = datetime.fromtimestamp(moment, place).utcoffset()
+    assert offset is not None
+    return offset
 
 
 def jitter_seconds(key: str, window_seconds: float) -> float:
