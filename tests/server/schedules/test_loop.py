@@ -175,3 +175,26 @@ async def test_a_deleted_module_takes_its_schedules_with_it(application: Applica
     clock.advance(HOUR_SECONDS)
     await step(application)
     assert (await application.admin.listed("/api/v1/schedules"), await jobs(application)) == ([], [])
+
+
+@pytest.mark.feature("M1.times")
+async def test_a_change_of_its_name_loses_no_start_that_is_only_delayed(
+    application: Application, clock: ShiftedClock
+) -> None:
+    """The next start was computed again, from a moment at which the time itself had passed and its delay had not."""
+    await tree(application)
+    schedule = await made(application.admin, cron="0 3 * * *", jitter_minutes=600)
+    path = f"/api/v1/schedules/{schedule}"
+    at = datetime.fromisoformat((await shown(application, schedule))["next_at"])
+    planned = at.replace(hour=3, minute=0, second=0, microsecond=0)
+    assert planned < at
+    now = datetime.fromisoformat((await application.admin.patch(path, json={"name": "a"})).json()["changed_at"])
+    clock.advance(((planned - now) + (at - planned) / 2).total_seconds())
+    changed = (await application.admin.patch(path, json={"name": "b"})).json()
+    assert datetime.fromisoformat(changed["next_at"]) == at
+    clock.advance((at - planned).total_seconds())
+    changed = (await application.admin.patch(path, json={"name": "c"})).json()
+    await step(application)
+    assert len(await jobs(application)) == 1, "it was due, and its start was not lost either"
+    changed = (await application.admin.patch(path, json={"cron": "0 4 * * *", "jitter_minutes": 0})).json()
+    assert datetime.fromisoformat(changed["next_at"]).hour == 4

@@ -196,6 +196,19 @@ def test_a_delay_is_within_the_jitter_and_another_one_each_day_and_for_each_sche
     assert other != found[0]
 
 
+def test_a_delay_is_shorter_than_the_time_until_the_next_start() -> None:
+    """An hourly schedule that was spread over a day started about twice a day, because each start was computed after the one before."""
+    hourly = schedule(cron="0 * * * *", jitter_minutes=1440)
+    at = berlin(2026, 5, 1).timestamp()
+    for _ in range(48):
+        found = model.start_after(hourly, at)
+        assert found is not None
+        planned = model.next_time("0 * * * *", "UTC", at) or 0.0
+        assert planned <= found.timestamp() < planned + 3600
+        at = found.timestamp()
+    assert at < berlin(2026, 5, 1).timestamp() + 49 * 3600
+
+
 def test_drift_starts_at_its_time_because_its_checks_are_spread_one_by_one() -> None:
     after = berlin(2026, 5, 1).timestamp()
     found = model.start_after(schedule(kind="DRIFT", jitter_minutes=30), after)

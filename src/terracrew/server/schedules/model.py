@@ -1,6 +1,7 @@
 """When a schedule starts: the next time of its cron expression in its time zone, how much later it begins, and what is too late."""
 
 import hashlib
+import math
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
@@ -130,7 +131,11 @@ def start_after(schedule: Schedule, after: float) -> datetime | None:
     planned = next_time(schedule.cron, schedule.time_zone, after)
     if planned is None:
         return None
-    window = 0 if schedule.kind == "DRIFT" else schedule.jitter_minutes * 60
+    window = 0.0
+    if schedule.kind != "DRIFT" and schedule.jitter_minutes:
+        following = next_time(schedule.cron, schedule.time_zone, planned)  # a longer delay would leave out starts
+        until_following = following - planned if following is not None else math.inf
+        window = min(schedule.jitter_minutes * 60.0, until_following)
     # The delay of each time is another one, and the same on each server.
     return datetime.fromtimestamp(planned + jitter_seconds(f"{schedule.id} {planned}", window), UTC)
 

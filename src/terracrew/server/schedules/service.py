@@ -34,6 +34,8 @@ from terracrew.wording import schedule_words
 MAX_SCHEDULES = 1_000
 """For each organization."""
 MAX_TEXT_CHARACTERS = 100
+_TIMES = frozenset({"kind", "cron", "time_zone", "jitter_minutes", "is_enabled"})
+"""The settings that decide when a schedule starts."""
 
 
 async def create(tx: Tx, who: Principal, new: NewSchedule) -> ScheduleView:
@@ -80,7 +82,8 @@ async def change(tx: Tx, who: Principal, schedule_id: str, wanted: ScheduleChang
         raise Conflict(f"{at.words} has a schedule `{after.name}` already", field="name")
     changed = [name for name in ScheduleSettings.__struct_fields__ if getattr(before, name) != getattr(after, name)]
     after = replace(after, changed_by=who.id, changed_by_name=who.name, changed_at=tx.moment)
-    after = replace(after, next_at=model.start_after(after, tx.now))
+    if not _TIMES.isdisjoint(changed):  # otherwise a start that is due, or only delayed, would be lost
+        after = replace(after, next_at=model.start_after(after, tx.now))
     await store.change(tx, after)
     placed = PlacedSchedule(after, found.path)
     await _record(tx, who, placed, "schedule.change", changed=changed)
