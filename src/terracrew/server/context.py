@@ -133,6 +133,10 @@ class Server:
         )
 
     @cached_property
+    def sources(self) -> Sources:
+        return Sources(self.keys, self.settings.local_roots, self.quotas)
+
+    @cached_property
     def pull_requests(self) -> PullRequestTools:
         return PullRequestTools(
             db=self.db,
@@ -194,7 +198,7 @@ class Server:
             watchers=self.watchers,
             streams=self.streams,
             fleet_handlers=self.fleet_handlers,
-            sources=Sources(self.keys, self.settings.local_roots),
+            sources=self.sources,
             pull_requests=self.pull_requests,
             waking_ahead=self.waking_ahead,
             closing=self.closing,
@@ -243,6 +247,7 @@ class Server:
             pull_requests=self.pull_requests,
             discovery=self.discovery,
             local_roots=self.settings.local_roots,
+            sources=self.sources,
         )
 
     @cached_property

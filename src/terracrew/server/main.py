@@ -53,7 +53,6 @@ from terracrew.server.runners import reads as runner_reads
 from terracrew.server.runners.outages.watching import Outages
 from terracrew.server.runners.removal.service import Removals
 from terracrew.server.schedules.loop import Schedules
-from terracrew.server.schedules.starting import Sources
 from terracrew.server.scheduling import crews
 from terracrew.server.supervise import supervise
 from terracrew.server.uploads import service as uploads
@@ -147,12 +146,13 @@ async def _serve(
     loops: dict[str, Callable[[], Awaitable[None]]] = {
         "scheduler": server.scheduler.run,
         "reaper": Reaper(server.db, server.registry, timedelta(seconds=server.settings.apply_lease_seconds)).run,
-        "schedules": Schedules(server.db, Sources(server.keys, server.settings.local_roots)).run,
+        "schedules": Schedules(server.db, server.sources).run,
         "drift checks": DriftChecks(
             server.db,
             server.objects,
             server.keys,
             server.settings.local_roots,
+            server.quotas,
             server.settings.drift_slots_percent,
         ).run,
         "triggers": Triggers(server.db, server.keys, server.settings.local_roots).run,

@@ -38,8 +38,8 @@ class Checked:
 
     async def step(self, servers: int = 2, percent: int = 25) -> None:
         server = self.server
-        roots = server.settings.local_roots
-        loops = [DriftChecks(server.db, server.objects, server.keys, roots, percent) for _ in range(servers)]
+        roots, quotas = server.settings.local_roots, server.quotas
+        loops = [DriftChecks(server.db, server.objects, server.keys, roots, quotas, percent) for _ in range(servers)]
         await asyncio.gather(*(loop.step() for loop in loops))
 
     async def show(self, name: str = "one") -> dict[str, Any]:

@@ -25,7 +25,7 @@ async def made(who: Person, place: str = "team/one", **changes: Any) -> str:
 async def step(application: Application, servers: int = 2) -> None:
     """Let several servers look at the same time what is due."""
     server = application.server
-    sources = Sources(server.keys, server.settings.local_roots)
+    sources = Sources(server.keys, server.settings.local_roots, server.quotas)
     await asyncio.gather(*(Schedules(server.db, sources).step() for _ in range(servers)))
 
 

@@ -1,12 +1,15 @@
 """Schedules start what they are for: once, with the permissions of a person, and never what is too late."""
 
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
+from terracrew.server.drift.loop import DriftChecks
 from tests.builders.clock import ShiftedClock
 from tests.builders.job_rows import change_users
-from tests.server.application import Application
+from tests.server.application import Application, open_application
 from tests.server.schedules.schedule_rows import jobs, made, shown, step, tree
 from tests.server.simulated_runner import SimulatedRunner
 
@@ -198,3 +201,41 @@ async def test_a_change_of_its_name_loses_no_start_that_is_only_delayed(
     assert len(await jobs(application)) == 1, "it was due, and its start was not lost either"
     changed = (await application.admin.patch(path, json={"cron": "0 4 * * *", "jitter_minutes": 0})).json()
     assert datetime.fromisoformat(changed["next_at"]).hour == 4
+
+
+@pytest.fixture
+async def small(
+    database_url: str, memory_path: Path, database_clock: ShiftedClock | None
+) -> AsyncIterator[Application]:
+    """A server whose organizations may queue two jobs."""
+    async with open_application(
+        database_url,
+        memory_path / "small",
+        clock=database_clock,
+        local_roots=(Path("/srv/sources"),),
+        max_queued_jobs_per_organization=2,
+    ) as opened:
+        yield opened
+
+
+@pytest.mark.feature("M1.kinds")
+async def test_schedules_and_checks_queue_no_more_jobs_than_the_quota(small: Application, clock: ShiftedClock) -> None:
+    """Only jobs that people asked for themselves were counted against it before they were queued."""
+    await tree(small)
+    for _ in range(2):
+        await small.admin.made("/api/v1/modules/team%2Ftwo/jobs", {"type": "PLAN"})
+    schedule = await made(small.admin)
+    words = "this organization has 2 queued jobs, and its quota is 2"
+    assert words in await small.admin.refused("POST", f"/api/v1/schedules/{schedule}/run", 409)
+    clock.advance(HOUR_SECONDS)
+    await step(small)
+    found = await shown(small, schedule)
+    assert found["last_outcome"].startswith(f"nothing was started: {words}")
+    assert found["is_last_problem"]
+    assert (await small.admin.post("/api/v1/drift/checks", json={"place": "team/one"})).status_code == 202
+    server = small.server
+    checks = DriftChecks(server.db, server.objects, server.keys, server.settings.local_roots, server.quotas, 25)
+    await checks.step()
+    assert len(await jobs(small)) == 2
+    drift = (await small.admin.get("/api/v1/drift/modules/team%2Fone")).json()
+    assert drift["problem"].startswith(words)

@@ -23,6 +23,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.pull_requests.tools import PullRequestTools
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runs.reasons import Watch
+from terracrew.server.schedules.starting import Sources
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.diff_process import DiffProcess
 from terracrew.server.supervise import Tasks
@@ -62,6 +63,7 @@ class DashboardContext:
     discovery: DiscoveryTools
     local_roots: Sequence[Path]
     """The folders on runners that a module's source may be in."""
+    sources: Sources
 
 
 class DashboardCall(request.Call):

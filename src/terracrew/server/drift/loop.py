@@ -28,6 +28,7 @@ from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import content
 from terracrew.server.supervise import FailedRows
 from terracrew.server.tree.groups import service as groups
+from terracrew.server.tree.groups.quotas import Quotas
 from terracrew.wording import plan_words
 
 POLL_SECONDS = 2.0
@@ -46,9 +47,12 @@ class DriftChecks:
     """Several servers may run it on one database: each holds the row of a module, and creates the job of its check in the
     transaction that remembers it."""
 
-    def __init__(self, db: Database, objects: Objects, keys: Keyring, roots: Sequence[Path], percent: int) -> None:
+    def __init__(
+        self, db: Database, objects: Objects, keys: Keyring, roots: Sequence[Path], quotas: Quotas, percent: int
+    ) -> None:
         """`percent`: how much of the slots that an organization's online runners have checks may use."""
-        self._db, self._objects, self._keys, self._roots, self._percent = db, objects, keys, roots, percent
+        self._db, self._objects, self._keys, self._roots = db, objects, keys, roots
+        self._quotas, self._percent = quotas, percent
         self._failed, self._failed_ends = FailedRows("drift checks"), FailedRows("ends of drift checks")
 
     async def run(self) -> None:
@@ -107,7 +111,7 @@ class DriftChecks:
         name = f"of the schedule {row.schedule_name}" if row.schedule_name else f"asked for by {row.asked_by_name}"
         origin = JobOrigin(kind="drift", name=name, id=row.schedule_id or "")
         request = JobRequest(who, row.module_id, asked, origin=origin)
-        [made] = await create.create_all(tx, [request], keys=self._keys, roots=self._roots)
+        [made] = await create.create_all(tx, [request], keys=self._keys, roots=self._roots, quotas=self._quotas)
         if isinstance(made, TerracrewError):
             await _refuse(tx, row, made.message)
         else:

@@ -20,6 +20,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.tree.groups.quotas import Quotas
 from terracrew.server.tree.inputs.model import InputPlace
 from terracrew.server.tree.modules import places
 from terracrew.wording import schedule_words
@@ -30,6 +31,7 @@ class Sources(msgspec.Struct, frozen=True):
 
     keys: Keyring
     roots: Sequence[Path]
+    quotas: Quotas
 
 
 async def start(
@@ -58,7 +60,7 @@ async def start(
     await _check_last(tx, schedule)
     origin = JobOrigin(kind="schedule", name=schedule.name, id=schedule.id)
     request = JobRequest(who, at.id, NewJob(JobType(schedule.kind)), origin=origin)
-    [made] = await create.create_all(tx, [request], keys=sources.keys, roots=sources.roots)
+    [made] = await create.create_all(tx, [request], keys=sources.keys, roots=sources.roots, quotas=sources.quotas)
     if isinstance(made, TerracrewError):
         raise made
     return StartedSchedule(f"queued job #{made.job.number}: {word}", job_id=made.job.id)

@@ -17,7 +17,6 @@ from terracrew.server.dashboard.schedules.page import HERE, SchedulePage
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import Principal
 from terracrew.server.schedules import service
-from terracrew.server.schedules.starting import Sources
 
 
 class PlaceForm(msgspec.Struct, frozen=True):
@@ -73,8 +72,7 @@ async def save(request: DashboardCall, schedule: FromPath[str]) -> Response[Any]
 
 @post("/{schedule:str}/run")
 async def run(request: DashboardCall, schedule: FromPath[str]) -> Response[Any]:
-    sources = Sources(request.context.keys, request.context.local_roots)
-    await request.write(service.run, schedule, sources)
+    await request.write(service.run, schedule, request.context.sources)
     return render.go(request, f"{HERE}/{schedule}")  # which says what was started
 
 
