@@ -75,6 +75,12 @@ def is_made(row: DiscoveredFolder) -> bool:
     return row.module_id is not None and row.state in ("made", "gone", "deleted")
 
 
+def kept(folder: str, module_id: str, path: str) -> DiscoveredFolder:
+    """Return a folder that has a module which the rule has not made of it."""
+    reason = "this module has it as its source already"
+    return DiscoveredFolder(folder=folder, path=path, state="kept", module_id=module_id, reason=reason)
+
+
 def _left(row: DiscoveredFolder, configured: Container[str]) -> DiscoveredFolder:
     """Return a folder that has a module and is not found any more."""
     is_gone = row.folder not in configured
@@ -105,8 +111,7 @@ def _folder(
             _plain(row), state="deleted", reason="its module was deleted: it is made again after the folder was gone"
         )
     if (module := known.modules.get(folder)) is not None:
-        reason = "this module has it as its source already"
-        return DiscoveredFolder(folder=folder, path=module.path, state="kept", module_id=module.id, reason=reason)
+        return kept(folder, module.id, module.path)
     if problem := _invalid(rule, folder, repository):
         return DiscoveredFolder(folder=folder, path="", state="invalid", reason=problem)
     reason = _conflict(path, counts, of_new, known.taken)

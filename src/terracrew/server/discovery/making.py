@@ -17,6 +17,7 @@ from terracrew.server.discovery import decide, finding, reads, store
 from terracrew.server.discovery.looking import RuleLook
 from terracrew.server.discovery.model import DiscoveryRule, FolderPlan, RuleFolder
 from terracrew.server.discovery.tools import DiscoveryTools
+from terracrew.server.forges import repository_store
 from terracrew.server.forges.reads import GitModule
 from terracrew.server.jobs import create
 from terracrew.server.jobs.create import JobRequest
@@ -56,8 +57,17 @@ async def carry_out(tools: DiscoveryTools, rule: DiscoveryRule, found: RuleLook,
 async def _make(
     tx: Tx, tools: DiscoveryTools, rule: DiscoveryRule, found: RuleLook, folder: DiscoveredFolder
 ) -> DiscoveredFolder:
-    """Make the module of a folder, and write that it was made."""
+    """Make the module of a folder, and write that it was made.
+
+    The row of the repository is locked first: rules of one repository make modules one after the other, on all servers. So a
+    rule sees the module that another rule has made of the folder since this look began.
+    """
+    if await repository_store.hold(tx, found.at.repository.id) is None:
+        raise RuleTaken("the connection of the rule was deleted")
     await held(tx, tools, rule)
+    for module in await reads.tracked_modules(tx, found.at.repository, found.branch, folder.folder):
+        if paths.is_within(module.path, rule.group):
+            return decide.kept(folder.folder, module.id, module.path)
     who = rule.principal
     above, _ = paths.split(folder.path)
     if not paths.is_within(folder.path, rule.group):  # `naming` sees to it, and no repository may lead elsewhere

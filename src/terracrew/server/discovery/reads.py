@@ -102,13 +102,15 @@ async def known_folders(
     existing = await module_reads.paths_in(tx, rule.organization_id, made)
     modules: dict[str, KnownModule] = {}
     for each in await tracked_modules(tx, repository, branch):
-        if each.id not in existing and paths.is_within(each.path, rule.group):
+        if paths.is_within(each.path, rule.group):
             modules.setdefault(each.folder, KnownModule(each.id, each.path))
     wanted = wanted_paths(rule, folders, repository.name)
     taken = await module_reads.taken_paths(tx, rule.organization_id, all_paths(wanted.values()))
     return KnownFolders(rows, modules, frozenset(existing), taken)
 
 
-async def tracked_modules(tx: Tx, repository: ForgeRepository, branch: str) -> list[GitModule]:
-    """Return the modules that run what is in a branch of a repository."""
-    return [each for each in await forge_reads.modules_of(tx, repository) if each.tracks(repository, branch)]
+async def tracked_modules(
+    tx: Tx, repository: ForgeRepository, branch: str, folder: str | None = None
+) -> list[GitModule]:
+    """Return the modules that run what is in a branch of a repository, or only those that run in one of its folders."""
+    return [each for each in await forge_reads.modules_of(tx, repository, folder) if each.tracks(repository, branch)]

@@ -19,7 +19,8 @@ _MODULES: LiteralString = f"""SELECT modules.id, modules.path, modules.organizat
     modules.engine, modules.source_gone FROM modules JOIN groups ON groups.id = modules.group_id
 WHERE {_IS_GIT} AND EXISTS (SELECT 1 FROM forge_connections WHERE forge_connections.organization_id = modules.organization_id)"""
 _ONE_REPOSITORY: LiteralString = """ AND modules.organization_id = :organization_id
-    AND lower(modules.source) LIKE CAST(:pattern AS text) ESCAPE '\\' ORDER BY modules.path"""
+    AND lower(modules.source) LIKE CAST(:pattern AS text) ESCAPE '\\'
+    AND modules.source LIKE CAST(:folder AS text) ESCAPE '\\' ORDER BY modules.path"""
 _OF_READER: LiteralString = (
     visibility.SEEN_GROUPS
     + " "
@@ -80,17 +81,25 @@ async def source_modules(tx: Tx) -> list[GitModule]:
     return rows_to(GitModule, await tx.all(_MODULES))
 
 
-async def modules_of(tx: Tx, repository: ForgeRepository) -> list[GitModule]:
+async def modules_of(tx: Tx, repository: ForgeRepository, folder: str | None = None) -> list[GitModule]:
     """Return the modules that a repository is the source of and that its connection serves, ordered by path.
 
-    A module that a nearer connection serves is not among them.
+    A module that a nearer connection serves is not among them. With `folder`, only modules that run in this folder are.
     """
     connection = await store.get(tx, repository.connection_id)
     connections = await store.of_organization(tx, connection.organization_id)
     pattern = f"%{_escaped(repository.name_key)}%"
-    rows = await tx.all(_MODULES + _ONE_REPOSITORY, organization_id=connection.organization_id, pattern=pattern)
+    stored = msgspec.json.encode(folder or "").decode()[1:-1]
+    rows = await tx.all(
+        _MODULES + _ONE_REPOSITORY,
+        organization_id=connection.organization_id,
+        pattern=pattern,
+        folder=f"%{_escaped(stored)}%",
+    )
     found: list[GitModule] = []
     for each in rows_to(GitModule, rows):
+        if folder not in (None, each.folder):
+            continue
         meant = addresses.connection_for(connections, each.organization_id, each.group, each.source.url)
         is_of = meant is not None and meant[0].id == connection.id
         if is_of and meant is not None and addresses.key(meant[1]) == repository.name_key:
