@@ -14,6 +14,8 @@ from terracrew.server.tree.modules import checks
 
 MAX_NEW_MODULES = 500
 """How many modules a rule makes of one commit. If there are more, a person has most likely forgotten a pattern."""
+MAX_MODULES = 2_000
+"""How many modules of a rule there may be. Many commits with a few folders each make no more than that."""
 
 
 class KnownModule(msgspec.Struct, frozen=True):
@@ -58,11 +60,17 @@ def plan(
     counts = Counter(wanted.values())
     of_new = {wanted[each] for each in folders if each not in known.rows and each not in known.modules}
     found = [_folder(rule, each, wanted, counts, of_new, repository, known) for each in folders]
-    left = [each for each in known.rows.values() if each.folder not in wanted and each.module_id in known.existing]
-    found += [_left(each, configured) for each in left if is_made(each)]
+    left = [each for each in known.rows.values() if each.folder not in wanted and is_made(each)]
+    found += [_left(each, configured) for each in left if each.module_id in known.existing]
+    found += [_deleted(each) for each in left if each.module_id not in known.existing and each.folder in configured]
     new = sum(each.state == "new" for each in found)
     problem = ""
-    if new > MAX_NEW_MODULES:
+    if new and new + len(known.existing) > MAX_MODULES:
+        problem = (
+            f"it has made {len(known.existing):,} modules and would make {new:,} more, and a rule makes at most {MAX_MODULES:,}: narrow "
+            "its patterns, or divide the repository among several rules"
+        )
+    elif new > MAX_NEW_MODULES:
         problem = (
             f"it would make {new:,} modules at once, and at most {MAX_NEW_MODULES} are made: narrow its patterns, or divide the "
             "repository among several rules"
@@ -90,6 +98,13 @@ def _left(row: DiscoveredFolder, configured: Container[str]) -> DiscoveredFolder
     return replace(_plain(row), state="gone" if is_gone else "made", reason=reason)
 
 
+def _deleted(row: DiscoveredFolder) -> DiscoveredFolder:
+    """Return a folder whose module somebody has deleted. It is remembered until the commit has no such folder any more."""
+    return replace(
+        _plain(row), state="deleted", reason="its module was deleted: it is made again after the folder was gone"
+    )
+
+
 def _plain(row: DiscoveredFolder) -> DiscoveredFolder:
     return DiscoveredFolder(folder=row.folder, path=row.path, state=row.state, module_id=row.module_id)
 
@@ -107,9 +122,7 @@ def _folder(
     if row is not None and is_made(row):
         if row.module_id in known.existing:
             return replace(_plain(row), state="made")
-        return replace(
-            _plain(row), state="deleted", reason="its module was deleted: it is made again after the folder was gone"
-        )
+        return _deleted(row)
     if (module := known.modules.get(folder)) is not None:
         return kept(folder, module.id, module.path)
     if problem := _invalid(rule, folder, repository):

@@ -9,7 +9,7 @@ from terracrew.api.discovery import DiscoveredFolder
 from terracrew.api.groups import NewGroup
 from terracrew.api.jobs import JobOrigin, NewJob
 from terracrew.api.modules import NewModule
-from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError
+from terracrew.errors import Conflict, Invalid, TerracrewError, Unavailable
 from terracrew.logging import get_logger
 from terracrew.protocol.spec import GitSource, JobType
 from terracrew.server.db.seam import Tx
@@ -48,7 +48,9 @@ async def carry_out(tools: DiscoveryTools, rule: DiscoveryRule, found: RuleLook,
     for each in plan.new:
         try:
             after[each.folder] = await tools.db.write(lambda tx, each=each: _make(tx, tools, rule, found, each))
-        except (Conflict, Invalid, NotFound) as error:
+        except (RuleTaken, Unavailable):
+            raise
+        except TerracrewError as error:  # the other folders get their modules all the same
             state = "conflict" if isinstance(error, Conflict) else "invalid"
             after[each.folder] = replace(each, state=state, reason=error.message)
     return replace(plan, folders=[after.get(each.folder, each) for each in plan.folders])
