@@ -96,3 +96,15 @@ async def test_what_is_wrong_with_one_folder_does_not_stop_the_others(
     found.clock.advance(301)
     await found.step()
     assert set(await found.modules()) == {"team/prod/app", "team/prod/network"}
+
+
+@on_one
+async def test_no_rule_of_the_organization_has_the_path_of_the_preview(found: Found) -> None:
+    new = {"name": "preview", "group": "", "url": found.url}
+    refused = await found.app.admin.post("/api/v1/discovery-rules", json=new)
+    assert refused.status_code == 400
+    assert "a rule of the organization cannot be called `preview`" in refused.text
+    assert await found.rule(group="", name="all") == "all"
+    refused = await found.app.admin.patch("/api/v1/discovery-rules/all", json={"name": "preview"})
+    assert refused.status_code == 400
+    assert await found.rule(name="preview") == "team/preview", "a rule of a group can be"

@@ -41,6 +41,8 @@ from terracrew.source_rules import git as git_rules
 MAX_RULES = 200
 """For each organization."""
 MAX_REFERENCE_CHARACTERS = 2_000
+PREVIEW_PATH = "preview"
+"""The API shows the preview of a new rule at this address, so that no rule can have it as its path."""
 PREVIEW_SECONDS = 20.0
 """How long a request for a preview waits for the repository. The command line asks again."""
 
@@ -234,6 +236,8 @@ def _check(wanted: DiscoverySettings, url: str, branch: str) -> None:
 
 
 async def _check_name(tx: Tx, rule: DiscoveryRule) -> None:
+    if rule.path == PREVIEW_PATH:
+        raise Invalid.in_field("name", f"a rule of the organization cannot be called `{PREVIEW_PATH}`: choose another")
     if any(each.name == rule.name for each in await reads.of_group(tx, rule.group_id)):
         where = f"group `{rule.group}`" if rule.group else "the organization"
         raise Conflict(f"{where} has a discovery rule `{rule.name}` already", field="name")
