@@ -55,6 +55,15 @@ class _Answers(msgspec.Struct, frozen=True, kw_only=True):
     comments: list[Comment] | None
     """None if they were not asked for."""
 
+    def changes_nothing_of(self, repository: ForgeRepository) -> bool:
+        """Return whether everything is as it was when the repository was claimed."""
+        is_same_head = (
+            self.head.commit in (None, repository.default_commit) and self.head.etag == repository.branch_etag
+        )
+        was_good = not repository.problem and not repository.failures
+        is_asked_only_for_news = self.details is None and self.comments is None
+        return was_good and is_asked_only_for_news and self.page.items is None and is_same_head
+
 
 class ForgePolling:
     """The loop of each server. A repository is polled by the server that has its lease."""
@@ -93,16 +102,20 @@ class ForgePolling:
     ) -> None:
         turns = asyncio.Semaphore(MAX_AT_ONCE)
         failed: dict[str, TerracrewError] = {}
+        unchanged: list[ForgeRepository] = []
 
         async def poll(connection: ForgeConnection, repository: ForgeRepository) -> None:
             async with turns:
                 with self._failed.handling(repository.id):
-                    await self._poll(connection, repository, asked_at, failed)
+                    if await self._poll(connection, repository, asked_at, failed):
+                        unchanged.append(repository)
 
         async with asyncio.TaskGroup() as tasks:
             for each in due:
                 if each.connection_id in connections:
                     tasks.create_task(poll(connections[each.connection_id], each))
+        if unchanged:
+            await self._db.write(lambda tx: self._save_unchanged(tx, connections, unchanged))
 
     async def _poll(
         self,
@@ -110,11 +123,14 @@ class ForgePolling:
         repository: ForgeRepository,
         asked_at: datetime,
         failed: dict[str, TerracrewError],
-    ) -> None:
-        """Poll a repository. `failed` has the connections that could not be asked in this step: one that is away is asked once."""
+    ) -> bool:
+        """Poll a repository, and return whether nothing has changed, which is written for all of a step together.
+
+        `failed` has the connections that could not be asked in this step: one that is away is asked once.
+        """
         if (known := failed.get(connection.id)) is not None:
             await self._db.write(lambda tx: self._save_failure(tx, connection, repository, known, is_first=False))
-            return
+            return False
         try:
             forge = self._forges.of(connection)
             found = await self._ask(forge, connection, repository, asked_at)
@@ -122,10 +138,13 @@ class ForgePolling:
             if contact.is_of_connection(error):
                 failed[connection.id] = error
             await self._db.write(lambda tx, of=error: self._save_failure(tx, connection, repository, of))
-            return
+            return False
+        if found.changes_nothing_of(repository):
+            return True
         gone = await self._db.write(lambda tx: self._save(tx, connection, repository, found, asked_at))
         for each in gone[:MAX_VANISHED]:
             await self._ask_after(connection, repository, each)
+        return False
 
     async def _renew_leases(self, repository_ids: Sequence[str]) -> None:
         while True:
@@ -194,6 +213,15 @@ class ForgePolling:
         if answers.is_shown_differently(before, after):
             tx.wake("forges", connection.id)
         return gone
+
+    async def _save_unchanged(
+        self, tx: Tx, connections: Mapping[str, ForgeConnection], repositories: Sequence[ForgeRepository]
+    ) -> None:
+        """Hold the repositories before their connections, as everything else does that writes an answer."""
+        polled = [(each, tx.moment + self._pause()) for each in repositories]
+        await repository_store.save_unchanged(tx, self._server_id, polled)
+        for connection_id in sorted({each.connection_id for each in repositories}):
+            await contact.good(tx, connections[connection_id])
 
     async def _save_failure(
         self,

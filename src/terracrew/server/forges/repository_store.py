@@ -1,6 +1,7 @@
 """Rows of the repositories that connections watch, and who asks the forge about each of them at this moment."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import LiteralString
 
 from terracrew import ids
@@ -30,6 +31,8 @@ WHERE (lease_until IS NULL OR lease_until <= :now) AND id IN (
         AND (forge_connections.away_until IS NULL OR forge_connections.away_until <= :now)
     ORDER BY forge_repositories.poll_at LIMIT :limit)
 RETURNING {REPOSITORIES.columns}"""
+
+_LATER: LiteralString = "CASE WHEN {0} < batch.question THEN batch.question ELSE {0} END"
 
 
 async def watch(tx: Tx, connection_id: str, names: Sequence[str], *, is_added: bool) -> None:
@@ -130,6 +133,29 @@ async def renew_leases(tx: Tx, holder: str, repository_ids: Sequence[str], secon
         " WHERE forge_repositories.id = batch.id AND forge_repositories.lease_holder = batch.holder",
         {"id": "text", "holder": "text", "until": "double precision"},
         [(each, holder, tx.now + seconds) for each in sorted(repository_ids)],
+    )
+
+
+async def save_unchanged(tx: Tx, holder: str, polled: Sequence[tuple[ForgeRepository, datetime]]) -> None:
+    """Write that these repositories were polled and nothing has changed, and when each is polled again.
+
+    The tags stay: an answer about a pull request or a branch that has arrived meanwhile may have emptied them.
+    """
+    await tx.each(
+        f"""UPDATE forge_repositories SET polled_at = batch.now, poll_at = batch.poll_at, lease_holder = NULL, lease_until = NULL,
+            list_question = {_LATER.format("list_question")}, default_question = {_LATER.format("default_question")}
+        FROM batch WHERE forge_repositories.id = batch.id AND forge_repositories.lease_holder = batch.holder""",
+        {
+            "id": "text",
+            "holder": "text",
+            "question": "bigint",
+            "now": "double precision",
+            "poll_at": "double precision",
+        },
+        [
+            (each.id, holder, each.question, tx.now, at.timestamp())
+            for each, at in sorted(polled, key=lambda found: found[0].id)
+        ],
     )
 
 
