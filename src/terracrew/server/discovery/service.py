@@ -21,11 +21,11 @@ from terracrew.api.discovery import (
 )
 from terracrew.api.pages import Page
 from terracrew.api.tags import normalized
-from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError
+from terracrew.errors import Conflict, Invalid, NotFound
 from terracrew.protocol.spec import GitSource
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.discovery import decide, looking, naming, patterns, reads, store
+from terracrew.server.discovery import looking, naming, patterns, reads, store, unmarking
 from terracrew.server.discovery.model import DiscoveryRule
 from terracrew.server.discovery.tools import DiscoveryTools
 from terracrew.server.engines import model as engines
@@ -35,7 +35,6 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.groups import tree_path as paths
-from terracrew.server.tree.modules import service as modules
 from terracrew.source_rules import git as git_rules
 
 MAX_RULES = 200
@@ -61,7 +60,7 @@ async def create(tx: Tx, who: Principal, new: NewDiscoveryRule) -> DiscoveryRule
 
 
 async def change(tx: Tx, who: Principal, reference: str, wanted: DiscoveryChange) -> DiscoveryRuleView:
-    """Change a rule. Modules that it has made stay as they are."""
+    """Change a rule. Modules that it has made stay as they are, but a rule that is disabled marks none any longer."""
     before = await _hold(tx, who, reference)
     after = fields.changed(before, wanted)
     after = replace(after, tags=normalized(after.tags), engine_version=after.engine_version.strip())
@@ -75,6 +74,8 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: DiscoveryChange
     await store.change(tx, after)
     changed = [name for name in DiscoverySettings.__struct_fields__ if getattr(before, name) != getattr(after, name)]
     await _record(tx, who, after, "discovery.change", changed=changed)
+    if before.is_enabled and not after.is_enabled:
+        await unmarking.unmark(tx, after)
     if after.is_enabled != before.is_enabled:
         tx.wake("forges", "")
     return await view(tx, after)
@@ -83,20 +84,21 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: DiscoveryChange
 async def delete(tx: Tx, who: Principal, reference: str) -> DiscoveryRule:
     """Delete a rule. Its modules stay, and those that it has marked are marked no longer, because nobody looks at their folders."""
     found = await _hold(tx, who, reference)
-    marked = {each.module_id for each in await store.folders_of(tx, found.id) if decide.is_made(each)}
-    try:
-        at = await looking.repository_of(tx, found)
-        branch = found.branch or at.repository.default_branch
-        tracked = await reads.tracked_modules(tx, at.repository, branch)
-        marked |= {each.id for each in tracked if paths.is_within(each.path, found.group)}
-    except TerracrewError:
-        pass  # its connection is gone: what the rule has made is enough
-    for module_id in sorted(each for each in marked if each is not None):
-        await modules.mark_source(tx, found.principal, module_id, None, "")
+    await unmarking.unmark(tx, found)
     await store.delete(tx, found.id)
     await _record(tx, who, found, "discovery.delete")
     tx.wake("forges", "")
     return found
+
+
+async def delete_group(tx: Tx, who: Principal, reference: str) -> None:
+    """Delete an empty group and its rules. Modules that they have made and that were moved elsewhere are marked no longer."""
+    group = await groups.find(tx, who, reference)
+    await authorize.require(tx, who, Verb.TREE_WRITE, groups.place(group), groups.unseen(reference))
+    for each in await reads.of_group(tx, group.id):
+        if (rule := await store.hold(tx, each.id)) is not None:
+            await unmarking.unmark(tx, rule)
+    await groups.delete(tx, who, reference)
 
 
 async def run(tx: Tx, who: Principal, reference: str) -> DiscoveryRuleView:
