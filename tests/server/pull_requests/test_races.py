@@ -7,33 +7,16 @@ import pytest
 from terracrew.api.jobs import JobStatus
 from terracrew.protocol.events import KeptPlan, PlanSummary, ResourceChange, Result
 from terracrew.server.pull_requests import following
-from terracrew.server.pull_requests.model import TouchedModule
 from tests.builders.deliveries import RUNNING, fact
 from tests.forges import fake_forge
-from tests.forges.fake_forge import FakePullRequest, Refusal
+from tests.forges.fake_forge import Refusal
 from tests.server.application import on_one
-from tests.server.pull_requests.acting import changing_jobs, operator, rule
+from tests.server.pull_requests.acting import app, changing_jobs, later, operator, push_to_main, rule
 from tests.server.pull_requests.world import ADDS_ONE, HASH, NAME, NOTHING, World
 
 pytestmark = pytest.mark.feature("F4.apply", "F4.merge")
 DESTROYS = PlanSummary(destroy=1, existing=1, resources=[ResourceChange("terraform_data.all", "delete")])
 PINNED = {"kind": "git", "url": f"ssh://git@127.0.0.1/{NAME}", "subdirectory": "app", "tag": "v1"}
-
-
-async def app(world: World, found: FakePullRequest) -> TouchedModule:
-    return (await world.show(found))[1]["team/app"]
-
-
-def push_to_main(world: World, content: str, name: str = "main.tf") -> None:
-    world.repository.git("checkout", "-q", "main")
-    world.write("app", content, name=name)
-    world.on_forge.branches["main"] = world.repository.commit("pushed to the branch")
-
-
-async def later(world: World, times: int = 1, seconds: float = 301) -> None:
-    for _ in range(times):
-        world.clock.advance(seconds)
-        await world.step()
 
 
 @on_one

@@ -36,7 +36,7 @@ def report(*modules: ShownModule, **fields: object) -> ForgeReport:
         (report(module("a"), problem="it conflicts with main"), "failure", "it conflicts with main"),
         (report(problem="nobody has allowed it", is_waiting=True), "pending", "nobody has allowed it"),
         (
-            report(module("a"), apply="on_command_then_merge"),
+            report(module("a", is_to_apply=True), apply="on_command_then_merge"),
             "pending",
             "1 module to apply before the merge: comment `terracrew apply`",
         ),

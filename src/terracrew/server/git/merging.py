@@ -120,7 +120,8 @@ async def _check_present(mirrors: RepositoryMirrors, key: str, *commits: str) ->
 async def _trees(mirrors: RepositoryMirrors, key: str, base: str, head: str) -> tuple[str, str, int]:
     """Return the trees of both commits, and the date of the head."""
     listed = await mirrors.run(key, "show", "-s", "--format=%T %ct", base, head, what="reading two commits")
-    (base_tree, _), (head_tree, date) = (line.split(b" ") for line in listed.output.splitlines())
+    lines = [line.split(b" ") for line in listed.output.splitlines()]  # one line if both are the same commit
+    (base_tree, _), (head_tree, date) = lines[0], lines[-1]
     seconds = int(date) if date.isdigit() else 0
     return base_tree.decode(), head_tree.decode(), min(max(seconds, 0), _NEWEST_SECONDS)
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from terracrew.api.jobs import ApplyPlan, NewJob
-from terracrew.errors import NotFound, TerracrewError, Unavailable
+from terracrew.errors import NotFound, TerracrewError, TooLarge, Unavailable
 from terracrew.forges.contract import ForgeRefused
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Tx
@@ -16,7 +16,7 @@ from terracrew.server.jobs import store as jobs
 from terracrew.server.jobs.create import JobRequest
 from terracrew.server.principals.model import SYSTEM, Principal
 from terracrew.server.pull_requests import decide, planning, reads, store
-from terracrew.server.pull_requests.looking import Looking
+from terracrew.server.pull_requests.looking import Looking, MergeLook
 from terracrew.server.pull_requests.model import PullRequestSubject, TouchedModule
 from terracrew.server.pull_requests.tools import PullRequestTools
 from terracrew.server.tree.modules import policy
@@ -87,20 +87,18 @@ async def after_merge(
     branch has now; otherwise a new one is made, which a person must approve. A merge into a branch that a module does not run is
     no reason to apply anything of it."""
     known = await planning.planned_modules(tools, subject)
-    rules = await tools.db.read(lambda tx: policy.pull_request_rules(tx, [each.id for each in known]))
-    chosen = {each.id for each in known if rules[each.id].apply == "on_merge"}
-    if not chosen:
-        return subject
     roots = await planning.roots_of(tools, known)
     if not subject.row.is_merge_read:
-        touched = await looking_at.look_at_merge(tools, subject, roots)
-        subject, rows = await tools.db.write(lambda tx: _read_merge(tx, tools, subject, touched & chosen))
-    wanted = [each for each in decide.unsettled(rows) if each.module_id in chosen]
+        rules = await tools.db.read(lambda tx: policy.pull_request_rules(tx, [each.id for each in known]))
+        chosen = {each.id for each in known if rules[each.id].apply == "on_merge"}
+        found = await looking_at.look_at_merge(tools, subject, roots) if chosen else MergeLook()
+        subject, rows = await tools.db.write(lambda tx: _read_merge(tx, tools, subject, found, chosen))
+    wanted = decide.unsettled(rows)
     if not wanted:
         return subject
     try:
         digests = await looking_at.digests_at_base(tools, subject, roots)
-    except NotFound as error:
+    except (NotFound, TooLarge) as error:
         await tools.db.write(lambda tx, why=error.message: _fail(tx, tools, subject, wanted, f"not applied: {why}"))
         return subject
     for row in wanted:
@@ -109,15 +107,18 @@ async def after_merge(
 
 
 async def _read_merge(
-    tx: Tx, tools: PullRequestTools, subject: PullRequestSubject, touched: Collection[str]
+    tx: Tx, tools: PullRequestTools, subject: PullRequestSubject, look: MergeLook, chosen: Collection[str]
 ) -> tuple[PullRequestSubject, list[TouchedModule]]:
-    """Write which modules a merge has changed, whatever was known of the pull request before: it may have been opened, pushed to and
-    merged between two looks, or its conflict was solved on the forge."""
+    """Write which modules a merge has changed and applies, once: later changes of settings are about later merges.
+
+    It does not matter what was known of the pull request before: it may have been opened, pushed to and merged between two looks, or
+    its conflict was solved on the forge. `chosen`: the modules that apply what is merged.
+    """
     row = await planning.held(tx, tools, subject)
     head = subject.facts.head_commit
     known = {each.module_id: each for each in await store.modules_of(tx, row.id)}
-    made = [
-        TouchedModule(
+    unplanned = {
+        module_id: TouchedModule(
             pull_request_id=row.id,
             module_id=module_id,
             digest=known[module_id].digest if module_id in known else "",
@@ -127,11 +128,16 @@ async def _read_merge(
             reason="it was merged before it was planned",
             changed_at=tx.moment,
         )
-        for module_id in sorted(touched)
+        for module_id in look.touched
         if module_id not in known or (known[module_id].head_commit != head and known[module_id].apply_job_id is None)
-    ]
-    await store.put_modules(tx, made)
+    }
+    marked = [replace(each, is_on_merge=True) for key, each in (known | unplanned).items() if key in chosen]
+    await store.put_modules(tx, marked)
     after = replace(row, is_merge_read=True)
+    if look.problem:
+        after = after.with_reply(
+            f"it is not known which modules its merge has changed besides those that are listed, because {look.problem}"
+        )
     await store.save(tx, after)
     tx.wake("pull_requests", row.id)
     return subject.with_row(after), await store.modules_of(tx, row.id)

@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from terracrew.api.jobs import Job, JobStatus
-from terracrew.api.pull_requests import PlanState, PullRequestApply
+from terracrew.api.pull_requests import PlanState, PullRequestApply, PullRequestState
 from terracrew.server.pull_requests.looking import SourceLook
 from terracrew.server.pull_requests.model import TouchedModule
 from terracrew.server.pull_requests.reporting import MAX_RESOURCES
@@ -51,7 +51,7 @@ def after_look(pull_request_id: str, known: Iterable[TouchedModule], look: Sourc
     put: list[TouchedModule] = []
     superseded: list[str] = []
     # What was applied and is taken back by a newer commit has to be planned, too.
-    applied = {each.module_id for each in before.values() if each.state in _APPLIED}
+    applied = {each.module_id for each in before.values() if each.state in _APPLIED or _kept_status(each)}
     wanted = {each: look.digests[each] for each in look.digests if each in look.touched or each in applied}
     for module_id, digest in wanted.items():
         old = before.get(module_id)
@@ -88,6 +88,7 @@ def plan_again(row: TouchedModule, state: PlanState, reason: str, now: datetime)
         base_commit=row.base_commit,
         state=state,
         reason=reason,
+        is_on_merge=row.is_on_merge,
         apply_status=_kept_status(row),
         changed_at=now,
     )
@@ -126,9 +127,10 @@ def after_jobs(
     return _changed(after, row, now)
 
 
-def is_stale(row: TouchedModule, state_version: int) -> bool:
-    """Return whether the state that a plan was made from has changed since."""
-    return row.state in PLANNED and row.plan_job_id is not None and row.state_version != state_version
+def is_stale(row: TouchedModule, state_version: int, pull_request: PullRequestState) -> bool:
+    """Return whether the state that a plan was made from has changed since, and somebody could still want the plan."""
+    wanted = {"open": PLANNED, "merged": {"changes"}, "closed": frozenset[PlanState]()}[pull_request]
+    return row.state in wanted and row.plan_job_id is not None and row.state_version != state_version
 
 
 def write_wait(writes: Sequence[float], now: float, *, is_finished: bool) -> float:
@@ -148,11 +150,12 @@ def strictest(rules: Iterable[PullRequestApply]) -> PullRequestApply:
 
 
 def unsettled(rows: Iterable[TouchedModule]) -> list[TouchedModule]:
-    """Return the modules of a merged pull request for which it is still to decide whether their plans are applied."""
+    """Return the modules of a merged pull request that its merge applies, and for which it is still to decide how."""
     return [
         each
         for each in rows
-        if each.apply_job_id is None
+        if each.is_on_merge
+        and each.apply_job_id is None
         and (each.state in ("changes", "failed", "canceled") or (each.state in OPEN and each.plan_job_id is None))
     ]
 
@@ -163,9 +166,14 @@ def is_ready_to_merge(rows: Iterable[TouchedModule], rules: Mapping[str, PullReq
     applied = [each for each in found if _kept_status(each)]
     return (
         bool(applied)
-        and all(each.state in ("applied", "no_changes") for each in found)
+        and all(each.state in ("applied", "no_changes") or is_left_to_others(each, rules) for each in found)
         and all(rules.get(each.module_id) == "on_command_then_merge" for each in applied)
     )
+
+
+def is_left_to_others(row: TouchedModule, rules: Mapping[str, PullRequestApply]) -> bool:
+    """Return whether a module has changes that no command applies: the merge does, or a person by hand."""
+    return row.state == "changes" and rules.get(row.module_id, "never") in ("never", "on_merge")
 
 
 def _kept_status(row: TouchedModule | None) -> str:

@@ -29,7 +29,8 @@ async def _follow(tx: Tx, tools: PullRequestTools, subject: PullRequestSubject) 
     for each in before:
         plan, apply = found.get(each.plan_job_id or ""), found.get(each.apply_job_id or "")
         new = decide.after_jobs(each, plan, apply, made_from.get(each.plan_job_id or ""), tx.moment)
-        if subject.facts.state != "closed" and decide.is_stale(new, versions.get(each.module_id, new.state_version)):
+        version = versions.get(each.module_id, new.state_version)
+        if decide.is_stale(new, version, subject.facts.state):
             new = decide.plan_again(new, "stale", _STALE if subject.is_open else _STALE_AND_MERGED, tx.moment)
         after.append(new)
     changed = [new for new, old in zip(after, before, strict=True) if new != old]

@@ -19,6 +19,10 @@ MISSED_SECONDS = 86_400.0
 """So long after its merge, a pull request counts of which nothing was known before."""
 
 
+MAX_TRIES = 8
+"""How often the commits of a merge are fetched, for about five minutes, before it is given up to learn what it has changed."""
+
+
 class SourceLook(msgspec.Struct, frozen=True):
     """What was found at the two commits of a pull request."""
 
@@ -32,6 +36,17 @@ class SourceLook(msgspec.Struct, frozen=True):
     """By the ids of all modules, what identifies their files after the merge; '' for one that has no folder then."""
     touched: frozenset[str] = frozenset()
     """The ids of those that the merge changes."""
+    is_in_base: bool = False
+    """Whether the merge changes no file at all, because the target branch has everything."""
+
+
+class MergeLook(msgspec.Struct, frozen=True):
+    """What was found of a pull request that is merged by now."""
+
+    touched: frozenset[str] = frozenset()
+    """The ids of the modules whose files it has changed."""
+    problem: str = ""
+    """Why that is not known."""
 
 
 class Looking:
@@ -64,7 +79,7 @@ class Looking:
             return SourceLook(head, base, problem=error.message)
         old, new = await asyncio.to_thread(lambda: (_digests(before, modules), _digests(after, modules)))
         touched = frozenset(each for each in modules if old[each] != new[each])
-        return SourceLook(head, base, merged.commit, digests=new, touched=touched)
+        return SourceLook(head, base, merged.commit, digests=new, touched=touched, is_in_base=merged.is_unchanged)
 
     async def commits(
         self, tools: PullRequestTools, subject: PullRequestSubject, look: SourceLook
@@ -76,25 +91,32 @@ class Looking:
 
     async def look_at_merge(
         self, tools: PullRequestTools, subject: PullRequestSubject, modules: Mapping[str, Root]
-    ) -> frozenset[str]:
-        """Return the ids of those of these modules whose files a pull request has changed that is merged by now."""
+    ) -> MergeLook:
+        """Find out which of these modules a pull request has changed that is merged by now.
+
+        Raises Unavailable as long as the forge does not serve its commits yet.
+        """
         facts, key, mirrors = subject.facts, subject.repository.mirror_key, tools.mirrors
-        base = await _fetch(tools, subject, key)
-        known = await mirrors.has(key, [facts.head_commit, *filter(None, [facts.merge_commit])])
-        if base is None or facts.head_commit not in known:
-            return frozenset()
+        if await _fetch(tools, subject, key) is None:
+            return MergeLook(problem=f"the branch {facts.base_branch} does not exist any more")
+        wanted = {facts.head_commit, *filter(None, [facts.merge_commit])}
+        known = await mirrors.has(key, wanted)
+        if wanted - known and subject.row.failures < MAX_TRIES:
+            raise Unavailable("the commits of the merge cannot be fetched yet")
+        if facts.head_commit not in known:
+            return MergeLook(problem="the forge does not serve its commits")
         merged_as = facts.merge_commit if facts.merge_commit in known else ""
         if not subject.row.head_commit and not await _is_recent(tools, key, merged_as):
-            return frozenset()
+            return MergeLook()
         before = await merging.fork_point(mirrors, key, facts.head_commit, merged_as, subject.row.base_commit)
         if not before:
-            return frozenset()
+            return MergeLook(problem="nothing says where its branch began")
         graphs = [
             await self._graph(mirrors, key, commit, modules, like)
             for commit, like in ((before, None), (facts.head_commit, before))
         ]
         old, new = await asyncio.to_thread(lambda: [_digests(each, modules) for each in graphs])
-        return frozenset(each for each in modules if old[each] != new[each])
+        return MergeLook(frozenset(each for each in modules if old[each] != new[each]))
 
     async def digests_at_base(
         self, tools: PullRequestTools, subject: PullRequestSubject, modules: Mapping[str, Root]

@@ -90,6 +90,8 @@ class TouchedModule(msgspec.Struct, frozen=True, kw_only=True):
     plan_job_id: str | None = None
     plan_status: str = ""
     """The status of that job when it was looked at last."""
+    is_on_merge: bool = False
+    """Whether the merge applies it, as the settings were when it was merged."""
     apply_job_id: str | None = None
     apply_status: str = ""
     """The status of that job. Without one, `SUCCEEDED` says that an earlier plan of the pull request was applied."""

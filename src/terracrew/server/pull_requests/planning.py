@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from terracrew.api.jobs import JobOrigin, NewJob, OriginKind
-from terracrew.errors import Forbidden, Invalid, NotFound, TerracrewError, TooLarge
+from terracrew.errors import Forbidden, Invalid, NotFound, TerracrewError, TooLarge, Unavailable
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import GitSource, JobType, MergeResult
 from terracrew.server.db.seam import Tx
@@ -28,6 +28,8 @@ from terracrew.server.tree.modules import reads as module_reads
 MAX_AT_ONCE = 50
 """How many jobs are created in one transaction."""
 _MODE: CancelMode = "interrupt"
+MAX_QUESTIONS = 3
+"""How often the forge is asked whether a pull request is merged whose changes the target branch has."""
 SUPERSEDED = "a newer commit of its pull request or of the target branch"
 
 
@@ -48,7 +50,11 @@ async def look(tools: PullRequestTools, looking_at: Looking, subject: PullReques
             found = await looking_at.look(tools, subject, await roots_of(tools, modules))
         except (Forbidden, Invalid, NotFound, TooLarge) as error:
             found = SourceLook(subject.facts.head_commit, subject.row.base_commit, problem=error.message)
-
+    if found.is_in_base and subject.row.head_commit == found.head and subject.row.failures < MAX_QUESTIONS:
+        # The push of a merge is often seen before the merge. What was planned is wanted then.
+        known = await tools.db.read(lambda tx: store.modules_of(tx, subject.row.id))
+        if decide.after_look(subject.row.id, known, found, subject.row.created_at).removed:
+            raise Unavailable("the target branch has everything of it: the forge is asked whether it is merged")
     modules_of_merge = await pending.find(tools, looking_at, subject, found)
 
     async def work(tx: Tx) -> TrackedPullRequest:

@@ -24,8 +24,10 @@ _HAS_REASON: LiteralString = """(forge_pull_requests.revision <> pull_requests.s
     OR EXISTS (SELECT 1 FROM pull_request_modules JOIN jobs ON jobs.id = pull_request_modules.apply_job_id
         WHERE pull_request_modules.pull_request_id = pull_requests.id AND jobs.status <> pull_request_modules.apply_status)
     OR EXISTS (SELECT 1 FROM pull_request_modules JOIN modules ON modules.id = pull_request_modules.module_id
-        WHERE pull_request_modules.pull_request_id = pull_requests.id AND pull_request_modules.state IN ('changes', 'no_changes')
-            AND pull_request_modules.plan_job_id IS NOT NULL AND modules.state_version <> pull_request_modules.state_version))"""
+        WHERE pull_request_modules.pull_request_id = pull_requests.id AND pull_request_modules.plan_job_id IS NOT NULL
+            AND modules.state_version <> pull_request_modules.state_version
+            AND ((pull_request_modules.state = 'changes' AND forge_pull_requests.state <> 'closed')
+                OR (pull_request_modules.state = 'no_changes' AND forge_pull_requests.state = 'open'))))"""
 _WITH_FACTS: LiteralString = """JOIN forge_pull_requests ON forge_pull_requests.id = pull_requests.id
     JOIN forge_repositories ON forge_repositories.id = forge_pull_requests.repository_id
     JOIN forge_connections ON forge_connections.id = forge_repositories.connection_id"""

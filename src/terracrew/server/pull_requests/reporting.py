@@ -55,6 +55,8 @@ class ShownModule(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     state: PlanState
+    is_to_apply: bool = False
+    """Whether its changes wait for a command."""
     counts: str = ""
     """What its plan would do: `2 to add, 0 to change, 1 to destroy`."""
     size: int = 0
@@ -125,9 +127,10 @@ def _aggregate(report: ForgeReport) -> tuple[StatusState, str]:
             return "pending", f"{_modules(approvals)} {_verb(approvals, 'waits', 'wait')} for approval"
         return "pending", f"{total - len(left)} of {_modules(total)} finished"
     changing = sum(each.state == "changes" for each in report.modules)
+    to_apply = sum(each.is_to_apply for each in report.modules)
     applied = sum(each.state == "applied" for each in report.modules)
-    if changing and report.apply == "on_command_then_merge" and not report.is_merged:
-        return "pending", f"{_modules(changing)} to apply before the merge: comment `terracrew apply`"
+    if to_apply and report.apply == "on_command_then_merge" and not report.is_merged:
+        return "pending", f"{_modules(to_apply)} to apply before the merge: comment `terracrew apply`"
     if report.is_to_ask:
         return (
             "pending",

@@ -23,6 +23,10 @@ from terracrew.server.pull_requests.tools import PullRequestTools
 from terracrew.server.tree.modules import reads as module_reads
 from terracrew.server.tree.modules.policy import PullRequestRules
 
+REFUSED_SECONDS = 280.0
+"""After which time the forge is asked again to take what it has refused: with the next look."""
+_REFUSED = "refused"
+
 
 class ShowResult(msgspec.Struct, frozen=True):
     row: TrackedPullRequest
@@ -58,14 +62,17 @@ class Showing:
             if row.shown.get(key) == digest:
                 continue
             now = await tools.db.read(_now)
+            if _was_refused(row.shown.get(key, ""), digest, now):
+                continue
             wait = decide.write_wait(row.writes, now, is_finished=is_finished) or self._wait(subject, forge)
             if wait:
                 return ShowResult(row, wait)
-            row = await self._write(subject, forge, row, key, content)
+            row, is_refused = await self._write(subject, forge, row, key, content)
             writes = [each for each in row.writes if each > now - 60] + [now]
-            is_refused = row.show_problem.startswith(f"{key}: ")
-            shown = row.shown if is_refused else row.shown | {key: digest}
-            row = await _save(tools, subject, replace(row, shown=shown, writes=writes))
+            written = f"{_REFUSED} {now:.0f} {digest}" if is_refused else digest
+            row = await _save(tools, subject, replace(row, shown=row.shown | {key: written}, writes=writes))
+        if row.show_problem and not any(each.startswith(_REFUSED) for each in row.shown.values()):
+            row = await _save(tools, subject, replace(row, show_problem=""))
         return ShowResult(row)
 
     def _wait(self, subject: PullRequestSubject, forge: Forge) -> float:
@@ -81,8 +88,8 @@ class Showing:
         row: TrackedPullRequest,
         key: str,
         content: Status | str,
-    ) -> TrackedPullRequest:
-        """Write one status or the comment. What the forge refuses is noted for people, and tried again in the next turn."""
+    ) -> tuple[TrackedPullRequest, bool]:
+        """Write one status or the comment; returns whether the forge refuses it. That is noted for people, and tried again later."""
         name, facts = subject.repository.name, subject.facts
         try:
             if isinstance(content, Status):
@@ -93,8 +100,15 @@ class Showing:
                 )
                 row = replace(row, comment_id=await _write_comment(forge, subject, content, known))
         except ForgeRefused as error:
-            return replace(row, show_problem=f"{key}: {error.message}")
-        return replace(row, show_problem="") if row.show_problem.startswith(f"{key}: ") else row
+            return replace(row, show_problem=f"{key}: {error.message}"), True
+        return row, False
+
+
+def _was_refused(written: str, digest: str, now: float) -> bool:
+    """Return whether the forge has refused the same a short time ago."""
+    word, _, rest = written.partition(" ")
+    at, _, refused = rest.partition(" ")
+    return word == _REFUSED and refused == digest and now - float(at) < REFUSED_SECONDS
 
 
 async def _write_comment(forge: Forge, subject: PullRequestSubject, content: str, known: str) -> str:
@@ -146,8 +160,9 @@ async def _report(
     paths = await module_reads.paths_in(tx, row.organization_id, [each.module_id for each in rows])
     ids = [each.apply_job_id or each.plan_job_id or "" for each in rows]
     numbers = {each.id: each.number for each in await jobs.get_many(tx, [each for each in ids if each])}
+    applies = {each: rule.apply for each, rule in rules.items()}
     modules = [
-        _shown(tools, paths[each.module_id], each, numbers.get(job_id), job_id)
+        _shown(tools, paths[each.module_id], each, applies, numbers.get(job_id), job_id)
         for each, job_id in zip(rows, ids, strict=True)
         if each.module_id in paths
     ]
@@ -161,9 +176,7 @@ async def _report(
         problem=row.problem,
         is_waiting=row.is_waiting,
         is_merged=facts.state == "merged",
-        is_to_ask=subject.is_open
-        and row.asked_commit != facts.head_commit
-        and decide.is_ready_to_merge(rows, {each: rule.apply for each, rule in rules.items()}),
+        is_to_ask=subject.is_open and row.asked_commit != facts.head_commit and decide.is_ready_to_merge(rows, applies),
         replies=row.replies,
         pending=row.pending,
     )
@@ -173,10 +186,18 @@ def rule_of(rows: Sequence[TouchedModule], rules: Mapping[str, PullRequestRules]
     return decide.strictest(rules[each.module_id].apply for each in rows if each.module_id in rules)
 
 
-def _shown(tools: PullRequestTools, path: str, row: TouchedModule, number: int | None, job_id: str) -> ShownModule:
+def _shown(
+    tools: PullRequestTools,
+    path: str,
+    row: TouchedModule,
+    applies: Mapping[str, PullRequestApply],
+    number: int | None,
+    job_id: str,
+) -> ShownModule:
     return ShownModule(
         path=path,
         state=row.state,
+        is_to_apply=row.state == "changes" and not decide.is_left_to_others(row, applies),
         counts=row.counts,
         size=row.size,
         resources=row.resources,

@@ -66,6 +66,8 @@ CREATE TABLE pull_request_modules (
     resources text NOT NULL DEFAULT '[]',
     plan_job_id text,
     plan_status text NOT NULL DEFAULT '',
+    -- Whether the merge applies it, as the settings were when it was merged.
+    is_on_merge boolean NOT NULL DEFAULT false,
     apply_job_id text,
     apply_status text NOT NULL DEFAULT '',
     -- The state of the module that the plan was made from.
