@@ -39,27 +39,39 @@ _OF_SERVER: LiteralString = f"""{_INSERT}
 JOIN notification_channels ON batch.organization_id = ''
 WHERE {_TELLS} RETURNING notification_deliveries.channel_id"""
 
-_DUE: LiteralString = """WITH sending AS (
+_WAITING: LiteralString = """WITH RECURSIVE waiting (channel_id) AS (
+    SELECT min(channel_id) FROM notification_deliveries WHERE status = 'WAITING'
+    UNION ALL
+    SELECT (SELECT min(later.channel_id) FROM notification_deliveries AS later
+        WHERE later.status = 'WAITING' AND later.channel_id > waiting.channel_id)
+    FROM waiting WHERE waiting.channel_id IS NOT NULL
+)"""
+"""The channels in which a message waits. It reads one entry of the index for each, however many messages wait."""
+_DUE: LiteralString = f"""{_WAITING}, sending AS (
     SELECT notification_deliveries.channel_id, notification_channels.organization_id FROM notification_deliveries
     JOIN notification_channels ON notification_channels.id = notification_deliveries.channel_id
-    WHERE notification_deliveries.status = 'WAITING' AND notification_deliveries.sending_until > :now
+    WHERE notification_deliveries.sending_until IS NOT NULL AND notification_deliveries.sending_until > :now
+), oldest AS (
+    SELECT waiting.channel_id, notification_channels.organization_id, (
+            SELECT notification_id FROM notification_deliveries
+            WHERE notification_deliveries.channel_id = waiting.channel_id AND status = 'WAITING'
+            ORDER BY next_at, notification_id LIMIT 1) AS notification_id
+    FROM waiting JOIN notification_channels ON notification_channels.id = waiting.channel_id
+    WHERE notification_channels.is_enabled AND waiting.channel_id NOT IN (SELECT channel_id FROM sending)
 ), due AS (
-    SELECT notification_deliveries.channel_id, notification_deliveries.notification_id, notification_deliveries.next_at,
-        notification_channels.organization_id, row_number() OVER (PARTITION BY notification_deliveries.channel_id
-            ORDER BY notification_deliveries.next_at, notification_deliveries.notification_id) AS place
-    FROM notification_deliveries
-    JOIN notification_channels ON notification_channels.id = notification_deliveries.channel_id
-    WHERE notification_deliveries.status = 'WAITING' AND notification_deliveries.next_at <= :now
-        AND notification_channels.is_enabled AND notification_deliveries.channel_id NOT IN (SELECT channel_id FROM sending)
+    SELECT oldest.channel_id, oldest.notification_id, oldest.organization_id, notification_deliveries.next_at FROM oldest
+    JOIN notification_deliveries ON notification_deliveries.channel_id = oldest.channel_id
+        AND notification_deliveries.notification_id = oldest.notification_id AND notification_deliveries.next_at <= :now
 )
-SELECT channel_id, notification_id FROM due WHERE place = 1
+SELECT channel_id, notification_id FROM due
 ORDER BY row_number() OVER (PARTITION BY organization_id ORDER BY next_at, notification_id)
     + (SELECT count(*) FROM sending WHERE sending.organization_id = due.organization_id), next_at, notification_id
 LIMIT :limit"""
 """The organization that sends the fewest messages at this moment has the next turn."""
-_NEXT_DUE: LiteralString = """SELECT min(notification_deliveries.next_at) FROM notification_deliveries
-JOIN notification_channels ON notification_channels.id = notification_deliveries.channel_id
-WHERE notification_deliveries.status = 'WAITING' AND notification_channels.is_enabled"""
+_NEXT_DUE: LiteralString = f"""{_WAITING} SELECT min((SELECT min(next_at) FROM notification_deliveries
+    WHERE notification_deliveries.channel_id = waiting.channel_id AND status = 'WAITING'))
+FROM waiting JOIN notification_channels ON notification_channels.id = waiting.channel_id
+WHERE notification_channels.is_enabled"""
 _HOLD: LiteralString = f"""UPDATE notification_deliveries
 SET sending_until = batch.until, tries = notification_deliveries.tries + 1 FROM batch
 WHERE notification_deliveries.channel_id = batch.channel_id AND notification_deliveries.notification_id = batch.notification_id
