@@ -179,7 +179,10 @@ def test_what_is_no_cron_expression_is_refused_with_an_example(cron: str) -> Non
         model.check_cron(cron)
 
 
-@pytest.mark.parametrize("zone", ["Berlin", "../../etc/passwd", "Europe", "", "\0"])
+@pytest.mark.parametrize(
+    "zone",
+    ["Berlin", "../../etc/passwd", "Europe", "", "\0", "localtime", "posixrules", "Factory", "right/UTC", "posix/UTC"],
+)
 def test_what_is_no_time_zone_is_refused_with_an_example(zone: str) -> None:
     with pytest.raises(Invalid, match="Europe/Berlin"):
         model.zone(zone)

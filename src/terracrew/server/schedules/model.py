@@ -12,6 +12,8 @@ from terracrew.api.schedules import Schedule
 from terracrew.errors import Invalid
 
 CRON_FIELD_COUNT = 5
+_NOT_ZONES = ("localtime", "posixrules", "posix/", "right/", "Factory")
+"""Files beside those of the zones. They are different or missing on another server, or count leap seconds."""
 STEP_SECONDS = 86_400
 """A clock is not set forward and back again within a day."""
 
@@ -36,6 +38,8 @@ def check_cron(cron: str) -> None:
 def zone(name: str) -> ZoneInfo:
     """Return a time zone of the IANA database; raise Invalid if it has none of this name."""
     try:
+        if name.startswith(_NOT_ZONES):
+            raise ValueError(name)
         return _zone(name)
     except (
         KeyError,
