@@ -30,6 +30,7 @@ class _Item(msgspec.Struct, frozen=True):
     engine: str = ""
     description: str = ""
     location: str = ""
+    url: str = ""
     version: str | None = ""
     released_at: str = ""
 

@@ -160,7 +160,7 @@ async def _report(
     paths = await module_reads.paths_in(tx, row.organization_id, [each.module_id for each in rows])
     ids = [each.apply_job_id or each.plan_job_id or "" for each in rows]
     numbers = {each.id: each.number for each in await jobs.get_many(tx, [each for each in ids if each])}
-    applies = {each: rule.apply for each, rule in rules.items()}
+    applies: dict[str, PullRequestApply] = {each: rule.apply for each, rule in rules.items()}
     modules = [
         _shown(tools, paths[each.module_id], each, applies, numbers.get(job_id), job_id)
         for each, job_id in zip(rows, ids, strict=True)
