@@ -24,7 +24,7 @@ async def test_a_pull_request_is_looked_at_and_applied_on_its_page(world: World)
     assert f'name="plans" value="{plan}"' in page
     assert "1 to add, 0 to change, 0 to destroy" in page
     assert "terraform_data.a" in page
-    assert (await someone.submit(f"{address}/apply", commit=found.head_commit, plans=plan)).status_code == 303
+    assert (await someone.submit(f"{address}/apply", commit=found.head_commit, plans=plan or "")).status_code == 303
     job = await world.job((await world.show(found))[1]["team/app"].apply_job_id)
     assert f"Apply #{job.number}" in await someone.see(address)
     assert f'href="{address}"' in await someone.see_job(job.id)

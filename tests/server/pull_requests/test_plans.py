@@ -1,12 +1,17 @@
 """A pull request is planned: the modules that it touches, from the result of its merge, again when that or the state changes."""
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from terracrew.api.jobs import JobStatus
+from terracrew.errors import Conflict
 from terracrew.protocol.spec import GitSource
+from terracrew.server.db.seam import Tx
 from terracrew.server.pull_requests import decide, store
+from terracrew.server.tree.groups.quotas import Admission, Quotas
 from tests.server.application import on_one
 from tests.server.pull_requests.world import ADDS_ONE, NOTHING, World
 from tests.thoroughness import IS_THOROUGH
@@ -234,3 +239,27 @@ async def test_many_modules_are_shown_with_few_writes(world: World) -> None:
     assert world.status["terracrew"] == ("success", f"{count} modules change")
     assert len([name for name in world.status if name.startswith("terracrew/")]) == 10
     assert len(world.own_comments) == 1
+
+
+@on_one
+async def test_plans_wait_for_room_in_the_quota_of_the_organization(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = Admission(0, Conflict("its quota is full", quota="queued_jobs"))
+    found = world.open_on_forge("change", "app")
+    with monkeypatch.context() as patched:
+        patched.setattr(Quotas, "admit_jobs", _refusing(full))
+        await world.step()
+        row = (await world.show(found))[1]["team/app"]
+        assert (row.state, row.reason, row.plan_job_id) == ("waiting", "its quota is full", None)
+    world.clock.advance(301)
+    await world.step()
+    row = (await world.show(found))[1]["team/app"]
+    assert (row.reason, row.plan_job_id is not None) == ("", True)
+
+
+def _refusing(full: Admission) -> Any:
+    async def admit_jobs(_: Quotas, __: Tx, wanted: Mapping[str, int]) -> dict[str, Admission]:
+        return dict.fromkeys(wanted, full)
+
+    return admit_jobs

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from terracrew.api.jobs import JobOrigin, NewJob, OriginKind
+from terracrew.api.pull_requests import PlanState
 from terracrew.errors import Forbidden, Invalid, NotFound, TerracrewError, TooLarge, Unavailable
 from terracrew.protocol.messages import CancelMode
 from terracrew.protocol.spec import GitSource, JobType, MergeResult
@@ -224,7 +225,7 @@ async def _queue(
         )
         for each in rows
     ]
-    made = await create.create_all(tx, requests, keys=tools.keys, roots=tools.roots)
+    made = await create.create_all(tx, requests, keys=tools.keys, roots=tools.roots, quotas=tools.quotas)
     versions = await module_reads.state_versions(tx, [each.module_id for each in rows])
     after: list[TouchedModule] = []
     for each, created in zip(rows, made, strict=True):
@@ -233,12 +234,16 @@ async def _queue(
                 tx, replace(row, source=None)
             )  # nobody needed the pack for long, so it was removed: merge again
         elif isinstance(created, TerracrewError):
-            after.append(replace(each, state="failed", reason=created.message, changed_at=tx.moment))
+            state: PlanState = "waiting" if "quota" in created.details else "failed"  # there is room again some day
+            after.append(replace(each, state=state, reason=created.message, changed_at=tx.moment))
         else:
             job = created.job
             commits = {"head_commit": row.head_commit, "base_commit": row.base_commit, "changed_at": tx.moment}
             version = versions.get(each.module_id, 0)
-            planned = replace(each, plan_job_id=job.id, plan_status=str(job.status), state_version=version, **commits)
+            reason = "" if each.state == "waiting" else each.reason
+            planned = replace(
+                each, reason=reason, plan_job_id=job.id, plan_status=str(job.status), state_version=version, **commits
+            )
             after.append(planned)
     await store.save_modules(tx, after)
     tx.wake("pull_requests", row.id)
