@@ -79,11 +79,12 @@ async def handle_again(tx: Tx, delivery_id: str) -> None:
     )
 
 
-async def count_waiting(tx: Tx, connection_id: str, limit: int) -> int:
-    """Return how many deliveries of a connection wait, up to a limit."""
+async def count_waiting(tx: Tx, connection_id: str, limit: int) -> int | None:
+    """Return how many deliveries of a connection wait, up to a limit; None if there is no such connection any more."""
     return await tx.value(
-        """SELECT count(*) AS found FROM (SELECT 1 AS one FROM forge_deliveries
-            WHERE connection_id = :id AND handled_at IS NULL LIMIT :limit) AS waiting""",
+        """SELECT (SELECT count(*) FROM (SELECT 1 AS one FROM forge_deliveries
+            WHERE connection_id = :id AND handled_at IS NULL LIMIT :limit) AS waiting) AS found
+        FROM forge_connections WHERE id = :id""",
         id=connection_id,
         limit=limit,
     )

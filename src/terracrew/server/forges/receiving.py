@@ -57,14 +57,15 @@ class ForgeReceiver:
             raise _wrong()
         delivery = self._delivery(found, headers, await self._read(found, size, body))
         if delivery is None:
-            last = found.wrong_delivery_at
-            if last is None or asked_at - last > timedelta(seconds=store.NOTED_SECONDS):
+            if _is_to_be_noted(found.wrong_delivery_at, asked_at):
                 await self._db.write(lambda tx: store.note_delivery(tx, found.id, is_good=False))
             raise _wrong()
+        is_noted = not _is_to_be_noted(found.delivered_at, asked_at)
         if not delivery.events and not delivery.problem:
-            await self._db.write(lambda tx: store.note_delivery(tx, found.id, is_good=True))
+            if not is_noted:
+                await self._db.write(lambda tx: store.note_delivery(tx, found.id, is_good=True))
             return False
-        return await self._db.write(lambda tx: _save(tx, delivery))
+        return await self._db.write(lambda tx: _save(tx, delivery, is_noted=is_noted))
 
     async def _read(self, connection: ForgeConnection, size: int | None, body: Callable[[], Awaitable[bytes]]) -> bytes:
         organization_id, size = connection.organization_id, MAX_BODY_BYTES if size is None else size
@@ -112,11 +113,18 @@ async def _found(tx: Tx, connection_id: str) -> tuple[ForgeConnection | None, da
     return await store.find(tx, connection_id), tx.moment
 
 
-async def _save(tx: Tx, delivery: ForgeDelivery) -> bool:
-    if await store.find(tx, delivery.connection_id) is None:
+def _is_to_be_noted(last: datetime | None, now: datetime) -> bool:
+    """Return whether the time of a delivery is written: a forge that delivers much would have it written each time."""
+    return last is None or now - last > timedelta(seconds=store.NOTED_SECONDS)
+
+
+async def _save(tx: Tx, delivery: ForgeDelivery, *, is_noted: bool) -> bool:
+    waiting = await delivery_store.count_waiting(tx, delivery.connection_id, MAX_WAITING)
+    if waiting is None:
         raise _wrong()  # it was deleted meanwhile
-    await store.note_delivery(tx, delivery.connection_id, is_good=True)
-    if await delivery_store.count_waiting(tx, delivery.connection_id, MAX_WAITING) >= MAX_WAITING:
+    if not is_noted:
+        await store.note_delivery(tx, delivery.connection_id, is_good=True)
+    if waiting >= MAX_WAITING:
         raise RateLimited("too many deliveries of this connection wait: polling finds what this one is about")
     is_done = not delivery.events
     handled_at, try_at = (tx.moment, None) if is_done else (None, tx.moment)
