@@ -127,14 +127,14 @@ class JobRows:
         await self.insert("modules", group_id=group_id or self.root, engine="tofu", source=SOURCE, **names)
         return module_id
 
-    async def runner(self, *, slots: int = 4, assigned: bool = True) -> "Instance":
+    async def runner(self, *, slots: int = 4, assigned: bool = True, knows_merge_results: bool = False) -> "Instance":
         runner_id, instance_id = ids.new("rnr"), ids.new("ins")
 
         names = {"id": runner_id, "name": runner_id, "path": runner_id}
         await self.insert("runners", group_id=self.root, type="self-hosted", max_jobs=100, **names)
         if assigned:
             await self.insert("assignments", runner_id=runner_id, place_id=self.root, kind="group", path="")
-        own = {"id": instance_id, "capacity": slots, "knows_merge_results": True}
+        own = {"id": instance_id, "capacity": slots, "knows_merge_results": knows_merge_results}
         await self.db.write(lambda tx: insert_instance(tx, runner_id, **own))
         return Instance(self, runner_id, instance_id)
 

@@ -123,10 +123,10 @@ class SimulatedRunner:
         self._transport = app.transport()
 
     @classmethod
-    async def make(cls, app: App) -> "SimulatedRunner":
+    async def make(cls, app: App, *, knows_merge_results: bool = False) -> "SimulatedRunner":
         rows = await JobRows.of_organization(app.server.db, app.server.organization_id)
         rows.claim, rows.take = app.server.claiming.claim, app.server.ingest
-        return cls(app, rows, await rows.runner(slots=100))
+        return cls(app, rows, await rows.runner(slots=100, knows_merge_results=knows_merge_results))
 
     @property
     def server(self) -> Server:
