@@ -86,8 +86,11 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_read(application
 async def test_slow_senders_do_not_keep_those_of_another_organization_waiting(
     place: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    reading = asyncio.Event()
+
     async def never() -> bytes:
-        await asyncio.sleep(3600)
+        reading.set()
+        await asyncio.Event().wait()
         return b""
 
     monkeypatch.setattr(receiving, "READING_SECONDS", 0.5)
@@ -96,7 +99,7 @@ async def test_slow_senders_do_not_keep_those_of_another_organization_waiting(
     other = await forge_rows.connection(place.db, KEYS, organization_name="other")
     size = receiving.MAX_BODY_BYTES
     slow = [asyncio.create_task(place.receiver.receive(other.id, {}, size, never)) for _ in range(8)]
-    await asyncio.sleep(0.1)
+    await reading.wait()
     assert await place.post(delivery)
     problems = await asyncio.gather(*slow, return_exceptions=True)
     assert {type(each) for each in problems} == {receiving.Unavailable}

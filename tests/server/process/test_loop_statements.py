@@ -9,6 +9,7 @@ from terracrew.api.fleet_jobs import FleetJobType
 from terracrew.server.connections.heartbeats import Heartbeats
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Param, Tx
+from terracrew.server.discovery import reads as discovery_reads
 from terracrew.server.drift.loop import DriftChecks
 from terracrew.server.fleet_jobs.loop import FleetJobs
 from terracrew.server.group_runs.loop import GroupRuns
@@ -22,6 +23,7 @@ from terracrew.server.notifications.senders import Senders
 from terracrew.server.notifications.sending import Sending
 from terracrew.server.objects import open_objects
 from terracrew.server.outgoing.client import OutgoingClient
+from terracrew.server.pull_requests import reads as pull_request_reads
 from terracrew.server.retention.leftovers import Leftovers
 from terracrew.server.runners import eligibility
 from terracrew.server.runners.removal.service import Removals
@@ -46,6 +48,9 @@ SMALL = (
     "removed",
     "triggered_modules",
     "runners",
+    "forge_connections",
+    "forge_repositories",
+    "discovery_rules",
     "batch",
 )
 """Tables that the loops may read whole: they stay small, or are read once an hour."""
@@ -84,6 +89,9 @@ async def test_no_loop_reads_a_large_table_from_end_to_end(rows: JobRows, monkey
     await Schedules(rows.db, Sources(KEYS, (), quotas)).step()
     await DriftChecks(rows.db, objects, KEYS, (), quotas, 25).step()
     await Sending(rows.db, KEYS, Senders(OutgoingClient(), Mailer(None)), "").step()
+    await rows.db.read(lambda tx: pull_request_reads.new(tx, 10, 3600))
+    await rows.db.read(lambda tx: pull_request_reads.due(tx, 10))
+    await rows.db.read(lambda tx: discovery_reads.due(tx, 10))
     monkeypatch.undo()
     assert len(said) > 10
     for sql, params in said:

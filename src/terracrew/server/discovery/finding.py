@@ -43,7 +43,9 @@ def folders(commit: ConfiguredCommit, engine: DiscoveryEngine) -> CommitFolders:
     """Return the folders of a commit. Raises TooLarge if there are too many."""
     configured = of_engine(commit, engine)
     if len(configured) > MAX_CONFIGURED:
-        raise TooLarge(f"the commit has {len(configured):,} folders with a configuration, and at most 20,000 are read")
+        raise TooLarge(
+            f"the commit has {len(configured):,} folders with a configuration, and at most {MAX_CONFIGURED:,} are read"
+        )
     if engine == "pulumi":
         return CommitFolders(configured, sorted(filter(_is_considered, configured)))
     used: set[str] = set()

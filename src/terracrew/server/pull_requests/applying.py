@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-import msgspec
 from msgspec.structs import replace
 
 from terracrew.api.jobs import ApplyPlan, NewJob
@@ -23,26 +22,12 @@ from terracrew.server.tree.modules import policy
 from terracrew.server.tree.modules.policy import PullRequestRules
 
 
-class ApplyOutcome(msgspec.Struct, frozen=True):
-    """What became of the request to apply a module: the number of its job, or why there is none."""
-
-    module_id: str
-    job_number: int = 0
-    problem: str = ""
-
-
-async def apply(
-    tools: PullRequestTools, subject: PullRequestSubject, who: Principal, row: TouchedModule
-) -> ApplyOutcome:
-    """Apply the plan of a module as it was shown, as this person."""
-
-    async def work(tx: Tx) -> ApplyOutcome:
-        return await _apply(tx, tools, subject, who, row)
-
+async def apply(tools: PullRequestTools, subject: PullRequestSubject, who: Principal, row: TouchedModule) -> str:
+    """Apply the plan of a module as it was shown, as this person; return what was in the way, or ''."""
     try:
-        return await tools.db.write(work)
+        return await tools.db.write(lambda tx: _apply(tx, tools, subject, who, row))
     except TerracrewError as error:
-        return ApplyOutcome(row.module_id, problem=error.message)
+        return error.message
 
 
 async def _apply(
@@ -52,15 +37,15 @@ async def _apply(
     who: Principal,
     row: TouchedModule,
     created_for: str = "",
-) -> ApplyOutcome:
+) -> str:
     await store.hold(tx, row.pull_request_id)  # whoever changes a module of it holds it first
     now = await store.hold_module(tx, row.pull_request_id, row.module_id)
     if now is None or (now.plan_job_id, now.digest) != (row.plan_job_id, row.digest) or now.plan_job_id is None:
-        return ApplyOutcome(row.module_id, problem="it is planned again: look at the new plan")
+        return "it is planned again: look at the new plan"
     if now.head_commit != subject.facts.head_commit:
-        return ApplyOutcome(row.module_id, problem="its plan was made for another commit than the newest one")
+        return "its plan was made for another commit than the newest one"
     if now.apply_job_id is not None:
-        return ApplyOutcome(row.module_id, problem="its plan is applied already")
+        return "its plan is applied already"
     created = await apply_plan.apply_plan(
         tx,
         tools.registry,
@@ -73,11 +58,10 @@ async def _apply(
         created_for=created_for,
         allows_merge=True,
     )
-    job = created.job
-    await _count_as_asking(tx, subject, job.id)
-    await store.save_modules(tx, [replace(now, apply_job_id=job.id, changed_at=tx.moment)])
+    await _count_as_asking(tx, subject, created.job.id)
+    await store.save_modules(tx, [replace(now, apply_job_id=created.job.id, changed_at=tx.moment)])
     tx.wake("pull_requests", row.pull_request_id)
-    return ApplyOutcome(row.module_id, job.number)
+    return ""
 
 
 async def after_merge(
@@ -285,31 +269,21 @@ async def _approve(tools: PullRequestTools, who: Principal, row: TouchedModule, 
         return  # they may not, or have done it before: the page of the job says who is missing
 
 
-async def merge(
-    tools: PullRequestTools,
-    subject: PullRequestSubject,
-    rows: Sequence[TouchedModule],
-    rules: Mapping[str, PullRequestRules],
-) -> PullRequestSubject:
-    """Merge a pull request whose plans were applied, if its modules want that and somebody has asked to apply its newest commit."""
-    row, facts = subject.row, subject.facts
-    if not is_to_merge(subject, rows, rules):
-        return subject
-    words, merged = "everything is applied: it is merged", facts.head_commit
-    if not subject.connection.merges:
-        words = "everything is applied: merge it, because this connection does not merge pull requests"
-    try:
-        if subject.connection.merges:
-            await tools.forges.of(subject.connection).merge(subject.repository.name, facts.number, facts.head_commit)
-    except ForgeRefused as error:
-        words, merged = (
-            f"everything is applied, and the forge does not let it be merged: {error.message}",
-            row.merge_commit,
-        )
+async def merge(tools: PullRequestTools, subject: PullRequestSubject) -> PullRequestSubject:
+    """Merge a pull request for which `is_to_merge` says yes, or say why it is not merged."""
+    facts, merged_at = subject.facts, subject.row.merge_commit
+    words = "everything is applied: merge it, because this connection does not merge pull requests"
+    if subject.connection.merges:
+        try:
+            forge = tools.forges.of(subject.connection)
+            await forge.merge(subject.repository.name, facts.number, facts.head_commit)
+            words, merged_at = "everything is applied: it is merged", facts.head_commit
+        except ForgeRefused as error:
+            words = f"everything is applied, and the forge does not let it be merged: {error.message}"
 
     async def work(tx: Tx) -> PullRequestSubject:
         held = await planning.held(tx, tools, subject)
-        after = replace(held if words in held.replies[:1] else held.with_reply(words), merge_commit=merged)
+        after = replace(held if words in held.replies[:1] else held.with_reply(words), merge_commit=merged_at)
         await store.save(tx, after)
         return subject.with_row(after)
 
@@ -319,6 +293,7 @@ async def merge(
 def is_to_merge(
     subject: PullRequestSubject, rows: Sequence[TouchedModule], rules: Mapping[str, PullRequestRules]
 ) -> bool:
+    """Return whether the plans were applied, the modules want it merged then, and somebody has asked to apply its newest commit."""
     row, facts = subject.row, subject.facts
     is_ready = decide.is_ready_to_merge(rows, {each: rule.apply for each, rule in rules.items()})
     is_asked = row.asked_commit == facts.head_commit != row.merge_commit

@@ -225,8 +225,7 @@ async def _apply(
         elif comment is None and row.plan_job_id not in plans:
             found.append((path, "it was planned again: look at the new plan"))
         else:
-            outcome = await applying.apply(tools, subject, who, row)
-            found.append((path, outcome.problem))
+            found.append((path, await applying.apply(tools, subject, who, row)))
     if any(not problem for _, problem in found) or (rows and not found):
         await tools.db.write(lambda tx: _ask_for(tx, subject))
     return _summary("applied", found) if found else PullRequestOutcome("no module has changes to apply")

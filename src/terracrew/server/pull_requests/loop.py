@@ -14,7 +14,7 @@ from terracrew.logging import get_logger
 from terracrew.server.db.seam import Tx
 from terracrew.server.forges import answers, contact
 from terracrew.server.pull_requests import applying, commanding, decide, following, planning, reads, store
-from terracrew.server.pull_requests.looking import Looking
+from terracrew.server.pull_requests.looking import MISSED_SECONDS, Looking
 from terracrew.server.pull_requests.model import PullRequestSubject, TouchedModule
 from terracrew.server.pull_requests.planning import LeaseLost
 from terracrew.server.pull_requests.reads import NewPullRequest
@@ -61,7 +61,7 @@ class PullRequests:
 
     async def step(self) -> int:
         """Do what can be done now, and return for how many pull requests."""
-        for each in await self._db.read_in_background(lambda tx: reads.new(tx, MAX_PER_STEP)):
+        for each in await self._db.read_in_background(lambda tx: reads.new(tx, MAX_PER_STEP, MISSED_SECONDS)):
             await self._db.write(lambda tx, each=each: _begin(tx, each))
         found = await self._db.read_in_background(lambda tx: reads.due(tx, MAX_PER_STEP + len(self._failed)))
         ready = self._failed.due(found)
@@ -115,19 +115,18 @@ class PullRequests:
         rules = await self._rules(rows)
         is_counting = await applying.count_approvals(tools, subject, rows, rules)
         shown = await self._showing.show(tools, subject, rows, rules)
+        if not shown.wait_seconds and applying.is_to_merge(subject.with_row(shown.row), rows, rules):
+            subject = await applying.merge(
+                tools, subject.with_row(shown.row)
+            )  # the status that it requires is shown by now
+            shown = await self._showing.show(tools, subject, rows, rules)
         subject = subject.with_row(shown.row)
         if shown.wait_seconds:
             return shown.wait_seconds
-        before = subject.row
-        subject = await applying.merge(tools, subject, rows, rules)  # the status that it requires is shown by now
-        if subject.row.replies != before.replies:
-            shown = await self._showing.show(tools, subject, rows, rules)
-        if shown.wait_seconds:
-            return shown.wait_seconds
-        if applying.is_to_merge(subject, rows, rules):
+        if subject.connection.merges and applying.is_to_merge(subject, rows, rules):
             return MERGE_SECONDS
         now = await self._db.read(_moment)
-        return _next_look(subject.with_row(shown.row), rows, rules, now, is_counting=is_counting)
+        return _next_look(subject, rows, rules, now, is_counting=is_counting)
 
     async def _rules(self, rows: Sequence[TouchedModule]) -> dict[str, PullRequestRules]:
         return await self._db.read(lambda tx: policy.pull_request_rules(tx, [each.module_id for each in rows]))

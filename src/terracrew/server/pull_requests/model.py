@@ -53,7 +53,7 @@ class TrackedPullRequest(msgspec.Struct, frozen=True, kw_only=True):
     comment_id: str = ""
     shown_commit: str = ""
     shown: dict[str, str] = {}
-    """What the forge was shown, as digests by the contexts of statuses."""
+    """What the forge was shown, as digests by the contexts of statuses; of what it has refused, when, in the words of `showing`."""
     show_problem: str = ""
     pending: list[PendingModule] = []
     """The modules that its merge makes."""

@@ -51,11 +51,13 @@ async def look(tools: PullRequestTools, looking_at: Looking, subject: PullReques
             found = await looking_at.look(tools, subject, await roots_of(tools, modules))
         except (Forbidden, Invalid, NotFound, TooLarge) as error:
             found = SourceLook(subject.facts.head_commit, subject.row.base_commit, problem=error.message)
-    if found.is_in_base and subject.row.head_commit == found.head and subject.row.failures < MAX_QUESTIONS:
-        # The push of a merge is often seen before the merge. What was planned is wanted then.
-        known = await tools.db.read(lambda tx: store.modules_of(tx, subject.row.id))
-        if decide.after_look(subject.row.id, known, found, subject.row.created_at).removed:
-            raise Unavailable("the target branch has everything of it: the forge is asked whether it is merged")
+    is_maybe_merged = found.is_in_base and subject.row.head_commit == found.head
+    if (
+        is_maybe_merged
+        and subject.row.failures < MAX_QUESTIONS
+        and await tools.db.read(lambda tx: _gives_up(tx, subject, found))
+    ):  # the push of a merge is often seen before the merge, and what was planned is wanted then
+        raise Unavailable("the target branch has everything of it: the forge is asked whether it is merged")
     modules_of_merge = await pending.find(tools, looking_at, subject, found)
 
     async def work(tx: Tx) -> TrackedPullRequest:
@@ -83,6 +85,12 @@ async def look(tools: PullRequestTools, looking_at: Looking, subject: PullReques
         return after
 
     return subject.with_row(await tools.db.write(work))
+
+
+async def _gives_up(tx: Tx, subject: PullRequestSubject, found: SourceLook) -> bool:
+    """Return whether modules would not be touched any more after a look."""
+    known = await store.modules_of(tx, subject.row.id)
+    return bool(decide.after_look(subject.row.id, known, found, tx.moment).removed)
 
 
 async def queue(tools: PullRequestTools, subject: PullRequestSubject) -> PullRequestSubject:

@@ -36,16 +36,21 @@ WHERE pull_requests.is_active AND (pull_requests.lease_until IS NULL OR pull_req
     AND (pull_requests.due_at <= :now OR (pull_requests.failures = 0 AND {_HAS_REASON}))
     AND (forge_connections.away_until IS NULL OR forge_connections.away_until <= :now)
 ORDER BY pull_requests.id LIMIT :count"""
-_NEW: LiteralString = """SELECT forge_pull_requests.id, forge_pull_requests.state, forge_connections.organization_id
-    FROM forge_pull_requests
-    JOIN forge_repositories ON forge_repositories.id = forge_pull_requests.repository_id AND forge_repositories.is_watched
-    JOIN forge_connections ON forge_connections.id = forge_repositories.connection_id
-    LEFT JOIN pull_requests ON pull_requests.id = forge_pull_requests.id
-WHERE (pull_requests.id IS NULL AND forge_pull_requests.state IN ('open', 'merged'))
-    OR (NOT pull_requests.is_active AND (forge_pull_requests.state = 'open'
-        OR EXISTS (SELECT 1 FROM forge_comments WHERE forge_comments.repository_id = forge_pull_requests.repository_id
-            AND forge_comments.number = forge_pull_requests.number AND NOT forge_comments.is_handled)))
-ORDER BY forge_pull_requests.id LIMIT :count"""
+_WATCHED: LiteralString = """JOIN forge_repositories
+        ON forge_repositories.id = forge_pull_requests.repository_id AND forge_repositories.is_watched
+    JOIN forge_connections ON forge_connections.id = forge_repositories.connection_id"""
+_NEW: LiteralString = f"""SELECT forge_pull_requests.id, forge_pull_requests.state, forge_connections.organization_id
+    FROM forge_pull_requests {_WATCHED} LEFT JOIN pull_requests ON pull_requests.id = forge_pull_requests.id
+    WHERE forge_pull_requests.state = 'open' AND (pull_requests.id IS NULL OR NOT pull_requests.is_active)
+UNION SELECT forge_pull_requests.id, forge_pull_requests.state, forge_connections.organization_id
+    FROM forge_pull_requests {_WATCHED} LEFT JOIN pull_requests ON pull_requests.id = forge_pull_requests.id
+    WHERE forge_pull_requests.state = 'merged' AND forge_pull_requests.changed_at > :since AND pull_requests.id IS NULL
+UNION SELECT forge_pull_requests.id, forge_pull_requests.state, forge_connections.organization_id
+    FROM forge_comments JOIN forge_pull_requests ON forge_pull_requests.repository_id = forge_comments.repository_id
+        AND forge_pull_requests.number = forge_comments.number {_WATCHED}
+    JOIN pull_requests ON pull_requests.id = forge_pull_requests.id AND NOT pull_requests.is_active
+    WHERE NOT forge_comments.is_handled
+ORDER BY 1 LIMIT :count"""
 _NEXT: LiteralString = """SELECT min(CASE WHEN lease_until IS NULL THEN due_at ELSE lease_until END) AS next
     FROM pull_requests WHERE is_active"""
 
@@ -78,9 +83,12 @@ class NewPullRequest(msgspec.Struct, frozen=True):
     state: PullRequestState
 
 
-async def new(tx: Tx, count: int) -> list[NewPullRequest]:
-    """Return pull requests about which nothing was done yet, or not since they were opened again or got a command."""
-    return [row_to(NewPullRequest, row) for row in await tx.all(_NEW, count=count)]
+async def new(tx: Tx, count: int, missed_seconds: float) -> list[NewPullRequest]:
+    """Return pull requests about which nothing was done yet, or not since they were opened again or got a command.
+
+    `missed_seconds`: how long ago one that is merged may have become known.
+    """
+    return [row_to(NewPullRequest, row) for row in await tx.all(_NEW, count=count, since=tx.now - missed_seconds)]
 
 
 async def due(tx: Tx, count: int) -> list[str]:
