@@ -418,6 +418,8 @@ class JobSpec(msgspec.Struct, frozen=True):
     """The merge result of a git source, whose own field is not sent: an executor of 0.1.0 would refuse the whole message."""
     is_fresh: bool = False
     """Whether `init` runs even if nothing that it reads has changed since an earlier job of the module."""
+    has_own_source: bool = False
+    """Whether the request for the job named its source, instead of the module."""
 
     def __repr__(self) -> str:
         return f"JobSpec({self.job_id!r}, {self.attempt})"

@@ -25,7 +25,7 @@ def sparse(path: Path) -> Path:
 
 
 READERS: list[tuple[str, Callable[[Path], object]]] = [
-    ("main.tf", lambda path: blocks.foreign_backend(path.parent, PATTERNS)),
+    ("main.tf", lambda path: list(blocks.backend_blocks(path.parent, PATTERNS))),
     ("main.tf", lambda path: blocks.declared_variables(path.parent, PATTERNS)),
     ("events", preview.facts),
     ("events", lambda path: preview.description(path, is_destroying=False)),

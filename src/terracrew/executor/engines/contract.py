@@ -42,6 +42,10 @@ class EngineContext(msgspec.Struct, frozen=True):
     """The attempt's own copy of the source, which the folder is in."""
     memory_mb: int | None = None
     """How much memory all processes of the attempt can use together; None if that is not known."""
+    server_hosts: frozenset[str] = frozenset()
+    """The host names of the server, in lower case and with the port if it is not 443: a source may name it by any of them."""
+    is_uploaded_for_job: bool = False
+    """Whether the source is an archive that was uploaded for this one job, by the person who asked for it."""
 
 
 class DownloadContext(msgspec.Struct, frozen=True):

@@ -68,19 +68,24 @@ def _given(
 
 def _ours(start: ExecutorStart, granted: Granted, source: SourceResolved) -> dict[str, str]:
     ours = {"TERRACREW_GROUP_PATH": granted.spec.group_path, "TERRACREW_ENDPOINT": start.server_url}
-    ours |= _token_variables(start.server_url, start.discovery_host, granted.credentials.api)
+    token = granted.credentials.api
+    ours |= {name: token for host, port in _server_ports(start) for name in _token_names(host, port)}
     if source.commit:
         ours |= {"TERRACREW_SOURCE_COMMIT": source.commit, "TERRACREW_SOURCE_REVISION": source.revision}
     return ours
 
 
-def _token_variables(server_url: str, discovery_host: str, token: str) -> dict[str, str]:
-    """Return the variables for the server's own host and for the one under which modules name it."""
-    server = urlsplit(server_url)
+def server_hosts(start: ExecutorStart) -> frozenset[str]:
+    """Return how a source may spell the server's own host and the one under which modules name it."""
+    return frozenset(host if port == _HTTPS_PORT else f"{host}:{port}" for host, port in _server_ports(start))
+
+
+def _server_ports(start: ExecutorStart) -> list[tuple[str, int]]:
+    server = urlsplit(start.server_url)
     port = server.port or (_HTTPS_PORT if server.scheme == "https" else 80)
-    named = urlsplit(f"//{discovery_host}")
-    hosts = [(server.hostname or "", port), (named.hostname or "", named.port or _HTTPS_PORT)]
-    return {name: token for host, each in hosts if host for name in _token_names(host, each)}
+    named = urlsplit(f"//{start.discovery_host}")
+    found = [(server.hostname or "", port), (named.hostname or "", named.port or _HTTPS_PORT)]
+    return [(host, port) for host, port in found if host]
 
 
 def _token_names(host: str, port: int) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from terracrew.executor.steps.context import Prepared, StepContext
 from terracrew.masking import names
 from terracrew.protocol.events import EngineUsed, SourceResolved
 from terracrew.protocol.messages import AttemptRef
-from terracrew.protocol.spec import Resume, Step
+from terracrew.protocol.spec import ArchiveSource, Resume, Step
 from terracrew.source_rules import configurations
 from terracrew.toolchains.discovery import FoundEngine
 
@@ -216,6 +216,8 @@ def _open_session(
             context.spec.environment,
             workspace.of(context.directory),
             context.memory_mb,
+            environment.server_hosts(start),
+            context.spec.has_own_source and isinstance(context.spec.source, ArchiveSource),
         ),
     )
     path = session.state_file if context.spec.backend == "terracrew" else None

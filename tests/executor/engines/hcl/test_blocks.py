@@ -30,7 +30,7 @@ PLAIN = "main.tf"
 )
 def test_a_backend_or_cloud_block_is_found_with_its_line(tmp_path: Path, text: str, line: int, block: str) -> None:
     (tmp_path / PLAIN).write_text(text)
-    assert blocks.foreign_backend(tmp_path, PATTERNS["tofu"]) == (PLAIN, line, block)
+    assert list(blocks.backend_blocks(tmp_path, PATTERNS["tofu"])) == [(PLAIN, line, block, "")]
 
 
 @pytest.mark.feature("J15.own")
@@ -52,7 +52,7 @@ def test_a_backend_or_cloud_block_is_found_with_its_line(tmp_path: Path, text: s
 )
 def test_what_only_looks_like_one_is_passed_over(tmp_path: Path, text: str) -> None:
     (tmp_path / PLAIN).write_text(text)
-    assert blocks.foreign_backend(tmp_path, PATTERNS["tofu"]) is None
+    assert not list(blocks.backend_blocks(tmp_path, PATTERNS["tofu"]))
 
 
 @pytest.mark.feature("J15.own")
@@ -66,9 +66,30 @@ def test_what_only_looks_like_one_is_passed_over(tmp_path: Path, text: str) -> N
 )
 def test_a_block_in_json_is_found(tmp_path: Path, text: str, block: str) -> None:
     (tmp_path / "main.tf.json").write_text(text)
-    found = blocks.foreign_backend(tmp_path, PATTERNS["tofu"])
-    assert found
+    [found] = blocks.backend_blocks(tmp_path, PATTERNS["tofu"])
     assert found.block == block
+
+
+@pytest.mark.feature("J15.own")
+@pytest.mark.parametrize(
+    ("file", "text", "hosts"),
+    [
+        (PLAIN, 'terraform {\n  cloud {\n    hostname = "Crew.example:8443"\n  }\n}', ["Crew.example:8443"]),
+        (PLAIN, 'terraform {\n  cloud {\n    hostname = "a${var.b}"\n  }\n}', [""]),
+        (PLAIN, 'terraform {\n  cloud {\n    hostname = lower("A")\n  }\n}', [""]),
+        (PLAIN, 'terraform {\n  cloud {\n    workspaces { hostname = "a" }\n  }\n}', [""]),
+        (PLAIN, 'terraform {\n  cloud {\n    # hostname = "a"\n    organization = "hostname"\n  }\n}', [""]),
+        (PLAIN, 'terraform {\n  cloud {\n    hostname = "a"\n  }\n  backend "s3" {}\n}', ["a", ""]),
+        ("main.tf.json", '{"terraform": {"backend": {"remote": {"hostname": "a"}}}}', ["a"]),
+        ("main.tf.json", '{"terraform": [{"cloud": [{"hostname": "a"}]}, {"cloud": {"hostname": "${b}"}}]}', ["a", ""]),
+        ("main.tf.json", '{"terraform": {"backend": {"remote": [{"hostname": "a"}, {}]}}}', [""]),
+    ],
+)
+def test_the_host_of_a_block_is_found_if_it_is_a_plain_string(
+    tmp_path: Path, file: str, text: str, hosts: list[str]
+) -> None:
+    (tmp_path / file).write_text(text)
+    assert [each.host for each in blocks.backend_blocks(tmp_path, PATTERNS["tofu"])] == hosts
 
 
 def test_only_the_root_modules_own_files_are_read(tmp_path: Path) -> None:
@@ -76,7 +97,7 @@ def test_only_the_root_modules_own_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "modules" / PLAIN).write_text("terraform {\n  cloud {}\n}\n")
     (tmp_path / "notes.txt").write_text("terraform {\n  cloud {}\n}\n")
     (tmp_path / "broken.tf.json").write_text('{"terraform": "backend"')
-    assert blocks.foreign_backend(tmp_path, PATTERNS["tofu"]) is None
+    assert not list(blocks.backend_blocks(tmp_path, PATTERNS["tofu"]))
 
 
 @pytest.mark.feature("J15.imported")

@@ -27,6 +27,8 @@ class BackendBlock(NamedTuple):
     line: int
     block: str
     """`backend "s3"` or `cloud`."""
+    host: str = ""
+    """The host name that it gives; empty if it gives none, or an expression that only the engine can evaluate."""
 
 
 class NativeBlock(NamedTuple):
@@ -42,17 +44,15 @@ class NativeBlock(NamedTuple):
         return [word for word, _ in self.head]
 
 
-def foreign_backend(folder: Path, patterns: Sequence[str]) -> BackendBlock | None:
-    """Return the first block in the root module that says where the state is stored. The patterns tell which files the engine reads."""
+def backend_blocks(folder: Path, patterns: Sequence[str]) -> Iterator[BackendBlock]:
+    """Yield the blocks in the root module that say where the state is stored. The patterns tell which files the engine reads."""
     for path in configuration_files(folder, patterns):
         text = text_of(path)
         # Very few files contain one of these words, and searching for them is a thousand times faster than parsing.
         if "backend" in text or "cloud" in text:
-            search = _backend_in_json if path.suffix == ".json" else _backend_in_native
-            if found := search(text):
-                line, block = found
-                return BackendBlock(path.name, line, block)
-    return None
+            search = _backends_in_json if path.suffix == ".json" else _backends_in_native
+            for line, block, host in search(text):
+                yield BackendBlock(path.name, line, block, host)
 
 
 def without_backend(text: str, *, is_json: bool) -> str:
@@ -137,19 +137,38 @@ def _backend_of(block: NativeBlock) -> tuple[int, str] | None:
     return (block.head[-1][1], "cloud") if block.words[-1:] == ["cloud"] else None
 
 
-def _backend_in_native(text: str) -> tuple[int, str] | None:
-    found = next(filter(None, map(_backend_of, native_blocks(text))), None)
-    return found and (text.count("\n", 0, found[0]) + 1, found[1])
+def _backends_in_native(text: str) -> Iterator[tuple[int, str, str]]:
+    for block in native_blocks(text):
+        if found := _backend_of(block):
+            start, name = found
+            yield text.count("\n", 0, start) + 1, name, _host_in(text[start : block.end])
 
 
-def _backend_in_json(text: str) -> tuple[int, str] | None:
+def _host_in(block: str) -> str:
+    """Return the host name that a block gives as a plain string."""
+    depth = 0
+    before: tuple[str, str] = ("", "")
+    for kind, value, _ in tokens(block):
+        depth += (value in "{([") - (value in "})]") if kind == "mark" else 0
+        if kind == "label" and depth == 1 and before == ("hostname", "="):
+            return "" if "${" in value or "%{" in value else value.strip('"')
+        before = before[1], value
+    return ""
+
+
+def _backends_in_json(text: str) -> Iterator[tuple[int, str, str]]:
     for terraform in json_blocks(_decoded(text), "terraform"):
         for backend in json_blocks(terraform, "backend"):
             for name in backend:
-                return 1, f'backend "{name}"'
-        for _ in json_blocks(terraform, "cloud"):
-            return 1, "cloud"
-    return None
+                hosts = [_json_host(body) for body in json_blocks(backend, name)]
+                yield 1, f'backend "{name}"', hosts[0] if len(hosts) == 1 else ""
+        for cloud in json_blocks(terraform, "cloud"):
+            yield 1, "cloud", _json_host(cloud)
+
+
+def _json_host(body: dict[str, Any]) -> str:
+    host = body.get("hostname")
+    return host if isinstance(host, str) and "${" not in host and "%{" not in host else ""
 
 
 def _json_without(text: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from terracrew.engine_rules import flags as engine_flags
-from terracrew.errors import Conflict, Invalid
+from terracrew.errors import Conflict
 from terracrew.executor.engines import memory, plan_summary
 from terracrew.executor.engines.contract import (
     ApiAccess,
@@ -20,6 +20,7 @@ from terracrew.executor.engines.contract import (
     StateAccess,
 )
 from terracrew.executor.engines.hcl import (
+    backend_override,
     blocks,
     failure,
     kept_init,
@@ -31,6 +32,7 @@ from terracrew.executor.engines.hcl import (
 from terracrew.executor.engines.hcl import (
     state as states,
 )
+from terracrew.executor.engines.hcl.backend_override import OVERRIDE_FILE
 from terracrew.executor.engines.hcl.dialect import Dialect, find_operator_paths
 from terracrew.plan_diff.document import PlanDescription
 from terracrew.plan_diff.values import Mask
@@ -42,8 +44,6 @@ from terracrew.toolchains.discovery import FoundEngine
 
 INPUTS_FILE = "~terracrew.auto.tfvars.json"
 """This name sorts after a module's own files of this kind, so that the inputs set on the server take precedence."""
-OVERRIDE_FILE = "terracrew_override.tf"
-_OVERRIDE = b'terraform {\n  backend "http" {}\n}\n'
 _CONFIG = b"# Written for one attempt, so that no other configuration of this machine is read.\n"
 _INTERRUPTED = re.compile(r"^Interrupt received\.", re.M)
 
@@ -72,16 +72,15 @@ class HclSession(EngineSession):
 
     def prepare(self, inputs: Mapping[str, object], *, has_our_backend: bool) -> None:
         folder = self._context.folder
-        for name in (INPUTS_FILE, OVERRIDE_FILE):
+        for name in (INPUTS_FILE, OVERRIDE_FILE, backend_override.SHADOWING_FILE):
             if os.path.lexists(folder / name):
                 raise Conflict(f"the source has a file {name}, a name that Terracrew needs: rename it")
         if has_our_backend:
-            if found := blocks.foreign_backend(folder, self._patterns):
-                raise Invalid(
-                    f"{found.file}:{found.line} has a {found.block} block, but Terracrew holds this module's state: "
-                    "remove the block, or set the module's backend to `own`"
-                )
-            _write(folder / OVERRIDE_FILE, _OVERRIDE)
+            found = blocks.backend_blocks(folder, self._patterns)
+            backend_override.check(
+                found, self._context.server_hosts, is_uploaded_for_job=self._context.is_uploaded_for_job
+            )
+            _write(folder / OVERRIDE_FILE, backend_override.CONTENT)
         if inputs:
             _write(folder / INPUTS_FILE, msgspec.json.encode(inputs))
 

@@ -320,6 +320,7 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
         is_destroy_plan=bool(row["is_destroy_plan"]),
         is_refresh_only=bool(row["is_refresh_only"]),
         is_fresh=bool(row["is_fresh"]),
+        has_own_source=bool(row["has_own_source"]),
         hooks=model.hooks(row["steps"]),
         hook_environments=given.hook_environments,
         flags=_flags(row),
