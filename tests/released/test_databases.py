@@ -18,6 +18,7 @@ EMPTY = {
     "clock": "only tests have a row in it",
     "cloud_instances": _BRIEF,
     "ended_worker_tokens": _BRIEF,
+    "engine_logins": _BRIEF,
     "exchanged_tokens": _BRIEF,
     "executor_starts": _BRIEF,
     "forge_users": "needs a forge",

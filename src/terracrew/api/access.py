@@ -197,6 +197,8 @@ class ApiToken(msgspec.Struct, frozen=True):
     last_used_at: datetime | None
     is_local: bool = False
     """Whether the server has left it in its data directory, for the command line on its own machine."""
+    is_engine_login: bool = False
+    """Whether `tofu login` or `terraform login` has got it."""
 
 
 PrincipalKind = Literal["user", "service_account", "runner", "executor", "engine", "publisher", "system", "anonymous"]

@@ -41,7 +41,9 @@ async def test_a_change_and_its_record_are_there_together_or_not_at_all(server: 
 
 
 async def test_a_secret_that_slips_into_the_details_is_struck_out(server: IdentityServer) -> None:
-    secrets = [credentials.new(prefix).text for prefix in ("tcu", "tcs", "tcw", "tco", "tch", "tcj", "tcl", "tcd")]
+    secrets = [
+        credentials.new(prefix).text for prefix in ("tcu", "tcs", "tcw", "tco", "tch", "tcj", "tcl", "tcd", "tca")
+    ]
     details = {"nested": [{"header": f"Bearer {secret}"} for secret in secrets], secrets[0]: 1}
     await server.db.write(
         lambda tx: audit.record(tx, SYSTEM, "x", "y", "z", details, organization_id=server.organization_id)

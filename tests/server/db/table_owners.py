@@ -21,6 +21,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "drift_mutes": ("drift/store.py",),
     "drift_results": ("drift/store.py",),
     "ended_worker_tokens": ("identity/access/credential_store.py",),
+    "engine_logins": ("identity/engine_logins/store.py",),
     "engine_version_ranges": ("engines/store.py",),
     "executor_starts": ("runners/starts/store.py",),
     "exchanged_tokens": ("identity/federation/store.py",),

@@ -28,7 +28,7 @@ def test_a_batch_without_log_records_makes_no_chunk() -> None:
 
 
 @pytest.mark.feature("L5.server")
-@pytest.mark.parametrize("prefix", ["tch", "tcj", "tcu", "tcw", "tco", "tcs", "tcl", "tcd", "tcr"])
+@pytest.mark.parametrize("prefix", ["tch", "tcj", "tcu", "tcw", "tco", "tcs", "tcl", "tcd", "tcr", "tca"])
 def test_a_secret_of_ours_that_reached_a_log_is_masked_before_it_is_stored(prefix: credentials.Prefix) -> None:
     secret = credentials.new(prefix).text
     chunk = chunks.pack([(1, log("quiet\n")), (2, log(f"token={secret}, again: {secret}\n"))])

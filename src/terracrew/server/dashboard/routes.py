@@ -9,7 +9,16 @@ from litestar.response import Redirect
 from litestar.types import ControllerRouterHandler
 
 from terracrew.server.dashboard import api_reference, assets, overview
-from terracrew.server.dashboard.access import account, audit, login, organizations, roles, service_accounts, users
+from terracrew.server.dashboard.access import (
+    account,
+    audit,
+    engine_login,
+    login,
+    organizations,
+    roles,
+    service_accounts,
+    users,
+)
 from terracrew.server.dashboard.cloud_identities import handlers as cloud_identities
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.discovery import handlers as discovery
@@ -45,7 +54,7 @@ def _router(path: str, *modules: ModuleType, **options: Any) -> Router:
 
 
 routers: list[ControllerRouterHandler] = [
-    _router("/", account, login, request_max_body_size=MAX_CREDENTIALS_BYTES),
+    _router("/", account, engine_login, login, request_max_body_size=MAX_CREDENTIALS_BYTES),
     _router("/", roles, states),
     _router(overview.HERE, overview),
     _router(runner.HERE, rows, runner, edit, deploy, actions, deployment),

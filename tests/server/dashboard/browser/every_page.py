@@ -34,6 +34,8 @@ BOTH_LOOKS = re.compile(r"/dashboard(/jobs/job_\w+)?")
 OTHER_SCHEME = {"light": "dark", "dark": "light"}
 NOT_PAGES = {
     "/": "leads to the first page",
+    "/app/settings/tokens": "leads to the page that creates a token",
+    "/dashboard/engine-login": "needs what a command line sends; MORE has it",
     "/dashboard/access": "leads to the access page of the organization",
     "/dashboard/groups/{group}/access/effect": "is a part of the page with the grant",
     "/dashboard/modules/{module}/access/effect": "is a part of the page with the grant",
@@ -50,6 +52,8 @@ MIDDLE = "/dashboard/jobs"
 """Where the pages are divided into two halves, which two tests look at beside each other."""
 BEFORE_LOGIN = {"/login", "/login/link/{token}"}
 MORE = [
+    "/dashboard/engine-login?client_id=terraform-cli&response_type=code&code_challenge_method=S256"
+    "&redirect_uri=http%3A%2F%2Flocalhost%3A10000%2Flogin&state=s&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
     "/dashboard/runners?group=platform",
     "/dashboard/runners?q=nothing-has-this-name",
     "/dashboard/cloud-identities/create?cloud=kubernetes",

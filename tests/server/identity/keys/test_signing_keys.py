@@ -71,7 +71,7 @@ async def test_the_service_discovery_document_is_public_and_names_the_api(server
     async with server.client() as client:
         answer = await client.get("/.well-known/terraform.json")
         assert answer.headers["Content-Type"].startswith("application/json")
-        (address,) = answer.json().values()
+        address = answer.json()["terracrew.v1"]
         assert (await client.get(f"{address}me")).status_code == 401, "the API is at this address, and asks who calls"
 
 

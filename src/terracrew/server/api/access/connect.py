@@ -1,6 +1,7 @@
 """`POST /connect/token` and the keys by which anybody can verify its tokens.
 
-It knows the client credentials of RFC 6749, and tokens of other issuers by RFC 8693 (token exchange) and RFC 7523 (JWT bearer).
+It knows the client credentials and authorization codes of RFC 6749, and tokens of other issuers by RFC 8693 (token exchange) and
+RFC 7523 (JWT bearer).
 """
 
 import base64
@@ -8,15 +9,18 @@ import binascii
 import re
 from collections.abc import Awaitable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote_plus
 
+import msgspec
 from litestar import Response, get, post
 from litestar.enums import RequestEncodingType
 
 from terracrew.errors import Invalid, RateLimited, Removed, TerracrewError, Unauthenticated
 from terracrew.server.api.context import AccessCall
+from terracrew.server.http import engine_services
 from terracrew.server.http.request import address_of, identity_of
+from terracrew.server.identity.engine_logins import service as engine_logins
 from terracrew.server.identity.oidc import cloud
 from terracrew.server.identity.oidc.tokens import AccessToken
 
@@ -24,6 +28,7 @@ _NEVER_KEPT = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 _NEXT = "next_secret_sha256"
 _SHA256 = re.compile("[0-9a-f]{64}")
 _FIELDS = ("grant_type", "client_id", "client_secret")
+AUTHORIZATION_CODE = "authorization_code"
 TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 (a word of the standard)
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 ACCESS_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 (a word of the standard)
@@ -39,8 +44,23 @@ _FEDERATED_FIELDS = (
 )
 
 
+_CODE_FIELDS = ("code", "code_verifier", "redirect_uri", "client_id")
+
+
 Form = dict[str, list[Any]]
 """The fields of a form, each with all its values."""
+
+
+class EngineToken(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer to a command line of an engine: an API token, which it stores."""
+
+    access_token: str
+    token_type: Literal["bearer"]
+    expires_in: int | None = None
+    """After how many seconds it expires; left out if it does not."""
+
+    def __repr__(self) -> str:
+        return "EngineToken(…)"
 
 
 class ExchangedAccessToken(AccessToken, frozen=True):
@@ -50,7 +70,7 @@ class ExchangedAccessToken(AccessToken, frozen=True):
 
 
 @post(
-    "/connect/token",
+    engine_services.TOKEN,
     public=True,
     status_code=200,
     request_max_body_size=16_384,
@@ -67,20 +87,42 @@ async def token(request: AccessCall) -> Response[Any]:
 
     A service account with trust policies needs no secret: send its client id and a token of a trusted issuer as `subject_token`
     (grant type `urn:ietf:params:oauth:grant-type:token-exchange`) or as `assertion` (`urn:ietf:params:oauth:grant-type:jwt-bearer`).
+
+    `tofu login` and `terraform login` exchange the code that a person has allowed (grant type `authorization_code`, with PKCE) for
+    an API token of that person.
     """
     try:
         form = await _form(request)
-        if (grant := _field(form, "grant_type")) in (TOKEN_EXCHANGE, JWT_BEARER):
+        if (grant := _field(form, "grant_type")) == AUTHORIZATION_CODE:
+            return await _engine_token(request, form)
+        if grant in (TOKEN_EXCHANGE, JWT_BEARER):
             return await _federated(request, form, grant)
         grant_type, client_id, client_secret = _credentials(request, form)
         next_sha256 = _next_secret(form)
     except Invalid as error:
         return _refused(400, "invalid_request", error)
     if grant_type != "client_credentials":
-        words = f"grant_type is client_credentials, {TOKEN_EXCHANGE} or {JWT_BEARER} here"
+        words = f"grant_type is client_credentials, {AUTHORIZATION_CODE}, {TOKEN_EXCHANGE} or {JWT_BEARER} here"
         return _refused(400, "unsupported_grant_type", Invalid(words))
     address = address_of(request)
     return await _answer(identity_of(request).tokens.exchange(client_id, client_secret, address, next_sha256))
+
+
+async def _engine_token(request: AccessCall, form: Form) -> Response[Any]:
+    given = [_field(form, name) for name in _CODE_FIELDS]
+    if missing := [name for name, value in zip(_CODE_FIELDS, given, strict=True) if not value]:
+        raise Invalid(f"{', '.join(missing)} is missing")
+    code, verifier, redirect_uri, client_id = given
+    try:
+        token, secret = await engine_logins.redeem(
+            identity_of(request), code, verifier, redirect_uri, client_id, address_of(request)
+        )
+    except (Invalid, Unauthenticated) as error:
+        return _refused(400, "invalid_grant", error)
+    except RateLimited as error:
+        return _limited(error)
+    seconds = None if token.expires_at is None else round((token.expires_at - token.created_at).total_seconds())
+    return Response(EngineToken(secret.text, "bearer", seconds), headers=_NEVER_KEPT)
 
 
 async def _federated(request: AccessCall, form: Form, grant_type: str) -> Response[Any]:
@@ -108,8 +150,7 @@ async def _answer(exchange: Awaitable[AccessToken], grant_type: str = "") -> Res
     except Unauthenticated as error:
         return _refused(401, "invalid_client", error, {"WWW-Authenticate": 'Basic realm="terracrew"'})
     except RateLimited as error:
-        wait = str(error.details["retry_after"])
-        return _refused(429, "temporarily_unavailable", error, {"Retry-After": wait})
+        return _limited(error)
     if grant_type == TOKEN_EXCHANGE:
         granted = ExchangedAccessToken(granted.access_token, granted.expires_in)
     return Response[AccessToken | dict[str, str]](granted, headers=_NEVER_KEPT)
@@ -128,13 +169,13 @@ async def openid_configuration(request: AccessCall) -> Response[dict[str, Any]]:
     return Response(found, headers={"Cache-Control": "public, max-age=300"})
 
 
-@get("/.well-known/terraform.json", public=True, tags=["access"], summary="Read the services of this host")
-async def discovery(request: AccessCall) -> Response[dict[str, str]]:
+@get(engine_services.DISCOVERY, public=True, tags=["access"], summary="Read the services of this host")
+async def discovery(request: AccessCall) -> Response[dict[str, Any]]:
     """The service discovery document of the engines: the services of this host, each with its address.
 
-    This server has no registry of modules or providers, so it names only its own API.
+    This server has no registry of modules or providers, so it names neither.
     """
-    found = {"terracrew.v1": f"{identity_of(request).url}/api/v1/"}
+    found = engine_services.services(identity_of(request).url)
     return Response(found, headers={"Cache-Control": "public, max-age=300"})
 
 
@@ -185,6 +226,10 @@ def _basic(authorization: str) -> tuple[str, str]:
     # The client id has a colon of its own, which many clients do not escape; a secret of ours has none.
     client_id, _, secret = decoded.rpartition(":")
     return unquote_plus(client_id), unquote_plus(secret)
+
+
+def _limited(error: RateLimited) -> Response[dict[str, str | int]]:
+    return _refused(429, "temporarily_unavailable", error, {"Retry-After": str(error.details["retry_after"])})
 
 
 def _refused(

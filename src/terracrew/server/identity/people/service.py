@@ -26,9 +26,10 @@ LINK_LIFETIME_SECONDS = 3600.0
 INVITATION_LIFETIME_SECONDS = 24 * 3600.0
 """How long a link that is sent to another person is valid."""
 MAX_TOKENS = 200
+"""The most API tokens that a user may have, also expired ones that are not removed yet."""
+TOO_MANY_TOKENS = f"you have {MAX_TOKENS} API tokens: revoke those that are no longer used"
 DEFAULT_TOKEN_DAYS = 90
 """How long an API token is valid, unless its owner says otherwise."""
-"""The most API tokens that a user may have, also expired ones that are not removed yet."""
 RESERVED_NAMES = frozenset({"me", "system"})
 """Names that mean something else wherever a user is named: the caller, and the server itself in the audit log."""
 WRONG_LINK = "this link is used up, expired or wrong: have a new one made on the server's machine"
@@ -192,24 +193,35 @@ async def create_token(
         raise Invalid.in_field("name", "there are characters that cannot be printed in it")
     secret = credentials.new("tcu")
 
-    async def work(tx: Tx) -> ApiToken:
-        if await store.count_tokens(tx, who.id) >= MAX_TOKENS:
-            raise Conflict(f"you have {MAX_TOKENS} API tokens: revoke those that are no longer used")
-        if isinstance(expires_in_days, UnsetType):
-            expires_at = delegation.default_expiry(who, tx.now, DEFAULT_TOKEN_DAYS)
-        else:
-            expires_at = delegation.expiry(who, tx.now, expires_in_days)
-        token = await store.insert_token(tx, who.id, name, secret.sha256, expires_at)
-        home = (await store.user(tx, who.id)).organization_id
-        await audit.record(tx, who, "token.create", "token", token.id, {"name": name}, organization_id=home)
-        return token
-
     try:
-        return await db.write(work), secret
+        return await db.write(lambda tx: make_token(tx, who, name, expires_in_days, secret)), secret
     except Conflict as error:
         if error.details.get("constraint") != "api_tokens_name":
             raise
         raise Conflict(f"you have a token named {name!r} already") from None
+
+
+async def make_token(
+    tx: Tx,
+    who: Principal,
+    name: str,
+    expires_in_days: int | UnsetType | None,
+    secret: credentials.Secret,
+    *,
+    is_engine_login: bool = False,
+) -> ApiToken:
+    """Insert a token that acts as its owner, and record who made it."""
+    if await store.count_tokens(tx, who.id) >= MAX_TOKENS:
+        raise Conflict(TOO_MANY_TOKENS)
+    if isinstance(expires_in_days, UnsetType):
+        expires_at = delegation.default_expiry(who, tx.now, DEFAULT_TOKEN_DAYS)
+    else:
+        expires_at = delegation.expiry(who, tx.now, expires_in_days)
+    token = await store.insert_token(tx, who.id, name, secret.sha256, expires_at, is_engine_login=is_engine_login)
+    home = (await store.user(tx, who.id)).organization_id
+    details = {"name": name} | ({"by": "tofu login"} if is_engine_login else {})
+    await audit.record(tx, who, "token.create", "token", token.id, details, organization_id=home)
+    return token
 
 
 async def create_local_token(db: Database, user: User, name: str, lifetime_seconds: float) -> credentials.Secret:

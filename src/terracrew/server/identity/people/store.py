@@ -231,14 +231,34 @@ async def sessions_of(tx: Tx, user_id: str, seen_after: float, after: str, limit
     )
 
 
+async def is_session_open(tx: Tx, user_id: str, session_id: str, seen_after: float) -> bool:
+    row = await tx.one(
+        "SELECT s.id FROM sessions AS s JOIN users ON users.id = s.user_id WHERE s.id = :id AND s.user_id = :user_id"
+        " AND s.expires_at > :now AND s.seen_at > :seen_after AND users.is_disabled = :no",
+        id=session_id,
+        user_id=user_id,
+        now=tx.now,
+        seen_after=seen_after,
+        no=False,
+    )
+    return row is not None
+
+
 # API tokens
 
 
 async def insert_token(
-    tx: Tx, user_id: str, name: str, token_sha256: str, expires_at: float | None, *, is_local: bool = False
+    tx: Tx,
+    user_id: str,
+    name: str,
+    token_sha256: str,
+    expires_at: float | None,
+    *,
+    is_local: bool = False,
+    is_engine_login: bool = False,
 ) -> ApiToken:
     ends_at = None if expires_at is None else datetime.fromtimestamp(expires_at, UTC)
-    made = ApiToken(ids.new("tok"), name, tx.moment, ends_at, last_used_at=None, is_local=is_local)
+    made = ApiToken(ids.new("tok"), name, tx.moment, ends_at, None, is_local=is_local, is_engine_login=is_engine_login)
     await tx.run(_INSERT_TOKEN, **to_params(made), user_id=user_id, token_sha256=token_sha256)
     return made
 

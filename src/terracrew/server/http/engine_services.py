@@ -1,0 +1,37 @@
+"""What this server offers to the command lines of OpenTofu and Terraform, and at which addresses.
+
+The engines read it from `/.well-known/terraform.json`. The faces that serve these addresses take their paths from here.
+"""
+
+from typing import Any
+
+from terracrew.server.identity.engine_logins import model
+
+DISCOVERY = "/.well-known/terraform.json"
+TFE_BASE = "/api/tfe/v2/"
+"""Where the API for `cloud` blocks and the backend `remote` begins."""
+AUTHORIZATION = "/dashboard/engine-login"
+"""The page that asks a person whether a command line may act for them."""
+TOKEN = "/connect/token"  # noqa: S105 (an address)
+TOKEN_SETTINGS = "/app/settings/tokens"  # noqa: S105 (an address)
+"""Where clients without `login.v1` send a person for a token. The path is fixed in them."""
+_TFE_SERVICES = ("tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2")
+"""`cloud` blocks ask for the first one, the backend `remote` for the second or the last one."""
+
+
+def services(url: str) -> dict[str, Any]:
+    """Return the services of a server with this public address.
+
+    This server has no registry of modules or providers, so it names neither.
+    """
+    return {
+        "terracrew.v1": f"{url}/api/v1/",
+        **dict.fromkeys(_TFE_SERVICES, url + TFE_BASE),
+        "login.v1": {
+            "client": model.CLIENT_ID,
+            "grant_types": ["authz_code"],
+            "authz": url + AUTHORIZATION,
+            "token": url + TOKEN,
+            "ports": [model.MIN_PORT, model.MAX_PORT],
+        },
+    }
