@@ -5,6 +5,7 @@ PUBLIC = {
     "GET /.well-known/jwks.json",
     "GET /.well-known/openid-configuration",
     "GET /.well-known/terraform.json",
+    "GET /app/settings/tokens",
     "GET /openapi.json",
     "GET /api",
     "POST /runnerhub/starts",

@@ -38,6 +38,7 @@ class AnswerForm(msgspec.Struct, frozen=True):
 @get(engine_services.AUTHORIZATION)
 async def ask_page(request: DashboardCall) -> Response[Any]:
     """Ask the person. Only the answer to this page, with its token against forgery, makes a code."""
+    service.require_session(request.user)
     asked = model.parse(request.query_params.dict())
     tokens = await request.read(service.token_names)
     name = free_name(request.headers.get("User-Agent", ""), datetime.now(UTC), tokens)
@@ -47,6 +48,7 @@ async def ask_page(request: DashboardCall) -> Response[Any]:
 @post(engine_services.AUTHORIZATION, status_code=303, in_any_organization=True)
 async def answer(request: DashboardCall) -> Response[Any]:
     """Send the browser to the command line on its own machine, with a code or with the refusal."""
+    service.require_session(request.user)
     form = await forms.read(request, AnswerForm)
     texts = await forms.read_texts(request)
     asked = model.parse({name: [texts[name]] for name in model.FIELDS if name in texts})
