@@ -10,6 +10,8 @@
 #   make release   packages, images, checksums and signatures, into build/release (RELEASE_KEY_FILE=…; docs/releasing.md)
 #   make check     format, lint, types, imports
 #   make settings  the pages and schemas of settings in docs/
+#   make provider  the provider for OpenTofu and Terraform, into build/provider (docs/provider.md)
+#   make provider-fields  what the provider takes from the API, provider/fields.go
 #   make picture   the picture of the README, docs/dashboard.png, by the test of approvals in a browser
 #   make features  what the tests prove, clause by clause
 #   make explore   every order of events, further than the tests (ARGS="3 2": attempts, faults; ARGS=longest: hours)
@@ -26,7 +28,7 @@ WORKERS ?= $(shell expr $$(nproc) + 2)
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo images kept release test test-user test-thorough test-engines test-platforms check lint format types imports settings picture features explore bench chaos day powercut
+.PHONY: demo images kept release test test-user test-thorough test-engines test-platforms check lint format types imports settings provider provider-fields picture features explore bench chaos day powercut
 
 demo: .venv/.run
 	@$(PYTHON) -m terracrew.cli demo $(if $(EXIT),--exit) $(if $(PORT),--port $(PORT)) $(if $(FRESH),--fresh)
@@ -83,6 +85,12 @@ settings: .venv/.dev
 	@for process in server runner; do \
 	  $(PYTHON) scripts/$${process}_settings.py > docs/$$process-settings.md && \
 	  $(PYTHON) -m terracrew.cli $$process schema > docs/$$process.schema.json || exit 1; done
+
+provider: .venv/.run
+	@$(PYTHON) scripts/provider.py
+
+provider-fields: .venv/.dev
+	@$(PYTHON) scripts/provider_fields.py provider/fields.go
 
 picture: .venv/.dev
 	@scripts/system-packages

@@ -1,0 +1,172 @@
+"""The provider `terracrew`: a real OpenTofu describes a real server with it."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from terracrew import __version__
+from terracrew.client.address import segment
+from terracrew.errors import NotFound
+from tests.e2e.system import System, running
+from tests.machine import providers
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
+MAIN = f"""
+terraform {{
+  required_providers {{
+    terracrew = {{
+      source  = "terracrew/terracrew"
+      version = "{__version__}"
+    }}
+  }}
+}}
+provider "terracrew" {{}}
+"""
+GROUPS = """
+resource "terracrew_group" "platform" {
+  path        = "platform"
+  description = "%s"
+  limits = {
+    job_seconds  = 3600
+    step_seconds = { %s }
+  }
+}
+"""
+MODULE = """
+resource "terracrew_module" "network" {
+  path = "${terracrew_group.platform.path}/%s"
+  tags = ["eu", "arm"]
+  source = {
+    git = {
+      url    = "https://forge.example/platform.git"
+      branch = "main"
+    }
+  }
+}
+"""
+
+
+class Workspace:
+    """A folder with a configuration, and OpenTofu with the provider."""
+
+    def __init__(self, folder: Path, tofu: str, env: dict[str, str]) -> None:
+        folder.mkdir()
+        self._folder = folder
+        self._tofu = tofu
+        self._env = env | {"TF_CLI_CONFIG_FILE": str(providers.configuration(folder, providers.own_mirror()))}
+
+    def write(self, *parts: str) -> None:
+        (self._folder / "main.tf").write_text("".join([MAIN, *parts]))
+
+    def run(self, *arguments: str, code: int = 0, **env: str) -> str:
+        """Return what a command prints. It has to end with the code."""
+        done = subprocess.run(
+            [self._tofu, *arguments, "-no-color"],
+            cwd=self._folder,
+            env=self._env | env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout
+        return " ".join(done.stdout.replace("│", " ").split())
+
+    def apply(self, *parts: str, code: int = 0) -> str:
+        self.write(*parts)
+        return self.run("apply", "-auto-approve", code=code)
+
+    def is_up_to_date(self) -> bool:
+        return "No changes." in self.run("plan", "-detailed-exitcode")
+
+    def values(self, address: str) -> dict[str, Any]:
+        shown = json.loads(self.run("show", "-json"))
+        [found] = [each for each in shown["values"]["root_module"]["resources"] if each["address"] == address]
+        return found["values"]
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Iterator[System]:
+    with running(tmp_path) as found:
+        found.start_server(runner=False)
+        yield found
+
+
+@pytest.fixture
+def workspace(system: System, tofu: str, tmp_path: Path) -> Workspace:
+    token = (system.data / "admin.token").read_text().strip()
+    variables = {
+        "TERRACREW_URL": system.url,
+        "TERRACREW_TOKEN": token,
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+    }
+    made = Workspace(tmp_path / "tree", tofu, variables)
+    made.write()
+    made.run("init")
+    return made
+
+
+def test_a_tree_is_made_changed_imported_and_destroyed(system: System, workspace: Workspace) -> None:
+    workspace.apply(GROUPS % ("Ours", "plan = 60, init = 90"), MODULE % "network")
+    assert workspace.is_up_to_date()
+    made = system.api.get(f"/modules/{segment('platform/network')}")
+    assert made["source"]["branch"] == "main"
+    assert made["tags"] == ["arm", "eu"]
+
+    workspace.apply(GROUPS % ("Theirs", "plan = 60"), MODULE % "net")
+    assert workspace.is_up_to_date()
+    changed = system.api.get("/groups/platform")
+    assert (changed["description"], changed["limits"]["step_seconds"]) == ("Theirs", {"plan": 60})
+    assert system.api.get(f"/modules/{segment('platform/net')}")["id"] == made["id"], "it was moved, not made again"
+
+    for address, name in (("terracrew_group.platform", "platform"), ("terracrew_module.network", made["id"])):
+        before = workspace.values(address)
+        workspace.run("state", "rm", address)
+        workspace.run("import", address, name)
+        assert workspace.values(address) == before
+    assert workspace.is_up_to_date()
+
+    workspace.run("destroy", "-auto-approve")
+    with pytest.raises(NotFound):
+        system.api.get("/groups/platform")
+
+
+def test_what_was_deleted_behind_its_back_is_made_again(system: System, workspace: Workspace) -> None:
+    parts = (GROUPS % ("Ours", ""), MODULE % "network")
+    workspace.apply(*parts)
+    system.api.delete(f"/modules/{segment('platform/network')}")
+    assert "1 added, 0 changed, 0 destroyed" in workspace.apply(*parts)
+    system.api.patch("/groups/platform", {"max_running_jobs": 3, "description": "by hand"})
+    assert "0 added, 1 changed, 0 destroyed" in workspace.apply(*parts)
+    found = system.api.get("/groups/platform")
+    assert (found["max_running_jobs"], found["description"]) == (None, "Ours")
+
+
+def test_what_the_server_refuses_is_said_in_its_words(system: System, workspace: Workspace) -> None:
+    workspace.apply(GROUPS % ("Ours", ""), MODULE % "network")
+    system.module("platform/by-hand", 'output "a" { value = 1 }')
+    said = workspace.run("destroy", "-auto-approve", code=1)
+    assert "The group was not deleted" in said
+    assert "group `platform` is not empty: it has 1 module" in said
+    workspace.write(GROUPS % ("Ours", "fly = 3"))
+    said = workspace.run("apply", "-auto-approve", code=1)
+    assert "The group was not changed with terracrew_group.platform" in said
+    assert "fly" in said
+
+
+def test_a_token_that_is_not_valid_is_one_error(workspace: Workspace) -> None:
+    workspace.write(GROUPS % ("Ours", ""), MODULE % "network")
+    said = workspace.run("plan", code=1, TERRACREW_TOKEN="tcr_nothing")
+    assert said.count("Error:") == 1
+    assert "The server does not accept the token" in said
+    assert "this credential is not valid" in said
+    said = workspace.run("plan", code=1, TERRACREW_TOKEN="")
+    assert "TERRACREW_TOKEN" in said
