@@ -1,0 +1,161 @@
+"""The real `tofu login` against a real server behind TLS: a person allows it, and what it stores works until it is revoked."""
+
+import asyncio
+import contextlib
+import json
+import re
+import ssl
+import subprocess
+import threading
+from collections.abc import Generator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.system import System, eventually, free_port
+from tests.machine.certificates import certificate
+
+PASSWORD = "correct horse battery"
+PAGE = re.compile(r"https://localhost:\d+/dashboard/engine-login\?\S+")
+
+
+class TlsFront:
+    """Terminates TLS in front of a server, which has none of its own."""
+
+    def __init__(self, folder: Path, server_port: int) -> None:
+        self.port, self._server_port = free_port(), server_port
+        self.certificate, key = certificate(folder)
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(self.certificate, key)
+
+    @contextlib.contextmanager
+    def running(self) -> Generator["TlsFront"]:
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, daemon=True)
+        thread.start()
+        start = asyncio.start_server(self._forward, "127.0.0.1", self.port, ssl=self._context)
+        server = asyncio.run_coroutine_threadsafe(start, loop).result(10)
+        try:
+            yield self
+        finally:
+            loop.call_soon_threadsafe(server.close)
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(10)
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        to_reader, to_writer = await asyncio.open_connection("127.0.0.1", self._server_port)
+        await asyncio.gather(_copy(reader, to_writer), _copy(to_reader, writer), return_exceptions=True)
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        while part := await reader.read(65_536):
+            writer.write(part)
+            await writer.drain()
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        writer.close()
+
+
+@pytest.fixture
+def front(system: System, tmp_path: Path) -> Generator[TlsFront]:
+    with TlsFront(tmp_path, system.port).running() as made:
+        system.env["TERRACREW_SERVER_PUBLIC_URL"] = f"https://localhost:{made.port}"
+        yield made
+
+
+def logged_in(system: System, front: TlsFront) -> httpx.Client:
+    """A browser in which the administrator is logged in, over https."""
+    trusted = ssl.create_default_context(cafile=front.certificate)
+    browser = httpx.Client(base_url=f"https://localhost:{front.port}", verify=trusted)
+    link = re.search(r"/login/link/(tcl_[\w-]+)", (system.directory / "server.log").read_text())
+    assert link is not None
+    entered = browser.post(f"/login/link/{link[1]}", data={"password": PASSWORD, "again": PASSWORD})
+    assert entered.status_code == 303, entered.text
+    return browser
+
+
+class Terminal:
+    """Runs `tofu login` as somebody types it, on a machine without a browser."""
+
+    def __init__(self, tofu: str, home: Path, front: TlsFront) -> None:
+        home.mkdir(exist_ok=True)
+        self.stored = home / ".terraform.d" / "credentials.tfrc.json"
+        self._output = home / "output"
+        self._command = [tofu, "login", "-no-color", f"localhost:{front.port}"]
+        self._env = {"PATH": "/nowhere", "HOME": str(home), "SSL_CERT_FILE": str(front.certificate)}
+
+    @contextlib.contextmanager
+    def login(self) -> Generator[subprocess.Popen[str]]:
+        with self._output.open("w") as out:
+            process = subprocess.Popen(
+                self._command, env=self._env, stdin=subprocess.PIPE, stdout=out, stderr=out, text=True
+            )
+        assert process.stdin is not None
+        try:
+            process.stdin.write("yes\n")
+            process.stdin.flush()
+            yield process
+        finally:
+            process.kill()
+            process.wait(10)
+            process.stdin.close()
+
+    def page(self) -> str:
+        """The address that it prints for the person to open."""
+        return eventually(lambda: PAGE.search(self.printed()), what="the address of the page")[0]
+
+    def printed(self) -> str:
+        return self._output.read_text()
+
+
+def answer(browser: httpx.Client, address: str, decision: str) -> str:
+    """Open the page and answer it; return where the browser is sent."""
+    page = browser.get(address)
+    assert page.status_code == 200, page.text
+    fields = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', page.text))
+    sent = browser.post("/dashboard/engine-login", data=fields | {"decision": decision, "name": "laptop", "days": "30"})
+    assert sent.status_code == 303, sent.text
+    return sent.headers["Location"]
+
+
+@pytest.mark.timeout(120)
+def test_the_real_login_stores_a_token_that_works_until_it_is_revoked(
+    system: System, front: TlsFront, tofu: str, tmp_path: Path
+) -> None:
+    server = system.start_server(runner=False)
+    browser, terminal = logged_in(system, front), Terminal(tofu, tmp_path / "home", front)
+    with terminal.login() as process:
+        back = httpx.get(answer(browser, terminal.page(), "allow"), timeout=10)
+        assert back.status_code == 200, back.text
+        assert process.wait(30) == 0, terminal.printed()
+    stored = json.loads(terminal.stored.read_text())["credentials"][f"localhost:{front.port}"]["token"]
+    headers = {"Authorization": f"Bearer {stored}"}
+    stranger = httpx.Client(
+        base_url=f"https://localhost:{front.port}", verify=ssl.create_default_context(cafile=front.certificate)
+    )
+    assert stranger.get("/api/v1/me", headers=headers).json()["name"] == "admin"
+    (token,) = [
+        each for each in stranger.get("/api/v1/tokens", headers=headers).json()["items"] if each["name"] == "laptop"
+    ]
+    assert token["is_engine_login"] is True
+    assert stranger.delete(f"/api/v1/tokens/{token['id']}", headers=headers).status_code == 204
+    assert stranger.get("/api/v1/me", headers=headers).status_code == 401
+    code = dict(httpx.URL(str(back.url)).params)["code"]
+    log = server.log.read_text()
+    assert stored not in log
+    assert code not in log
+
+
+@pytest.mark.timeout(120)
+def test_the_real_login_stores_nothing_that_was_denied(
+    system: System, front: TlsFront, tofu: str, tmp_path: Path
+) -> None:
+    system.start_server(runner=False)
+    browser, terminal = logged_in(system, front), Terminal(tofu, tmp_path / "home", front)
+    with terminal.login() as process:
+        back = httpx.get(answer(browser, terminal.page(), "deny"), timeout=10)
+        assert "error=access_denied" in str(back.url)
+        assert process.poll() is None, "the engine waits until somebody stops it"
+    assert not terminal.stored.exists()
+    assert list((tmp_path / "home").rglob("credentials*")) == []
