@@ -9,6 +9,7 @@ import msgspec
 from terracrew.api.lost_resources import ImportLost
 from terracrew.api.modules import Priority
 from terracrew.api.place_settings import Interrupted, LimitsChange
+from terracrew.api.plan_options import PlanOptions
 from terracrew.errors import Conflict
 from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
@@ -116,7 +117,7 @@ def queued_by(created_by: str, plan_queued_by: str, plan_attempt: int | None) ->
     return frozenset({created_by, plan_queued_by} - {""})
 
 
-class Job(msgspec.Struct, frozen=True):
+class Job(PlanOptions, msgspec.Struct, frozen=True):
     id: str
     organization_id: str
     module_id: str
@@ -138,8 +139,6 @@ class Job(msgspec.Struct, frozen=True):
     """What happens after its engine was cut short in a change: the choice of the module or group when the job was created."""
     is_destroy_plan: bool = False
     """Whether a PLAN shows what a DESTROY would destroy."""
-    is_refresh_only: bool = False
-    """Whether a PLAN only compares what exists with the state, and plans no change of the configuration."""
     is_fresh: bool = False
     """Whether it runs `init` even if nothing that `init` reads has changed, because the request or the module says so."""
     has_own_source: bool = False
@@ -434,7 +433,7 @@ class CanceledMany(msgspec.Struct, frozen=True, kw_only=True):
     """Send it as `after` to continue; null when nothing is left."""
 
 
-class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class NewJob(PlanOptions, msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The request for a new job."""
 
     type: JobType
@@ -447,8 +446,6 @@ class NewJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """Whether the plan needs approval even if the module does not require it."""
     is_destroy_plan: bool = False
     """Only for a PLAN: show what a DESTROY would destroy, and change nothing."""
-    is_refresh_only: bool = False
-    """Only for a PLAN of OpenTofu or Terraform: show what was changed outside of the engine, and plan no change of the configuration."""
     is_fresh: bool = False
     """Run `init` even if nothing that it reads has changed since an earlier job of the module."""
     inputs: dict[str, Any] = {}

@@ -272,9 +272,9 @@ def left(until: datetime, now: datetime | None = None, *, since: datetime | None
 
 
 def job_type(job: "Job") -> str:
-    """Return PLAN, APPLY, DESTROY, or what kind of plan it is: DESTROY PLAN or REFRESH-ONLY PLAN."""
+    """Return PLAN, APPLY, DESTROY, or what kind of one it is: DESTROY PLAN, REFRESH-ONLY PLAN or REFRESH-ONLY APPLY."""
     if job.is_refresh_only:
-        return "REFRESH-ONLY PLAN"
+        return f"REFRESH-ONLY {job.type}"
     return "DESTROY PLAN" if job.is_destroy_plan else job.type
 
 

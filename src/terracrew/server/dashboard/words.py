@@ -369,7 +369,7 @@ class _Called(Protocol):
 def job_word(job: _Called) -> str:
     """Return what kind of job it is, in words."""
     if job.is_refresh_only:
-        return "Refresh-only plan"
+        return f"Refresh-only {job.type.value.lower()}"
     return "Destroy plan" if job.is_destroy_plan else job_type(job.type)
 
 

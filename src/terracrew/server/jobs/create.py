@@ -17,9 +17,8 @@ from terracrew.api.modules import Module
 from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.protocol.spec import ImportedResource, JobLimits, JobType, Source
 from terracrew.server.audit import service as audit
-from terracrew.server.db import servers
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import job_inputs, priorities, service, store
+from terracrew.server.jobs import job_inputs, plan_options, priorities, service, store
 from terracrew.server.jobs.lost_resources.imports import Imports
 from terracrew.server.objects import Objects
 from terracrew.server.principals import authorize
@@ -35,10 +34,6 @@ from terracrew.server.tree.modules import policy
 from terracrew.server.tree.modules import service as modules
 from terracrew.server.tree.modules.policy import JobSettings
 
-REFRESH_ONLY_ENGINES = ("tofu", "terraform")
-MIN_REFRESH_ONLY_MIGRATION = 4
-"""A server that does not know this migration would start a job that only refreshes as a full plan."""
-
 
 def again(like: Job) -> NewJob:
     """Return the request for a job like this one. The source is the module's, unless the job had its own."""
@@ -48,8 +43,8 @@ def again(like: Job) -> NewJob:
         source=like.source if like.has_own_source else None,
         needs_approval=like.needs_approval,
         is_destroy_plan=like.is_destroy_plan,
-        is_refresh_only=like.is_refresh_only,
         is_fresh=like.is_fresh,
+        **msgspec.structs.asdict(plan_options.options_of(like)),
     )
 
 
@@ -253,8 +248,7 @@ async def _check(tx: Tx, keys: Keyring, wanted: JobRequest, module: Module, root
         raise Invalid(
             f"is_destroy_plan is allowed only with the type PLAN, not {asked.type}; to destroy everything, use the type DESTROY"
         )
-    if asked.is_refresh_only:
-        await _check_refresh_only(tx, asked, module)
+    await plan_options.check(tx, asked, module)
     priority = await _priority(tx, wanted, module)
     source = module.source
     if asked.source is not None:
@@ -293,22 +287,6 @@ async def _check(tx: Tx, keys: Keyring, wanted: JobRequest, module: Module, root
     return _Checked(wanted, module, source, priority, content, known)
 
 
-async def _check_refresh_only(tx: Tx, asked: NewJob, module: Module) -> None:
-    """Refuse a PLAN that only refreshes where something would make it a full plan, or where the engine has no such plan."""
-    if asked.type is not JobType.PLAN or asked.is_destroy_plan:
-        raise Invalid.in_field("is_refresh_only", "only a PLAN that does not plan to destroy can be refresh-only")
-    if module.engine not in REFRESH_ONLY_ENGINES:
-        raise Invalid.in_field(
-            "is_refresh_only",
-            f"{module.engine}, the engine of `{module.path}`, has no plan that only refreshes: ask for a full plan",
-        )
-    older = await servers.older_than(tx, MIN_REFRESH_ONLY_MIGRATION)
-    if older:
-        raise Conflict(
-            f"{older[0]} does not know plans that only refresh, and could start this one as a full plan: update it first"
-        )
-
-
 async def _priority(tx: Tx, wanted: JobRequest, module: Module) -> int:
     """Return the priority of a new job, if the principal may choose it."""
     asked = wanted.asked.priority
@@ -330,8 +308,9 @@ async def _repeated(tx: Tx, wanted: JobRequest, module: Module, source: Source) 
     is_other_source = asked.source is not None and job.source != source
     is_unasked = (asked.needs_approval and not job.needs_approval) or (asked.is_fresh and not job.is_fresh)
     priority = job.priority if asked.priority is None else asked.priority
-    wanted_job = (module.id, asked.type, priority, asked.is_destroy_plan, asked.is_refresh_only)
-    is_other = (job.module_id, job.type, job.priority, job.is_destroy_plan, job.is_refresh_only) != wanted_job
+    wanted_job = (module.id, asked.type, priority, asked.is_destroy_plan, plan_options.options_of(asked))
+    job_options = plan_options.options_of(job)
+    is_other = (job.module_id, job.type, job.priority, job.is_destroy_plan, job_options) != wanted_job
     is_stricter = effective(JobLimits, [_own_limits(asked), job.limits]) != job.limits
     if is_other or is_other_source or is_unasked or is_stricter:
         raise _other_job(job)
@@ -373,8 +352,7 @@ def _details(job: Job, one: _Checked) -> dict[str, Any]:
         details["imports"] = len(one.content.imports)
     if one.wanted.plan_of is not None:
         details["plan_of"] = one.wanted.plan_of.number
-    if job.is_refresh_only:
-        details["is_refresh_only"] = True
+    details |= plan_options.details(job)
     return details | {"is_destroy_plan": True} if job.is_destroy_plan else details
 
 
@@ -415,7 +393,6 @@ def _job(one: _Checked, number: int, settings: JobSettings, now: datetime) -> Jo
         approval_seconds=one.module.approval_seconds,
         interrupted=settings.interrupted,
         is_destroy_plan=asked.is_destroy_plan,
-        is_refresh_only=asked.is_refresh_only,
         is_fresh=one.module.is_fresh or asked.is_fresh,
         has_own_source=asked.source is not None,
         group_run_id=one.wanted.group_run_id,
@@ -426,4 +403,5 @@ def _job(one: _Checked, number: int, settings: JobSettings, now: datetime) -> Jo
         limits=effective(JobLimits, [one.content.limits, settings.limits]),
         cloud=settings.cloud,
         dispatcher=settings.dispatcher,
+        **msgspec.structs.asdict(plan_options.options_of(asked)),
     )

@@ -137,7 +137,7 @@ def begin(
         return "leaving"
     begun = replace(attempt, begun_at=now, begun_state_version=state_version)
     used = None if plan is None else replace(plan, applied_by=attempt.number)
-    return Decision(job, begun, plan=used, ends_doubt=bool(module.doubts))
+    return Decision(job, begun, plan=used, ends_doubt=bool(module.doubts) and not job.is_partial)
 
 
 def reasons_to_ask(job: Job, module: ModuleFacts, *, has_waited: bool) -> list[str]:

@@ -8,6 +8,7 @@ from terracrew.api.jobs import Attempt, Job
 from terracrew.errors import NotFound, Superseded
 from terracrew.server.announcements import service as announcements
 from terracrew.server.db.seam import Columns, Row, Tx
+from terracrew.server.db.statements import fragments
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, batch_assignments, values
 from terracrew.server.db.topics import AttemptKey, FreedKey
@@ -86,9 +87,12 @@ async def get_many(tx: Tx, job_ids: Sequence[str]) -> list[Job]:
 
 
 async def newest_change(tx: Tx, module_id: str) -> Job | None:
-    """Return the newest job of a module that changes something, whatever its status is."""
+    """Return the newest job that changes a module as a whole, whatever its status is."""
     return await JOBS.one(
-        tx, "FROM jobs WHERE module_id = :module_id AND type <> 'PLAN' ORDER BY id DESC LIMIT 1", module_id=module_id
+        tx,
+        f"""FROM jobs WHERE module_id = :module_id AND type <> 'PLAN' AND NOT {fragments.is_partial("jobs")}
+        ORDER BY id DESC LIMIT 1""",
+        module_id=module_id,
     )
 
 

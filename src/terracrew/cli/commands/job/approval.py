@@ -23,7 +23,7 @@ from terracrew.cli.printing import output
 from terracrew.client.address import segment
 from terracrew.errors import Conflict
 from terracrew.protocol.spec import JobType
-from terracrew.wording import approval_words, module_words, plan_words
+from terracrew.wording import approval_words, module_words, plan_option_words, plan_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -159,6 +159,7 @@ def show_plan(api: "Api", job: JobView, kept: Plan) -> None:
         ("job", f"#{job.number}  {output.job_type(job)}"),
         ("module", job.module_path),
         ("why", kept.why),
+        *((title.lower(), text) for title, text in plan_option_words.rows(job)),
         ("plan", output.plan(job.plan)),
         *(("failed check", plan_words.check(each)) for each in (job.plan.checks if job.plan else ())),
         ("used by", job.used_by and module_words.used_by(job.used_by)),

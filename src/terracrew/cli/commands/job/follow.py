@@ -14,7 +14,7 @@ from terracrew.cli.connection import deadline
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
 from terracrew.protocol.spec import JobType
-from terracrew.wording import plan_words
+from terracrew.wording import plan_option_words, plan_words
 from terracrew.wording.escapes import plain
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def next_command(job: JobListed) -> str:
         return ""  # there is nothing to apply
     if isinstance(job, JobView) and job.is_plan_applicable:
         return f"terracrew job apply {job.number} --follow"
-    return f"terracrew job run {job.module_path} {'--destroy' if job.is_destroy_plan else '--apply'} --follow"
+    kind = "--destroy" if job.is_destroy_plan else "--apply"
+    return f"terracrew job run {job.module_path} {kind}{plan_option_words.command(job)} --follow"
 
 
 def suggested_command(job: JobListed) -> str:

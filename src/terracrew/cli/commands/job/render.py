@@ -13,7 +13,7 @@ from terracrew.api.place_settings import PlaceSettings
 from terracrew.cli.commands.job import follow
 from terracrew.cli.printing import output
 from terracrew.protocol.cloud import CloudIdentities, Phase
-from terracrew.wording import approval_words, module_words, plan_words
+from terracrew.wording import approval_words, module_words, plan_option_words, plan_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -53,6 +53,7 @@ def job(api: "Api", found: JobView) -> None:
             ("runner", found.runner_path),
             *placement(found.placement),
             ("priority", found.priority),
+            *((title.lower(), text) for title, text in plan_option_words.rows(found)),
             ("limits", ", ".join(module_words.described_limits(found.limits))),
             ("dispatcher", ", ".join(module_words.described_choice(found.dispatcher))),
             ("engine", f"{found.engine} {found.engine_version}".strip()),

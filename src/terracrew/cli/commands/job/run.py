@@ -67,6 +67,7 @@ def waiting_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "terracrew job run platform/network --apply --follow",
         "terracrew job run platform/network --plan --from ./network",
         "terracrew job run platform/network --plan --destroy",
+        "terracrew job run platform/network --apply --target module.subnets",
         "terracrew job run platform/network --apply --var size=3 --approval",
     ),
 )
@@ -87,7 +88,25 @@ def waiting_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "--refresh-only",
     "is_refresh_only",
     is_flag=True,
-    help="With --plan, for OpenTofu and Terraform: only show what was changed outside of the engine.",
+    help="For OpenTofu and Terraform: only show what was changed outside of the engine; with --apply: record it in the state.",
+)
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="ADDRESS",
+    help="For OpenTofu and Terraform: only this resource or module, and what it depends on. Can be repeated.",
+)
+@click.option(
+    "--replace",
+    multiple=True,
+    metavar="ADDRESS",
+    help="For OpenTofu and Terraform: replace this resource. Can be repeated.",
+)
+@click.option(
+    "--refresh/--no-refresh",
+    default=True,
+    help="For OpenTofu and Terraform: plan from the state alone, without looking at what exists.",
 )
 @click.option("--fresh", is_flag=True, help="Run init even if nothing that it reads has changed since an earlier job.")
 @click.option(
@@ -111,6 +130,9 @@ def run(
     yes: bool,
     approval: bool,
     is_refresh_only: bool,
+    targets: tuple[str, ...],
+    replace: tuple[str, ...],
+    refresh: bool,
     fresh: bool,
     priority: int | None,
     lost_job: str | None,
@@ -141,6 +163,9 @@ def run(
         needs_approval=approval,
         is_destroy_plan=is_plan and is_destroy,
         is_refresh_only=is_refresh_only,
+        targets=list(targets),
+        replace=list(replace),
+        refresh=refresh,
         is_fresh=fresh,
         inputs=sources.inputs(variables),
         environment=sources.environment(environment),

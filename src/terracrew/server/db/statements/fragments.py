@@ -22,14 +22,21 @@ def only_destroys(jobs: LiteralString) -> LiteralString:
     return f"({jobs}.type = 'DESTROY' OR {jobs}.is_destroy_plan)"
 
 
+def is_partial(jobs: LiteralString) -> LiteralString:
+    """Return the condition that a job leaves something of its module as it is. `PlanOptions.is_partial` is the same in Python."""
+    return f"({jobs}.is_refresh_only OR {jobs}.targets <> '[]')"
+
+
 def is_destroyed_after(module_id: LiteralString, at: LiteralString) -> LiteralString:
     """Return the condition that everything in a module was destroyed after a time, or at it.
 
     A DESTROY may end at the moment at which its outputs are stored. The end of a job is rounded to microseconds, other times are not.
-    The flags of a DESTROY may choose some resources, so a state that Terracrew keeps decides, if its resources were counted.
+    A DESTROY with targets does not count. The flags of the module may choose some resources, too, so a state that Terracrew keeps
+    decides, if its resources were counted.
     """
     return f"""(EXISTS (SELECT 1 FROM jobs AS destroyed WHERE destroyed.module_id = {module_id} AND destroyed.type = 'DESTROY'
-        AND destroyed.status = 'SUCCEEDED' AND destroyed.type <> 'PLAN' AND destroyed.finished_at >= {at} - 0.000002)
+        AND destroyed.status = 'SUCCEEDED' AND destroyed.type <> 'PLAN' AND destroyed.finished_at >= {at} - 0.000002
+        AND NOT {is_partial("destroyed")})
     AND NOT EXISTS (SELECT 1 FROM states AS remaining JOIN modules AS keeper ON keeper.id = remaining.module_id
         WHERE remaining.module_id = {module_id} AND remaining.status = 'current' AND remaining.resources > 0
             AND keeper.backend = 'terracrew'))"""

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from terracrew.api.jobs import Plan
+from terracrew.api.plan_options import PlanOptions
 from terracrew.api.steps import StepSettings
 from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
@@ -31,7 +32,7 @@ from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.engines import model as engines
 from terracrew.server.engines import store as engine_store
 from terracrew.server.engines.model import AvailableEngines
-from terracrew.server.jobs import attempt_store, decide, job_inputs, store
+from terracrew.server.jobs import attempt_store, decide, job_inputs, plan_options, store
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.attempts import claim_store, used_once_tokens
 from terracrew.server.jobs.attempts.claim_store import ClaimRequest, PlacesInGroups
@@ -66,8 +67,6 @@ _choice = msgspec.json.Decoder(DispatcherChoice)
 _engines = msgspec.json.Decoder(dict[str, str])
 _versions = msgspec.json.Decoder(dict[str, list[str]])
 
-REFRESH_ONLY_FLAG = "-refresh-only"
-"""With it, `plan` of OpenTofu and Terraform only shows what was changed outside."""
 Claims = Callable[[ClaimRequest], Awaitable[ClaimWon | None]]
 
 
@@ -337,14 +336,23 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
 
 
 def _flags(row: Row) -> dict[Step, list[str]]:
-    """Return the flags of the steps. A plan that only refreshes is one by its flag, which runners of every version obey.
+    """Return the flags of the steps. The options of the plan are flags, which runners of every version obey.
 
-    The flag comes last, so that none that people have set for the step takes it back.
+    They come last, so that none that people have set for the step takes them back.
     """
     found = model.flags(row["steps"], row["engine"])
-    if row["is_refresh_only"]:
-        found = {**found, Step.PLAN: [*found.get(Step.PLAN, []), REFRESH_ONLY_FLAG]}
+    if added := plan_options.flags(_options(row)):
+        found = {**found, Step.PLAN: [*found.get(Step.PLAN, []), *added]}
     return found
+
+
+def _options(row: Row) -> PlanOptions:
+    return PlanOptions(
+        is_refresh_only=bool(row["is_refresh_only"]),
+        targets=_names.decode(row["targets"]),
+        replace=_names.decode(row["replace"]),
+        refresh=bool(row["refresh"]),
+    )
 
 
 def _inputs_sha256(row: Row, given: GivenInputs | None) -> str:
@@ -354,6 +362,7 @@ def _inputs_sha256(row: Row, given: GivenInputs | None) -> str:
     parts += given.revision if given else []
     if steps := row["steps"]:
         parts += [model.hooks(steps), model.flags(steps, row["engine"])]
+    parts += plan_options.part_of_hash(_options(row))
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
 

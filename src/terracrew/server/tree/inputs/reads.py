@@ -58,8 +58,10 @@ _IS_AHEAD_IN_RUN: LiteralString = """EXISTS (SELECT 1 FROM group_run_modules
     WHERE group_run_modules.module_id = needed.id AND group_run_modules.status IN ('WAITING', 'RUNNING'))"""
 _IS_TRIGGERED: LiteralString = """EXISTS (
     SELECT 1 FROM triggered_modules AS above WHERE above.module_id = needed.id)"""
-_HAS_FAILED: LiteralString = """EXISTS (SELECT 1 FROM jobs AS newest WHERE newest.status <> 'SUCCEEDED' AND newest.id = (
-    SELECT max(jobs.id) FROM jobs WHERE jobs.module_id = needed.id AND jobs.type <> 'PLAN'))"""
+_HAS_FAILED: LiteralString = f"""EXISTS (SELECT 1 FROM jobs AS newest WHERE newest.status <> 'SUCCEEDED' AND newest.id = (
+    SELECT max(jobs.id) FROM jobs WHERE jobs.module_id = needed.id AND jobs.type <> 'PLAN'
+        AND NOT (jobs.status = 'SUCCEEDED' AND {fragments.is_partial("jobs")})))"""
+"""A job that only changed a part of the module does not make good that the last one for all of it has failed."""
 _READY: LiteralString = f"""{_NEEDED}
 SELECT triggered_modules.module_id FROM triggered_modules
 WHERE triggered_modules.module_id IN (SELECT start_id FROM needed) AND NOT EXISTS (
@@ -77,10 +79,11 @@ FROM needed JOIN modules ON modules.id = needed.id
 WHERE {_HAS_OPEN_CHANGE} OR {_IS_AHEAD_IN_RUN} OR needed.id <> needed.start_id AND ({_IS_TRIGGERED} OR {_HAS_FAILED})
 ORDER BY modules.path LIMIT :count"""
 """What a module waits for, by the conditions of `_READY`."""
-_PROBLEM: LiteralString = """
+_PROBLEM: LiteralString = f"""
 SELECT trigger_problems.message, trigger_problems.cause_job_id, trigger_problems.created_at FROM trigger_problems
 WHERE trigger_problems.module_id = :module_id AND NOT EXISTS (SELECT 1 FROM jobs
-    WHERE jobs.module_id = :module_id AND jobs.type <> 'PLAN' AND jobs.created_at > trigger_problems.created_at)"""
+    WHERE jobs.module_id = :module_id AND jobs.type <> 'PLAN' AND jobs.created_at > trigger_problems.created_at
+        AND NOT {fragments.is_partial("jobs")})"""
 
 
 def is_ended(now: LiteralString) -> LiteralString:

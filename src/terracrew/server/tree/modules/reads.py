@@ -9,6 +9,7 @@ from terracrew.api import fields
 from terracrew.api.groups import Group
 from terracrew.api.modules import ModuleSettings
 from terracrew.server.db.seam import Param, Row, Tx
+from terracrew.server.db.statements import fragments
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, child_of, patterns
 from terracrew.server.principals import authorize, visibility
 from terracrew.server.principals.authorize import Visible
@@ -93,8 +94,9 @@ SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.p
         WHERE steps.job_id = jobs.id AND steps.attempt = jobs.attempt AND steps.status = 'RUNNING') AS job_step
 FROM batch JOIN modules ON modules.id = batch.id JOIN groups ON groups.id = modules.group_id
 LEFT JOIN jobs ON jobs.id = (SELECT max(newest.id) FROM jobs AS newest WHERE newest.module_id = modules.id)"""
-_DESTROYED_AT: LiteralString = """(SELECT max(destroyed.finished_at) FROM jobs AS destroyed
-    WHERE destroyed.module_id = modules.id AND destroyed.type = 'DESTROY' AND destroyed.status = 'SUCCEEDED')"""
+_DESTROYED_AT: LiteralString = f"""(SELECT max(destroyed.finished_at) FROM jobs AS destroyed
+    WHERE destroyed.module_id = modules.id AND destroyed.type = 'DESTROY' AND destroyed.status = 'SUCCEEDED'
+        AND NOT {fragments.is_partial("destroyed")})"""
 _NOT_ENDED: LiteralString = "9e15"
 """A time after all others."""
 _UNUSED: LiteralString = """archives.created_at <= :grace
