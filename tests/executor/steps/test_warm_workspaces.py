@@ -9,6 +9,7 @@ import pytest
 from terracrew.executor.steps.warm_workspace import WarmCache
 from terracrew.protocol.spec import DefinedInput, ExtraFile, Hook, JobType, Step, StepHook
 from terracrew.protocol.start import IsolationSettings, WarmSettings
+from tests.executor.raw_archives import packed
 from tests.executor.warm_runs import SMALL, WarmRunner
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("J3.warm")]
@@ -31,6 +32,30 @@ async def test_the_second_job_of_a_module_does_not_run_init(runner: WarmRunner) 
     applied = await runner.job(source, JobType.APPLY)
     assert applied.kept_from == 1
     assert '"good"' in applied.log
+
+
+MANIFEST = '{"Modules":[{"Key":"","Source":"","Dir":"."},{"Key":"below","Source":"./below","Dir":"below"}]}'
+SENT = ".terraform/modules/modules.json"
+
+
+async def test_what_a_command_line_sends_of_its_own_init_does_not_keep_a_workspace_from_being_warm(
+    runner: WarmRunner,
+) -> None:
+    """The clients of a `cloud` block send `.terraform/modules` with the source. Every one of their jobs ran `init`."""
+    source = packed(SMALL | {SENT: MANIFEST})
+    assert [(await runner.job(source, has_own_source=True)).kept_from for _ in range(2)] == [None, 1]
+
+
+async def test_downloaded_modules_that_a_command_line_sends_are_used(runner: WarmRunner) -> None:
+    """A runner may have no right to download them."""
+    far = {"main.tf": SMALL["main.tf"].replace("./below", "git::https://nowhere.invalid/below.git")}
+    sent = {
+        SENT: MANIFEST.replace("./below", "git::https://nowhere.invalid/below.git").replace(
+            '"Dir":"below"', '"Dir":".terraform/modules/below"'
+        ),
+        ".terraform/modules/below/main.tf": SMALL["below/main.tf"],
+    }
+    assert [(await runner.job(packed(far | sent), has_own_source=True)).kept_from for _ in range(2)] == [None, None]
 
 
 CHANGES: dict[str, dict[str, Any]] = {

@@ -222,3 +222,14 @@ async def test_the_page_of_a_job_says_what_it_is_limited_to(runner: SimulatedRun
     page = await someone.see(f"/dashboard/jobs/{made['id']}")
     assert "Refresh-only apply" in page
     assert "plan-option" not in page
+
+
+@pytest.mark.feature("J5.archive")
+async def test_an_executor_is_told_that_the_source_is_the_jobs_own(runner: SimulatedRunner) -> None:
+    """It may then have a `cloud` block for the server under a name that only its sender knows."""
+    admin, jobs = runner.app.admin, await jobs_of(runner)
+    for own in ({}, {"source": {"kind": "local", "path": SOURCE["path"]}}):
+        made = await admin.made(jobs, {"type": "PLAN", **own})
+        attempt, spec = await runner.granted(made["id"])
+        assert spec.has_own_source is bool(own)
+        await attempt.deliver(RUNNING, fact(Result("FAILED", "no")))

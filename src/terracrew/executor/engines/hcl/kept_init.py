@@ -201,6 +201,25 @@ def remove(folder: Path, workspace: Path, lock_before: bytes) -> None:
         os.close(parent)
 
 
+def remove_sent(folder: Path, workspace: Path) -> None:
+    """Remove what the command line of a person has sent of its own `init`, if that is only a list of modules that are folders of the
+    source: `init` makes the list again, and it would keep the workspace from being warm. Other modules stay, because a runner may not
+    be able to download them."""
+    try:
+        top = os.open(folder / FOLDER, _DIRECTORY)
+    except OSError:
+        return
+    try:
+        if os.listdir(top) != [_MODULES] or _names(top, _MODULES) != [_MANIFEST]:
+            return
+        check_modules(_manifest(top), folder, workspace)
+    except (Invalid, OSError):
+        return
+    finally:
+        os.close(top)
+    remove(folder, workspace, lockfile.content(folder))
+
+
 def _providers(top: int) -> set[str]:
     """Return the folders of the providers that `init` has installed, as the caches have them: `<host>/<namespace>/<type>/<version>`."""
     found = {_PROVIDERS}

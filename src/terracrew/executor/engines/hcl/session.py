@@ -75,6 +75,8 @@ class HclSession(EngineSession):
         for name in (INPUTS_FILE, OVERRIDE_FILE, backend_override.SHADOWING_FILE):
             if os.path.lexists(folder / name):
                 raise Conflict(f"the source has a file {name}, a name that Terracrew needs: rename it")
+        if self._context.is_uploaded_for_job:
+            kept_init.remove_sent(folder, self._context.workspace)
         if has_our_backend:
             found = blocks.backend_blocks(folder, self._patterns)
             backend_override.check(
