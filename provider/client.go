@@ -173,15 +173,10 @@ func (c *client) refusal(response *http.Response, content []byte) error {
 	return found
 }
 
-// list returns the first item of all pages for which the predicate holds; nil if there is none.
-func (c *client) find(ctx context.Context, path string, is func(map[string]any) bool) (map[string]any, error) {
-	join := "?"
-	if strings.Contains(path, "?") {
-		join = "&"
-	}
-	after := ""
+// search returns the first item of a list for which the predicate holds; nil if there is none.
+func (c *client) search(ctx context.Context, path string, query url.Values, is func(map[string]any) bool) (map[string]any, error) {
 	for {
-		page, err := c.call(ctx, http.MethodGet, path+join+"limit=200"+after, nil)
+		page, err := c.call(ctx, http.MethodGet, path+"?"+query.Encode(), nil)
 		if err != nil {
 			return nil, err
 		}
@@ -195,6 +190,6 @@ func (c *client) find(ctx context.Context, path string, is func(map[string]any) 
 		if next == "" {
 			return nil, nil
 		}
-		after = "&after=" + url.QueryEscape(next)
+		query.Set("after", next)
 	}
 }

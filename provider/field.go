@@ -55,9 +55,15 @@ type field struct {
 	// WriteOnly says that it is in the configuration only, and in no state.
 	WriteOnly bool
 	Sensitive bool
+	// Varies says that a change of others may change what the server makes.
+	Varies bool
+	// Filled says that the server gives it a value if nobody else does.
+	Filled bool
+	// Local says that a person sets it for the provider alone.
+	Local bool
 }
 
-func (f field) isGiven() bool { return f.InNew || f.InChange }
+func (f field) isGiven() bool { return f.InNew || f.InChange || f.Local }
 
 // isFixed says that another value needs another resource.
 func (f field) isFixed() bool { return f.InNew && !f.InChange }
@@ -75,7 +81,7 @@ func (f field) attribute(isGiven bool) schema.Attribute {
 	if f.Choices != nil {
 		choices = []validator.String{oneOfChoices(f.Choices)}
 	}
-	words, required, optional, computed := f.Description, f.Required, isGiven && !f.Required, !isGiven || f.Default != nil
+	words, required, optional, computed := f.Description, f.Required, isGiven && !f.Required, !isGiven || f.Default != nil || f.Filled
 	made := fallback{f}
 	switch f.Kind {
 	case text:

@@ -19,33 +19,33 @@ var groupFields = []field{
 		{Name: "plan_retries", Kind: integer, Description: "How often a step before the change is repeated after an error that may go away by itself, such as a registry that does not answer. Null means never. A change is never repeated."},
 	}},
 	{Name: "cloud", Kind: object, InNew: true, InChange: true, Default: nothing{}, Description: "As whom jobs log in to clouds. For each cloud, the nearest place that has an identity decides.", Fields: []field{
-		{Name: "aws", Kind: object, Description: "", Fields: []field{
+		{Name: "aws", Kind: object, Description: "Roles of AWS IAM that trust the server's tokens.", Fields: []field{
 			{Name: "plan_role", Kind: text, Required: true, Description: "The ARN of the role for everything up to the plan; it needs to read only."},
 			{Name: "apply_role", Kind: text, Required: true, Description: "The ARN of the role for the apply or destroy."},
 			{Name: "audience", Kind: text, Default: "", Description: "The audience of the token; `sts.amazonaws.com` if empty."},
-			{Name: "region", Kind: text, Default: "", Description: ""},
+			{Name: "region", Kind: text, Default: "", Description: "The region."},
 			{Name: "session_name", Kind: text, Default: "", Description: "The name of the session in CloudTrail; `terracrew-` and the number of the job if empty."},
 		}},
-		{Name: "azure", Kind: object, Description: "", Fields: []field{
-			{Name: "tenant_id", Kind: text, Required: true, Description: ""},
-			{Name: "plan_client_id", Kind: text, Required: true, Description: ""},
-			{Name: "apply_client_id", Kind: text, Required: true, Description: ""},
-			{Name: "subscription_id", Kind: text, Default: "", Description: ""},
+		{Name: "azure", Kind: object, Description: "Applications or managed identities of Microsoft Entra with a federated credential for the server.", Fields: []field{
+			{Name: "tenant_id", Kind: text, Required: true, Description: "The id of the tenant."},
+			{Name: "plan_client_id", Kind: text, Required: true, Description: "The client id for everything up to the plan."},
+			{Name: "apply_client_id", Kind: text, Required: true, Description: "The client id for the apply or destroy."},
+			{Name: "subscription_id", Kind: text, Default: "", Description: "The id of the subscription."},
 			{Name: "audience", Kind: text, Default: "", Description: "The audience of the token; `api://AzureADTokenExchange` if empty."},
 		}},
-		{Name: "gcp", Kind: object, Description: "", Fields: []field{
+		{Name: "gcp", Kind: object, Description: "Service accounts of Google Cloud that the server's tokens may impersonate.", Fields: []field{
 			{Name: "workload_identity_provider", Kind: text, Required: true, Description: "`projects/<number>/locations/global/workloadIdentityPools/<pool>/providers/<provider>`"},
-			{Name: "plan_service_account", Kind: text, Required: true, Description: ""},
-			{Name: "apply_service_account", Kind: text, Required: true, Description: ""},
-			{Name: "project", Kind: text, Default: "", Description: ""},
+			{Name: "plan_service_account", Kind: text, Required: true, Description: "The address of the service account for everything up to the plan."},
+			{Name: "apply_service_account", Kind: text, Required: true, Description: "The address of the service account for the apply or destroy."},
+			{Name: "project", Kind: text, Default: "", Description: "The project."},
 			{Name: "audience", Kind: text, Default: "", Description: "The audience of the token; `https://iam.googleapis.com/` and the name of the provider if empty."},
 		}},
-		{Name: "vault", Kind: object, Description: "", Fields: []field{
-			{Name: "address", Kind: text, Required: true, Description: ""},
-			{Name: "plan_role", Kind: text, Required: true, Description: ""},
-			{Name: "apply_role", Kind: text, Required: true, Description: ""},
+		{Name: "vault", Kind: object, Description: "Roles of a JWT auth method of Vault or OpenBao.", Fields: []field{
+			{Name: "address", Kind: text, Required: true, Description: "The address of the server."},
+			{Name: "plan_role", Kind: text, Required: true, Description: "The role for everything up to the plan."},
+			{Name: "apply_role", Kind: text, Required: true, Description: "The role for the apply or destroy."},
 			{Name: "mount", Kind: text, Default: "", Description: "Where the auth method is mounted; `jwt` if empty."},
-			{Name: "namespace", Kind: text, Default: "", Description: ""},
+			{Name: "namespace", Kind: text, Default: "", Description: "The namespace."},
 			{Name: "audience", Kind: text, Default: "", Description: "The audience of the token; the address if empty."},
 		}},
 	}},
@@ -60,7 +60,7 @@ var groupFields = []field{
 	{Name: "self_approval", Kind: boolean, InNew: true, InChange: true, Description: "Whether the person who queued a job may approve its plan. If one place from the organization down says no, they may not; if no place says anything, they may."},
 	{Name: "service_account_approval", Kind: boolean, InNew: true, InChange: true, Description: "Whether service accounts may approve plans. If one place from the organization down says no, or no place says anything, they may not."},
 	{Name: "max_running_jobs", Kind: integer, InNew: true, InChange: true, Description: "How many jobs of the modules in and below the group may run at once; null sets no limit. The limits of all groups above apply, too."},
-	{Name: "path", Kind: text, InNew: true, Required: true, Description: "Its path: the group that it is in, which exists, and its name."},
+	{Name: "path", Kind: text, InNew: true, Required: true, Description: "Its path: the group that it is in, which exists, and its name. Another value replaces the resource."},
 	{Name: "id", Kind: text, Description: "Its id."},
 }
 
@@ -81,33 +81,33 @@ var moduleFields = []field{
 		{Name: "plan_retries", Kind: integer, Description: "How often a step before the change is repeated after an error that may go away by itself, such as a registry that does not answer. Null means never. A change is never repeated."},
 	}},
 	{Name: "cloud", Kind: object, InNew: true, InChange: true, Default: nothing{}, Description: "As whom jobs log in to clouds. For each cloud, the nearest place that has an identity decides.", Fields: []field{
-		{Name: "aws", Kind: object, Description: "", Fields: []field{
+		{Name: "aws", Kind: object, Description: "Roles of AWS IAM that trust the server's tokens.", Fields: []field{
 			{Name: "plan_role", Kind: text, Required: true, Description: "The ARN of the role for everything up to the plan; it needs to read only."},
 			{Name: "apply_role", Kind: text, Required: true, Description: "The ARN of the role for the apply or destroy."},
 			{Name: "audience", Kind: text, Default: "", Description: "The audience of the token; `sts.amazonaws.com` if empty."},
-			{Name: "region", Kind: text, Default: "", Description: ""},
+			{Name: "region", Kind: text, Default: "", Description: "The region."},
 			{Name: "session_name", Kind: text, Default: "", Description: "The name of the session in CloudTrail; `terracrew-` and the number of the job if empty."},
 		}},
-		{Name: "azure", Kind: object, Description: "", Fields: []field{
-			{Name: "tenant_id", Kind: text, Required: true, Description: ""},
-			{Name: "plan_client_id", Kind: text, Required: true, Description: ""},
-			{Name: "apply_client_id", Kind: text, Required: true, Description: ""},
-			{Name: "subscription_id", Kind: text, Default: "", Description: ""},
+		{Name: "azure", Kind: object, Description: "Applications or managed identities of Microsoft Entra with a federated credential for the server.", Fields: []field{
+			{Name: "tenant_id", Kind: text, Required: true, Description: "The id of the tenant."},
+			{Name: "plan_client_id", Kind: text, Required: true, Description: "The client id for everything up to the plan."},
+			{Name: "apply_client_id", Kind: text, Required: true, Description: "The client id for the apply or destroy."},
+			{Name: "subscription_id", Kind: text, Default: "", Description: "The id of the subscription."},
 			{Name: "audience", Kind: text, Default: "", Description: "The audience of the token; `api://AzureADTokenExchange` if empty."},
 		}},
-		{Name: "gcp", Kind: object, Description: "", Fields: []field{
+		{Name: "gcp", Kind: object, Description: "Service accounts of Google Cloud that the server's tokens may impersonate.", Fields: []field{
 			{Name: "workload_identity_provider", Kind: text, Required: true, Description: "`projects/<number>/locations/global/workloadIdentityPools/<pool>/providers/<provider>`"},
-			{Name: "plan_service_account", Kind: text, Required: true, Description: ""},
-			{Name: "apply_service_account", Kind: text, Required: true, Description: ""},
-			{Name: "project", Kind: text, Default: "", Description: ""},
+			{Name: "plan_service_account", Kind: text, Required: true, Description: "The address of the service account for everything up to the plan."},
+			{Name: "apply_service_account", Kind: text, Required: true, Description: "The address of the service account for the apply or destroy."},
+			{Name: "project", Kind: text, Default: "", Description: "The project."},
 			{Name: "audience", Kind: text, Default: "", Description: "The audience of the token; `https://iam.googleapis.com/` and the name of the provider if empty."},
 		}},
-		{Name: "vault", Kind: object, Description: "", Fields: []field{
-			{Name: "address", Kind: text, Required: true, Description: ""},
-			{Name: "plan_role", Kind: text, Required: true, Description: ""},
-			{Name: "apply_role", Kind: text, Required: true, Description: ""},
+		{Name: "vault", Kind: object, Description: "Roles of a JWT auth method of Vault or OpenBao.", Fields: []field{
+			{Name: "address", Kind: text, Required: true, Description: "The address of the server."},
+			{Name: "plan_role", Kind: text, Required: true, Description: "The role for everything up to the plan."},
+			{Name: "apply_role", Kind: text, Required: true, Description: "The role for the apply or destroy."},
 			{Name: "mount", Kind: text, Default: "", Description: "Where the auth method is mounted; `jwt` if empty."},
-			{Name: "namespace", Kind: text, Default: "", Description: ""},
+			{Name: "namespace", Kind: text, Default: "", Description: "The namespace."},
 			{Name: "audience", Kind: text, Default: "", Description: "The audience of the token; the address if empty."},
 		}},
 	}},
@@ -120,26 +120,26 @@ var moduleFields = []field{
 		{Name: "inherits", Kind: boolean, Default: true, Description: "Whether what the groups above ask of a dispatcher applies as well; otherwise a field that is null is left to the dispatcher."},
 	}},
 	{Name: "source", Kind: oneOf, InNew: true, InChange: true, Required: true, Description: "Where the configuration comes from: an archive that was uploaded, a git repository, a registry, or a folder on the runners.", Fields: []field{
-		{Name: "local", Kind: object, Description: "A folder on the runners.", Fields: []field{
-			{Name: "path", Kind: text, Required: true, Description: "Its path: the group that it is in, which exists, and its name."},
-			{Name: "subdirectory", Kind: text, Default: "", Description: ""},
+		{Name: "local", Kind: object, Description: "A folder on the runners, under one of the roots that their settings allow.", Fields: []field{
+			{Name: "path", Kind: text, Required: true, Description: "The folder."},
+			{Name: "subdirectory", Kind: text, Default: "", Description: "The folder in it that has the configuration."},
 		}},
-		{Name: "archive", Kind: object, Description: "An archive that was uploaded.", Fields: []field{
-			{Name: "archive_id", Kind: text, Required: true, Description: ""},
-			{Name: "subdirectory", Kind: text, Default: "", Description: ""},
+		{Name: "archive", Kind: object, Description: "An archive that was uploaded, for example by `terracrew module create`.", Fields: []field{
+			{Name: "archive_id", Kind: text, Required: true, Description: "The id of the archive."},
+			{Name: "subdirectory", Kind: text, Default: "", Description: "The folder in it that has the configuration."},
 		}},
-		{Name: "plugin", Kind: object, Description: "What a package of the runners fetches.", Fields: []field{
+		{Name: "plugin", Kind: object, Description: "A source that a package on the runners fetches.", Fields: []field{
 			{Name: "plugin", Kind: text, Required: true, Description: "The name under which the package registers its fetcher."},
 			{Name: "settings", Kind: texts, Default: nothing{}, Description: "What the fetcher needs to know. Everybody who can read the module sees it, so a secret does not belong here."},
-			{Name: "subdirectory", Kind: text, Default: "", Description: ""},
+			{Name: "subdirectory", Kind: text, Default: "", Description: "The folder in it that has the configuration."},
 		}},
-		{Name: "git", Kind: object, Description: "A git repository.", Fields: []field{
+		{Name: "git", Kind: object, Description: "A repository that runners fetch with git. Without a revision, its default branch is used.", Fields: []field{
 			{Name: "url", Kind: text, Required: true, Description: "`https://host/path`, `ssh://user@host/path` or `user@host:path`. It has no password in it: everybody who can read the module sees it."},
-			{Name: "branch", Kind: text, Default: "", Description: ""},
-			{Name: "tag", Kind: text, Default: "", Description: ""},
+			{Name: "branch", Kind: text, Default: "", Description: "A branch."},
+			{Name: "tag", Kind: text, Default: "", Description: "A tag."},
 			{Name: "commit", Kind: text, Default: "", Description: "The whole id of a commit."},
 			{Name: "version", Kind: text, Default: "", Description: "A range of semantic versions, such as `~> 1.2`: the highest tag in it is used, with or without a `v` before it."},
-			{Name: "subdirectory", Kind: text, Default: "", Description: ""},
+			{Name: "subdirectory", Kind: text, Default: "", Description: "The folder in it that has the configuration."},
 			{Name: "submodules", Kind: boolean, Default: true, Description: "Whether its submodules are fetched, too."},
 			{Name: "credential", Kind: text, Default: "", Description: "The name of an environment variable of the module, best a secret, with what git authenticates with: a token for https, or a private key for ssh. The engine does not get it. Without one, git uses what the runner's user has."},
 			{Name: "known_hosts", Kind: text, Default: "", Description: "The host keys to expect, as lines of a `known_hosts` file. A private key is used with these only."},
@@ -147,7 +147,7 @@ var moduleFields = []field{
 		{Name: "registry", Kind: object, Description: "A module of a registry.", Fields: []field{
 			{Name: "address", Kind: text, Required: true, Description: "`host/namespace/name/provider`. Without a host, the registry of the engine is meant, and the server adds it."},
 			{Name: "version", Kind: text, Default: "", Description: "A range of versions, such as `~> 5.0`: the highest version in it is used. Without one, the highest of all."},
-			{Name: "subdirectory", Kind: text, Default: "", Description: ""},
+			{Name: "subdirectory", Kind: text, Default: "", Description: "The folder in it that has the configuration."},
 		}},
 	}},
 	{Name: "team", Kind: text, InNew: true, InChange: true, Default: "", Description: "The team that is responsible for it, for people who look for somebody to ask. It gives nobody a right."},
@@ -164,6 +164,94 @@ var moduleFields = []field{
 	{Name: "priority", Kind: integer, InNew: true, InChange: true, Default: 0, Description: "The priority of its jobs that are not given another one. Among the jobs that wait for the same runners, those with a higher priority run first."},
 	{Name: "watch", Kind: list, InNew: true, InChange: true, Default: nothing{}, Description: "Which files of its repository a pull request must change to touch it, as patterns like those of a `.gitignore`: `/network/**`, `!*.md`. Without any, those of its folder and of the local modules that it uses count."},
 	{Name: "runner", Kind: text, InNew: true, InChange: true, ReadFrom: []string{"placement.runner_path", "runner_id"}, Description: "Id or path of the one runner that may have its jobs; null means automatic selection."},
-	{Name: "path", Kind: text, InNew: true, Required: true, Description: "Its path: the group that it is in, which exists, and its name."},
+	{Name: "path", Kind: text, InNew: true, InChange: true, Required: true, Description: "Its path: the group that it is in, which exists, and its name."},
+	{Name: "id", Kind: text, Description: "Its id."},
+}
+
+var runnerFields = []field{
+	{Name: "description", Kind: text, InNew: true, InChange: true, Default: "", Description: "What it is for, shown beside its name."},
+	{Name: "max_jobs", Kind: integer, InNew: true, InChange: true, Default: 100, Description: "How many jobs each of its instances may run at once. An instance runs fewer if its own settings say so."},
+	{Name: "allow_multiple_instances", Kind: boolean, InNew: true, InChange: true, Default: false, Description: "Whether several processes may be connected as it at once."},
+	{Name: "tags", Kind: set, InNew: true, InChange: true, Default: nothing{}, Description: "It gets the jobs of a module only if it has all of the module's tags."},
+	{Name: "name", Kind: text, InNew: true, Required: true, Description: "Its name. Another value replaces the resource."},
+	{Name: "group", Kind: text, InNew: true, ReadFrom: []string{"group", "group_id"}, Default: "", Description: "The path or id of its group; empty for the whole organization. Another value replaces the resource."},
+	{Name: "service_account", Kind: text, InNew: true, InChange: true, ReadFrom: []string{"service_account_id", "service_account_path"}, Description: "Id or path (`group/name`) of the service account with which its processes authenticate."},
+	{Name: "is_assigned_to_all_modules", Kind: boolean, InNew: true, InChange: true, Default: true, Description: "Whether all modules of its group may use it at once."},
+	{Name: "is_disabled", Kind: boolean, InChange: true, Default: false, Description: "A disabled runner stays connected and reports; it gets no new jobs."},
+	{Name: "configuration", Kind: object, InChange: true, Default: nothing{}, Description: "Reaches its processes at once. Null: all of it by the runner's own settings.", Fields: []field{
+		{Name: "heartbeat_seconds", Kind: number, Description: "The seconds between two heartbeats of its processes; null means 10."},
+		{Name: "log_level", Kind: texts, Default: nothing{}, Description: "A map from category to level, which overrides the runner's own. `Default` applies if no longer name matches."},
+		{Name: "batch_size_limit", Kind: integer, Description: "Events of a job's log that are shipped together, while nobody watches."},
+		{Name: "period_seconds", Kind: number, Description: "How long an event of a job's log waits for its batch to fill, while nobody watches."},
+	}},
+	{Name: "id", Kind: text, Description: "Its id."},
+	{Name: "path", Kind: text, Description: "The path of its group, and its name."},
+}
+
+var assignmentFields = []field{
+	{Name: "runner", Kind: text, InNew: true, Required: true, Description: "The path or id of the runner. Another value replaces the resource."},
+	{Name: "place", Kind: text, InNew: true, Required: true, Description: "Path or id of a group or a module; empty: the whole organization. Another value replaces the resource."},
+}
+
+var serviceAccountFields = []field{
+	{Name: "name", Kind: text, InNew: true, InChange: true, Required: true, Description: "Its name."},
+	{Name: "group", Kind: text, InNew: true, ReadFrom: []string{"group", "group_id"}, Default: "", Description: "The path or id of its group; empty for the whole organization. Another value replaces the resource."},
+	{Name: "is_disabled", Kind: boolean, InChange: true, Default: false, Description: "Refuse its secrets and end its tokens, or accept them again."},
+	{Name: "id", Kind: text, Description: "Its id."},
+}
+
+var roleFields = []field{
+	{Name: "principal", Kind: text, InNew: true, ReadFrom: []string{"principal_id", "principal_name"}, Required: true, Description: "Name or id of a user, or id or path of a service account. Another value replaces the resource."},
+	{Name: "role", Kind: text, InNew: true, Required: true, Choices: []string{"viewer", "operator", "approver", "owner"}, Description: "What the principal may do at that place. Another value replaces the resource."},
+	{Name: "path", Kind: text, InNew: true, Default: "", Description: "The path of a group or module; empty for the whole organization. Another value replaces the resource."},
+	{Name: "kind", Kind: text, InNew: true, ReadFrom: []string{"place_kind"}, Default: "group", Choices: []string{"group", "module"}, Description: "Whether the path is that of a group or of a module. Another value replaces the resource."},
+	{Name: "expires_in_days", Kind: integer, InNew: true, Description: "After how many days the role ends; by default never. Another value replaces the resource."},
+	{Name: "id", Kind: text, Description: "Its id."},
+	{Name: "expires_at", Kind: text, Description: "When it ends; null if it does not."},
+}
+
+var cloudIdentityFields = []field{
+	{Name: "description", Kind: text, InNew: true, InChange: true, Default: "", Description: "What it is for."},
+	{Name: "way", Kind: text, InNew: true, InChange: true, Default: "web_identity", Choices: []string{"web_identity", "workload"}, Description: "How the server signs in: with a token that it signs, or as the machine or pod that it runs on."},
+	{Name: "role_arn", Kind: text, InNew: true, InChange: true, Default: "", Description: "AWS: the role that the server assumes."},
+	{Name: "region", Kind: text, InNew: true, InChange: true, Default: "", Description: "AWS: the region in which runners are started, such as eu-central-1."},
+	{Name: "api_url", Kind: text, InNew: true, InChange: true, Default: "", Description: "Kubernetes: the https address of the cluster's API; empty for the cluster that the server runs in."},
+	{Name: "ca_certificate", Kind: text, InNew: true, InChange: true, Default: "", Description: "Kubernetes: the certificates that the cluster's API is checked with, as PEM; empty for those of the system."},
+	{Name: "namespace", Kind: text, InNew: true, InChange: true, Filled: true, Description: "Kubernetes: the namespace in which runners are started; `terracrew` by default."},
+	{Name: "audience", Kind: text, InNew: true, InChange: true, Filled: true, Description: "The `aud` of the tokens that the server signs; `sts.amazonaws.com` for AWS and `kubernetes` for Kubernetes by default."},
+	{Name: "name", Kind: text, InNew: true, InChange: true, Required: true, Description: "Its name."},
+	{Name: "kind", Kind: text, InNew: true, Default: "aws", Choices: []string{"aws", "kubernetes"}, Description: "The cloud. Another value replaces the resource."},
+	{Name: "group", Kind: text, InNew: true, Default: "", Description: "The path of the group whose runners may use it, and those of the groups below; empty for the whole organization. Another value replaces the resource."},
+	{Name: "id", Kind: text, Description: "Its id."},
+	{Name: "external_id", Kind: text, Description: "What the server says when it assumes a role of AWS as its own workload. It is no secret: only the role compares it."},
+	{Name: "issuer", Kind: text, Description: "The issuer of the tokens that the server signs."},
+	{Name: "subject", Kind: text, Description: "The `sub` of the tokens that the server signs."},
+}
+
+var variableFields = []field{
+	{Name: "name", Kind: text, InNew: true, Required: true, Description: "Its name; of a file, its path in the folder of the module. Another value replaces the resource."},
+	{Name: "place", Kind: text, InNew: true, Default: "", Description: "The path or id of a group or module; empty or `/` for the organization. Another value replaces the resource."},
+	{Name: "target", Kind: text, InNew: true, Default: "variable", Choices: []string{"variable", "environment", "file"}, Description: "What becomes of it: a variable of the configuration, an environment variable, or a file. Another value replaces the resource."},
+	{Name: "value", Kind: anything, InNew: true, InChange: true, Sensitive: true, Description: "Any JSON value for a variable, a text for an environment variable or a file."},
+	{Name: "secret", Kind: text, InNew: true, InChange: true, Sensitive: true, WriteOnly: true, Description: "A text that nobody can read back. It needs the permission `secret.set`."},
+	{Name: "output", Kind: object, InNew: true, InChange: true, Description: "An output of another module, for a variable or an environment variable of a module. It needs the permission to read the state of the other module.", Fields: []field{
+		{Name: "module", Kind: text, Required: true, Description: "The path or id of the module."},
+		{Name: "output", Kind: text, Required: true, Description: "The name of the output."},
+	}},
+	{Name: "definition", Kind: text, InNew: true, InChange: true, Choices: []string{"organization_id", "group_path", "module_path", "module_name", "module_id", "job_number", "job_type", "source_commit", "source_revision"}, Description: "Something about the job, for a variable or an environment variable: the path of its module, its number and so on."},
+	{Name: "overwrite", Kind: boolean, InNew: true, InChange: true, Default: false, Description: "Whether a file may replace one of the source. Otherwise a job whose source has such a file fails."},
+	{Name: "version", Kind: integer, Varies: true, Description: "1 for the first value that was set there, 2 for the next, and so on."},
+}
+
+var scheduleFields = []field{
+	{Name: "name", Kind: text, InNew: true, InChange: true, Required: true, Description: "What people call it. Each name exists once in a group or module."},
+	{Name: "kind", Kind: text, InNew: true, InChange: true, Required: true, Choices: []string{"PLAN", "APPLY", "DESTROY", "DRIFT"}, Description: "What is started. DRIFT checks what was changed outside of the engine; the others are jobs, with all of their approvals."},
+	{Name: "cron", Kind: text, InNew: true, InChange: true, Required: true, Description: "When, as the five fields of cron: minute, hour, day of the month, month, day of the week. `0 6 * * 1-5` is at 06:00 on workdays."},
+	{Name: "time_zone", Kind: text, InNew: true, InChange: true, Default: "UTC", Description: "The time zone of these times, by its name in the IANA database, such as Europe/Berlin."},
+	{Name: "jitter_minutes", Kind: integer, InNew: true, InChange: true, Default: 0, Description: "It starts up to so many minutes later, so that not everything begins at once. The checks of a group are spread over this time."},
+	{Name: "late_minutes", Kind: integer, InNew: true, InChange: true, Default: 60, Description: "A start that was missed, because no server was running, is made up once if it is at most so many minutes late."},
+	{Name: "is_refresh_only", Kind: boolean, InNew: true, InChange: true, Default: true, Description: "For DRIFT: compare what exists with the state only. Otherwise a full plan is made, which also has changes of the configuration that nobody has applied."},
+	{Name: "is_enabled", Kind: boolean, InNew: true, InChange: true, Default: true, Description: "Whether it starts anything by itself."},
+	{Name: "place", Kind: text, InNew: true, ReadFrom: []string{"path", "group_id", "module_id"}, Required: true, Description: "The path or id of a group or module; `/` is the whole organization. Another value replaces the resource."},
 	{Name: "id", Kind: text, Description: "Its id."},
 }

@@ -25,17 +25,24 @@ type noun struct {
 	fields      []field
 	// key has the attributes that an id consists of, with colons between them; without any, the server gives an id.
 	key []string
-	// movable is an attribute that is fixed for the usual request, and that move changes.
+	// movable is an attribute that the usual request does not change, but move does.
 	movable string
 	move    func(ctx context.Context, c *client, id, to string) error
-	create  func(ctx context.Context, c *client, body map[string]any) (map[string]any, error)
-	// find returns what the server has for the attributes of a resource; nil if it has none.
-	find   func(ctx context.Context, c *client, stored values) (map[string]any, error)
+	// create makes a resource. Its body has all that a person has set.
+	create func(ctx context.Context, c *client, body map[string]any) (map[string]any, error)
+	// find returns what the server has for the attributes of a resource; nil if it has none, and errUnchanged if nothing is new.
+	find func(ctx context.Context, c *client, stored values) (map[string]any, error)
+	// change makes a resource what is planned. Its body has what is different.
 	change func(ctx context.Context, c *client, stored values, body map[string]any) (map[string]any, error)
-	remove func(ctx context.Context, c *client, stored values) error
+	// replaces says that the request that creates a resource also changes it, so that it needs all that a person has set.
+	replaces bool
+	remove   func(ctx context.Context, c *client, stored values) error
 }
 
 func (n noun) item(id string) string { return n.collection + "/" + url.PathEscape(id) }
+
+// errUnchanged says that the server has what the state has.
+var errUnchanged = errors.New("unchanged")
 
 // described is a resource of one noun.
 type described struct {
@@ -55,34 +62,40 @@ func (r *described) Configure(_ context.Context, request resource.ConfigureReque
 	r.client, _ = request.ProviderData.(*client)
 }
 
-// ModifyPlan replaces a resource when an attribute that the API cannot change is another one, and keeps its id otherwise.
-func (r *described) ModifyPlan(_ context.Context, request resource.ModifyPlanRequest, response *resource.ModifyPlanResponse) {
+// ModifyPlan replaces a resource when an attribute that the API cannot change is another one. Otherwise the resource keeps what
+// the server has made for it, such as its id.
+func (r *described) ModifyPlan(ctx context.Context, request resource.ModifyPlanRequest, response *resource.ModifyPlanResponse) {
 	if request.Plan.Raw.IsNull() || request.State.Raw.IsNull() {
 		return
 	}
-	stored, planned := valuesOf(request.State.Raw), valuesOf(request.Plan.Raw)
+	stored, planned, config := valuesOf(request.State.Raw), valuesOf(request.Plan.Raw), valuesOf(request.Config.Raw)
 	for _, each := range r.fields {
-		if each.isFixed() && each.Name != r.movable && !planned[each.Name].Equal(stored[each.Name]) {
+		if each.isFixed() && !planned[each.Name].Equal(stored[each.Name]) && !r.isOtherName(ctx, each, stored, planned[each.Name]) {
 			response.RequiresReplace = append(response.RequiresReplace, path.Root(each.Name))
 		}
 	}
 	if len(response.RequiresReplace) == 0 {
-		planned["id"] = stored["id"]
+		for _, each := range r.fields {
+			if !planned[each.Name].IsKnown() && config[each.Name].IsNull() && !each.Varies {
+				planned[each.Name] = stored[each.Name]
+			}
+		}
 		response.Plan.Raw = tftypes.NewValue(request.Plan.Raw.Type(), map[string]tftypes.Value(planned))
 	}
 }
 
+// isOtherName says whether a value names the same as the one that is stored, such as an id instead of a path.
+func (r *described) isOtherName(ctx context.Context, f field, stored values, planned tftypes.Value) bool {
+	if f.ReadFrom == nil || !planned.IsKnown() {
+		return false
+	}
+	answer, err := r.find(ctx, r.client, stored)
+	return err == nil && f.isNamedBy(answer, planned)
+}
+
 func (r *described) Create(ctx context.Context, request resource.CreateRequest, response *resource.CreateResponse) {
 	planned, config := valuesOf(request.Plan.Raw), valuesOf(request.Config.Raw)
-	body := map[string]any{}
-	for _, each := range r.fields {
-		if each.InNew {
-			if given := each.encode(each.given(planned, config)); given != nil {
-				body[each.Name] = given
-			}
-		}
-	}
-	answer, err := r.create(ctx, r.client, body)
+	answer, err := r.create(ctx, r.client, r.whole(planned, config))
 	if err != nil {
 		r.refuse(&response.Diagnostics, "created", err)
 		return
@@ -105,6 +118,9 @@ func (r *described) Create(ctx context.Context, request resource.CreateRequest, 
 func (r *described) Read(ctx context.Context, request resource.ReadRequest, response *resource.ReadResponse) {
 	stored := valuesOf(request.State.Raw)
 	answer, err := r.find(ctx, r.client, stored)
+	if errors.Is(err, errUnchanged) {
+		return
+	}
 	if answer == nil && (err == nil || isNotFound(err)) {
 		response.State.RemoveResource(ctx)
 		return
@@ -115,7 +131,7 @@ func (r *described) Read(ctx context.Context, request resource.ReadRequest, resp
 	}
 	found := values{}
 	for _, each := range r.fields {
-		found[each.Name] = each.read(stored[each.Name], answer, each.isFixed() && each.Name != r.movable)
+		found[each.Name] = each.read(stored[each.Name], answer)
 	}
 	response.State.Raw = tftypes.NewValue(request.State.Raw.Type(), map[string]tftypes.Value(r.identified(found)))
 }
@@ -129,18 +145,43 @@ func (r *described) Update(ctx context.Context, request resource.UpdateRequest, 
 			return
 		}
 	}
-	body := map[string]any{}
-	for _, each := range r.fields {
-		if each.InChange && (each.WriteOnly || !planned[each.Name].Equal(stored[each.Name])) {
-			body[each.Name] = each.encodeChange(stored[each.Name], each.given(planned, config))
-		}
-	}
-	answer, err := r.change(ctx, r.client, planned, body)
+	answer, err := r.update(ctx, stored, planned, config)
 	if err != nil {
 		r.refuse(&response.Diagnostics, "changed", err)
 		return
 	}
 	response.State.Raw = tftypes.NewValue(request.Plan.Raw.Type(), map[string]tftypes.Value(r.completed(planned, answer)))
+}
+
+func (r *described) update(ctx context.Context, stored, planned, config values) (map[string]any, error) {
+	if r.replaces {
+		return r.create(ctx, r.client, r.whole(planned, config))
+	}
+	body := map[string]any{}
+	for _, each := range r.fields {
+		if each.InChange && each.Name != r.movable && !planned[each.Name].Equal(stored[each.Name]) {
+			body[each.Name] = each.encodeChange(stored[each.Name], planned[each.Name])
+		}
+	}
+	if len(body) == 0 {
+		return nil, nil // it was moved, or is named otherwise
+	}
+	return r.change(ctx, r.client, planned, body)
+}
+
+// whole returns the body of a request that creates a resource.
+func (r *described) whole(planned, config values) map[string]any {
+	body := map[string]any{}
+	for _, each := range r.fields {
+		value := planned[each.Name]
+		if each.WriteOnly {
+			value = config[each.Name]
+		}
+		if given := each.encode(value); each.InNew && given != nil {
+			body[each.Name] = given
+		}
+	}
+	return body
 }
 
 func (r *described) Delete(ctx context.Context, request resource.DeleteRequest, response *resource.DeleteResponse) {
@@ -167,30 +208,35 @@ func (r *described) ImportState(_ context.Context, request resource.ImportStateR
 	response.State.Raw = tftypes.NewValue(response.State.Raw.Type(), map[string]tftypes.Value(found))
 }
 
-// given returns the value that a person has set. What is write-only is in the configuration alone.
-func (f field) given(planned, config values) tftypes.Value {
-	if f.WriteOnly {
-		return config[f.Name]
-	}
-	return planned[f.Name]
-}
-
 // read returns the value of a field by an answer. One that cannot change is kept, because a person may have named it otherwise
 // than the server does: by an id instead of a path, for example.
-func (f field) read(stored tftypes.Value, answer map[string]any, isFixed bool) tftypes.Value {
-	if f.WriteOnly || (isFixed && !stored.IsNull()) {
+func (f field) read(stored tftypes.Value, answer map[string]any) tftypes.Value {
+	if f.isFixed() && !stored.IsNull() {
 		return stored
 	}
-	names := f.ReadFrom
-	if names == nil {
-		names = []string{f.Name}
+	if f.isNamedBy(answer, stored) {
+		return stored
 	}
-	for _, each := range names {
-		if f.ReadFrom != nil && isSame(toJSON(stored), member(answer, each)) {
-			return stored
+	name := f.Name
+	if f.ReadFrom != nil {
+		name = f.ReadFrom[0]
+	}
+	found := f.decode(member(answer, name))
+	if f.Required && f.Kind == text && toJSON(found) == "" {
+		return tftypes.NewValue(tftypes.String, "/") // where a place is needed, this is the organization
+	}
+	return found
+}
+
+// isNamedBy says whether a value is one of those that an answer has for the field.
+func (f field) isNamedBy(answer map[string]any, value tftypes.Value) bool {
+	text, ok := toJSON(value).(string)
+	for _, each := range f.ReadFrom {
+		if found, isText := member(answer, each).(string); ok && isText && strings.Trim(found, "/") == strings.Trim(text, "/") {
+			return true
 		}
 	}
-	return f.decode(member(answer, names[0]))
+	return false
 }
 
 // completed returns what was planned, with what only the server knows.
@@ -234,6 +280,10 @@ func (r *described) refuse(diagnostics *diag.Diagnostics, what string, err error
 
 // withDefaults returns a noun that does what the API does for most of them where it says nothing else.
 func (n noun) withDefaults() noun {
+	if n.key != nil {
+		words := "`" + strings.ToUpper(strings.Join(n.key, ":")) + "`."
+		n.fields = append(n.fields[:len(n.fields):len(n.fields)], field{Name: "id", Kind: text, Description: words})
+	}
 	if n.create == nil {
 		n.create = func(ctx context.Context, c *client, body map[string]any) (map[string]any, error) {
 			return c.call(ctx, http.MethodPost, n.collection, body)

@@ -1,6 +1,7 @@
 """Writes provider/fields.go: what the provider's resources have, from the description of the API (`make provider-fields`)."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,44 @@ package main
 """
 SCALARS = {"string": "text", "integer": "integer", "number": "number", "boolean": "boolean"}
 UNORDERED = frozenset({"tags", "oidc_audiences"})
+_PARAMETER = re.compile(r"{(\w+)}")
+REPLACES = "Another value replaces the resource."
 WORDS = {
     "id": "Its id.",
     "name": "Its name.",
     "path": "Its path: the group that it is in, which exists, and its name.",
     "group": "The path or id of its group; empty for the whole organization.",
+    "subdirectory": "The folder in it that has the configuration.",
+    "cloud.aws": "Roles of AWS IAM that trust the server's tokens.",
+    "cloud.azure": "Applications or managed identities of Microsoft Entra with a federated credential for the server.",
+    "cloud.gcp": "Service accounts of Google Cloud that the server's tokens may impersonate.",
+    "cloud.vault": "Roles of a JWT auth method of Vault or OpenBao.",
+    "aws.region": "The region.",
+    "azure.tenant_id": "The id of the tenant.",
+    "azure.plan_client_id": "The client id for everything up to the plan.",
+    "azure.apply_client_id": "The client id for the apply or destroy.",
+    "azure.subscription_id": "The id of the subscription.",
+    "gcp.plan_service_account": "The address of the service account for everything up to the plan.",
+    "gcp.apply_service_account": "The address of the service account for the apply or destroy.",
+    "gcp.project": "The project.",
+    "vault.address": "The address of the server.",
+    "vault.plan_role": "The role for everything up to the plan.",
+    "vault.apply_role": "The role for the apply or destroy.",
+    "vault.namespace": "The namespace.",
+    "source.local": "A folder on the runners, under one of the roots that their settings allow.",
+    "source.archive": "An archive that was uploaded, for example by `terracrew module create`.",
+    "source.plugin": "A source that a package on the runners fetches.",
+    "source.git": "A repository that runners fetch with git. Without a revision, its default branch is used.",
+    "source.registry": "A module of a registry.",
+    "local.path": "The folder.",
+    "archive.archive_id": "The id of the archive.",
+    "git.branch": "A branch.",
+    "git.tag": "A tag.",
 }
-"""The descriptions of fields that the API does not describe."""
+"""The descriptions of fields that the API does not describe, by their names, some with that of the object that they are in."""
 
 
-class Noun(Struct, frozen=True):
+class Noun(Struct, frozen=True, kw_only=True):
     """What to take from the API for one resource."""
 
     name: str
@@ -38,27 +67,106 @@ class Noun(Struct, frozen=True):
     shown: tuple[str, ...] = ("id",)
     """Fields of an answer that nobody can set."""
     omitted: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
+    """Fields that a change has only in order to refuse them."""
+    changeable: tuple[str, ...] = ()
+    """Fields of a new one that can change although no request changes them alone."""
     words: dict[str, str] = {}
     """Descriptions of fields, by the path of their names."""
-    read_from: dict[str, tuple[str, ...]] = {}
-    """The members of an answer that say the same as a field, where none has its name."""
+    marks: dict[str, str] = {}
+    """What else provider/field.go knows of a field."""
+    renamed: dict[str, str] = {}
+    """Fields of a new one that are called otherwise everywhere else."""
 
 
 NOUNS = (
-    Noun("group", "/groups", "/groups/{group}"),
+    Noun(name="group", collection="/groups", item="/groups/{group}"),
     Noun(
-        "module",
-        "/modules",
-        "/modules/{module}",
+        name="module",
+        collection="/modules",
+        item="/modules/{module}",
         omitted=("inputs", "environment", "source.archive.sha256", "source.archive.size", "source.git.merge"),
+        changeable=("path",),
+        marks={"runner": 'ReadFrom: []string{"placement.runner_path", "runner_id"}'},
+    ),
+    Noun(
+        name="runner",
+        collection="/runners",
+        item="/runners/{runner}",
+        shown=("id", "path"),
+        omitted=("is_draining",),
+        fixed=("group",),
         words={
-            "source.local": "A folder on the runners.",
-            "source.archive": "An archive that was uploaded.",
-            "source.plugin": "What a package of the runners fetches.",
-            "source.git": "A git repository.",
-            "source.registry": "A module of a registry.",
+            "group": "The path or id of its group; empty for the whole organization.",
+            "path": "The path of its group, and its name.",
         },
-        read_from={"runner": ("placement.runner_path", "runner_id")},
+        marks={
+            "group": 'ReadFrom: []string{"group", "group_id"}',
+            "service_account": 'ReadFrom: []string{"service_account_id", "service_account_path"}',
+        },
+        renamed={"assign": "is_assigned_to_all_modules"},
+    ),
+    Noun(
+        name="assignment",
+        collection="/runners/{runner}/assignments",
+        answer="Assignment",
+        shown=(),
+        omitted=("kind",),
+        words={"runner": "The path or id of the runner."},
+    ),
+    Noun(
+        name="serviceAccount",
+        collection="/service-accounts",
+        item="/service-accounts/{account_id}",
+        marks={"group": 'ReadFrom: []string{"group", "group_id"}'},
+    ),
+    Noun(
+        name="role",
+        collection="/roles",
+        answer="RoleListed",
+        shown=("id", "expires_at"),
+        words={
+            "path": "The path of a group or module; empty for the whole organization.",
+            "role": "What the principal may do at that place.",
+            "kind": "Whether the path is that of a group or of a module.",
+            "expires_at": "When it ends; null if it does not.",
+        },
+        marks={
+            "principal": 'ReadFrom: []string{"principal_id", "principal_name"}',
+            "kind": 'ReadFrom: []string{"place_kind"}',
+        },
+    ),
+    Noun(
+        name="cloudIdentity",
+        collection="/cloud-identities",
+        item="/cloud-identities/{identity}",
+        shown=("id", "external_id", "issuer", "subject"),
+        words={
+            "kind": "The cloud.",
+            "issuer": "The issuer of the tokens that the server signs.",
+            "subject": "The `sub` of the tokens that the server signs.",
+        },
+        marks={"namespace": "Filled: true", "audience": "Filled: true"},
+    ),
+    Noun(
+        name="variable",
+        collection="/inputs",
+        answer="InputView",
+        shown=("version",),
+        changeable=("value", "secret", "output", "definition", "overwrite"),
+        words={
+            "name": "Its name; of a file, its path in the folder of the module.",
+            "target": "What becomes of it: a variable of the configuration, an environment variable, or a file.",
+            "output.output": "The name of the output.",
+            "output.module": "The path or id of the module.",
+        },
+        marks={"value": "Sensitive: true", "secret": "Sensitive: true, WriteOnly: true", "version": "Varies: true"},
+    ),
+    Noun(
+        name="schedule",
+        collection="/schedules",
+        item="/schedules/{schedule}",
+        marks={"place": 'ReadFrom: []string{"path", "group_id", "module_id"}'},
     ),
 )
 
@@ -107,23 +215,25 @@ class Generator:
     def __init__(self, document: Document, noun: Noun) -> None:
         self._document = document
         self._noun = noun
-        self._new = document.request("post", noun.collection)
-        self._change = document.request("patch", noun.item)
-        self._answer = document.answer(noun)
+        new, change = document.request("post", noun.collection), document.request("patch", noun.item)
+        parameters = {name: {"type": "string"} for name in _PARAMETER.findall(noun.collection)}
+        given: dict[str, Any] = new["properties"]
+        self._new = parameters | {noun.renamed.get(name, name): each for name, each in given.items()}
+        self._required = {*parameters, *new.get("required", ())}
+        changes: dict[str, Any] = change.get("properties", {})
+        self._change = {name: each for name, each in changes.items() if name not in noun.fixed}
+        self._change |= {name: self._new[name] for name in noun.changeable}
+        self._answer: dict[str, Any] = document.answer(noun)["properties"]
 
     def lines(self) -> list[str]:
-        new, change = self._new["properties"], self._change.get("properties", {})
-        answer = self._answer["properties"]
         lines = [f"\nvar {self._noun.name}Fields = []field{{"]
-        for name in (*new, *(each for each in change if each not in new)):
-            schema = new.get(name) or change[name]
-            is_required = name in self._new.get("required", ())
-            marks = [f"{mark}: true" for mark, given in (("InNew", new), ("InChange", change)) if name in given]
-            if sources := self._noun.read_from.get(name):
-                marks.append(f"ReadFrom: []string{{{', '.join(map(quoted, sources))}}}")
-            lines += self._field(name, name, schema, answer.get(name, schema), marks, is_required=is_required)
+        for name in (*self._new, *(each for each in self._change if each not in self._new)):
+            schema = self._new.get(name) or self._change[name]
+            given = (("InNew", self._new), ("InChange", self._change))
+            marks = [f"{mark}: true" for mark, fields in given if name in fields]
+            lines += self._field(name, name, schema, self._answer.get(name, schema), marks)
         for name in self._noun.shown:
-            lines += self._field(name, name, answer[name], answer[name], [], is_required=False)
+            lines += self._field(name, name, self._answer[name], self._answer[name], [])
         return [*lines, "}"]
 
     def _field(
@@ -134,13 +244,21 @@ class Generator:
         shown: dict[str, Any],
         marks: list[str],
         *,
-        is_required: bool,
+        is_required: bool = False,
     ) -> list[str]:
         """Return the lines of a field. `path` has the names of the objects that it is in."""
         if path in self._noun.omitted:
             return []
         given, answered = self._document.resolved(schema), self._document.resolved(shown)
-        words = self._noun.words.get(path) or given.get("description") or WORDS.get(name, "")
+        names = (path, ".".join(path.split(".")[-2:]), name)
+        others = [self._noun.words.get(path), given.get("description"), *map(WORDS.get, names)]
+        words = next(each for each in others if each)
+        is_required = is_required or path in self._required
+        is_given = bool(marks) or "." in path
+        if marks == ["InNew: true"]:
+            words = f"{words} {REPLACES}"
+        if path in self._noun.marks:
+            marks = [*marks, self._noun.marks[path]]
         parts = [f"Name: {quoted(name)}", f"Kind: {kind_of(name, given)}", *marks]
         inner: list[str] = []
         if "oneOf" in given:
@@ -157,9 +275,10 @@ class Generator:
                     inner += self._field(each, f"{path}.{each}", inside, other, [], is_required=needed)
         if is_required:
             parts.append("Required: true")
-        elif not is_nullable(shown) and (marks or "." in path):
+        elif is_given and kind_of(name, given) != "anything" and "Filled: true" not in marks:
             default = given.get("default", answered.get("default"))
-            parts.append(f"Default: {'nothing{}' if default is None else quoted(default)}")
+            if default is not None or not is_nullable(shown):
+                parts.append(f"Default: {'nothing{}' if default is None else quoted(default)}")
         if given.get("enum"):
             parts.append(f"Choices: []string{{{', '.join(map(quoted, given['enum']))}}}")
         parts.append(f"Description: {quoted(' '.join(words.split()))}")

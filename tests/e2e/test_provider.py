@@ -5,7 +5,6 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -49,6 +48,109 @@ resource "terracrew_module" "network" {
   }
 }
 """
+ACCESS = """
+resource "terracrew_service_account" "deploy" {
+  name  = "%(name)s"
+  group = terracrew_group.platform.path
+}
+resource "terracrew_role" "deploy" {
+  principal = terracrew_service_account.deploy.id
+  role      = "%(role)s"
+  path      = terracrew_group.platform.path
+}
+"""
+RUNNERS = """
+resource "terracrew_runner" "crew" {
+  name                       = "crew"
+  group                      = terracrew_group.platform.path
+  tags                       = ["eu"]
+  is_assigned_to_all_modules = false
+  is_disabled                = %(disabled)s
+  service_account            = "platform/%(name)s"
+  configuration              = { heartbeat_seconds = 2.5 }
+  depends_on                 = [terracrew_service_account.deploy]
+}
+resource "terracrew_assignment" "crew" {
+  runner = terracrew_runner.crew.path
+  place  = terracrew_module.network.path
+}
+resource "terracrew_cloud_identity" "aws" {
+  name     = "aws"
+  group    = terracrew_group.platform.path
+  role_arn = "arn:aws:iam::111122223333:role/terracrew"
+  region   = "%(region)s"
+}
+"""
+VARIABLES = """
+resource "terracrew_variable" "zones" {
+  place = terracrew_group.platform.path
+  name  = "zones"
+  value = %(zones)s
+}
+resource "terracrew_variable" "token" {
+  place          = terracrew_module.network.id
+  target         = "environment"
+  name           = "FORGE_TOKEN"
+  secret         = "%(secret)s"
+  secret_version = %(secret_version)s
+}
+resource "terracrew_variable" "readme" {
+  place     = terracrew_module.network.id
+  target    = "file"
+  name      = "docs/README.md"
+  value     = "%(region)s"
+  overwrite = true
+}
+resource "terracrew_variable" "own_name" {
+  place      = terracrew_module.network.id
+  name       = "own_name"
+  definition = "module_name"
+}
+resource "terracrew_schedule" "nightly" {
+  place     = terracrew_group.platform.id
+  name      = "nightly"
+  kind      = "DRIFT"
+  cron      = "%(cron)s"
+  time_zone = "Europe/Berlin"
+}
+"""
+BEFORE = {
+    "name": "deploy",
+    "role": "operator",
+    "disabled": "false",
+    "region": "eu-central-1",
+    "zones": '["a", { b = 1.5 }]',
+    "secret": "planted-1",
+    "secret_version": "1",
+    "cron": "0 3 * * *",
+}
+AFTER = {
+    "name": "deployer",
+    "role": "owner",
+    "disabled": "true",
+    "region": "eu-west-1",
+    "zones": '"c"',
+    "secret": "planted-2",
+    "secret_version": "2",
+    "cron": "0 4 * * *",
+}
+IMPORTED = {
+    "terracrew_group.platform": "platform",
+    "terracrew_module.network": "platform/net",
+    "terracrew_runner.crew": "platform/crew",
+    "terracrew_assignment.crew": "platform/crew:platform/net",
+    "terracrew_service_account.deploy": "platform/deployer",
+    "terracrew_role.deploy": "",
+    "terracrew_cloud_identity.aws": "platform/aws",
+    "terracrew_variable.zones": "platform:variable:zones",
+    "terracrew_schedule.nightly": "",
+}
+"""What each resource can be imported by; its id, where that is empty."""
+
+
+def tree(group: str, steps: str, module: str, others: dict[str, str]) -> tuple[str, ...]:
+    """Return a configuration with every resource."""
+    return (GROUPS % (group, steps), MODULE % module, *(each % others for each in (ACCESS, RUNNERS, VARIABLES)))
 
 
 class Workspace:
@@ -86,10 +188,12 @@ class Workspace:
     def is_up_to_date(self) -> bool:
         return "No changes." in self.run("plan", "-detailed-exitcode")
 
-    def values(self, address: str) -> dict[str, Any]:
+    def state(self) -> str:
+        return (self._folder / "terraform.tfstate").read_text()
+
+    def ids(self) -> dict[str, str]:
         shown = json.loads(self.run("show", "-json"))
-        [found] = [each for each in shown["values"]["root_module"]["resources"] if each["address"] == address]
-        return found["values"]
+        return {each["address"]: each["values"]["id"] for each in shown["values"]["root_module"]["resources"]}
 
 
 @pytest.fixture
@@ -115,23 +219,28 @@ def workspace(system: System, tofu: str, tmp_path: Path) -> Workspace:
 
 
 def test_a_tree_is_made_changed_imported_and_destroyed(system: System, workspace: Workspace) -> None:
-    workspace.apply(GROUPS % ("Ours", "plan = 60, init = 90"), MODULE % "network")
+    workspace.apply(*tree("Ours", "plan = 60, init = 90", "network", BEFORE))
     assert workspace.is_up_to_date()
     made = system.api.get(f"/modules/{segment('platform/network')}")
-    assert made["source"]["branch"] == "main"
-    assert made["tags"] == ["arm", "eu"]
+    assert (made["source"]["branch"], made["tags"]) == ("main", ["arm", "eu"])
+    assert "planted-1" not in workspace.state(), "the secret is in the state"
+    assert system.api.get(f"/runners/{segment('platform/crew')}")["configuration"]["heartbeat_seconds"] == 2.5
 
-    workspace.apply(GROUPS % ("Theirs", "plan = 60"), MODULE % "net")
+    workspace.apply(*tree("Theirs", "plan = 60", "net", AFTER))
     assert workspace.is_up_to_date()
     changed = system.api.get("/groups/platform")
     assert (changed["description"], changed["limits"]["step_seconds"]) == ("Theirs", {"plan": 60})
     assert system.api.get(f"/modules/{segment('platform/net')}")["id"] == made["id"], "it was moved, not made again"
+    given = {each["name"]: each for each in system.api.list("/inputs", place="platform/net")}
+    assert (given["FORGE_TOKEN"]["kind"], given["FORGE_TOKEN"]["version"]) == ("secret", 2)
+    assert (given["zones"]["value"], given["docs/README.md"]["version"]) == ("c", 2)
 
-    for address, name in (("terracrew_group.platform", "platform"), ("terracrew_module.network", made["id"])):
-        before = workspace.values(address)
-        workspace.run("state", "rm", address)
-        workspace.run("import", address, name)
-        assert workspace.values(address) == before
+    ids = workspace.ids()
+    workspace.run("state", "rm", *IMPORTED)
+    imports = [f'import {{\n  to = {to}\n  id = "{name or ids[to]}"\n}}\n' for to, name in IMPORTED.items()]
+    said = workspace.apply(*tree("Theirs", "plan = 60", "net", AFTER), *imports)
+    assert f"{len(IMPORTED)} imported, 0 added" in said
+    assert "0 destroyed" in said
     assert workspace.is_up_to_date()
 
     workspace.run("destroy", "-auto-approve")
