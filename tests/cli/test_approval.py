@@ -211,6 +211,7 @@ def test_a_module_is_unlocked_only_from_somebody_who_is_lost(terracrew: Terracre
     processing = "GET /api/v1/jobs?module=a%2Fm&status=PROCESSING&limit=1"
     server.on(processing, {"items": [], "next": None})
     server.on("GET /api/v1/jobs?module=a%2Fm&status=CLAIMED&limit=1", {"items": [], "next": None})
+    server.on("GET /api/v1/modules/a%2Fm", {"lock": None})
     assert terracrew("module", "unlock", "a/m") == "the lock of a/m is free\n"
     server.on(processing, {"items": [view("PROCESSING")], "next": None})
     server.on("GET /api/v1/jobs/job_1", view("PROCESSING", lock=HEARD))

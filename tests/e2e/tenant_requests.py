@@ -26,6 +26,7 @@ FORM = {
 """These fields are enough for every form. A form ignores the fields of other forms."""
 _SCHEDULE_FORM = FORM | {"kind": "PLAN", "cron": "0 3 * * *", "time_zone": "UTC"}
 FORMS = {
+    "POST /dashboard/modules/{module}/unlock": {"id": "lck_1"},
     "POST /dashboard/cloud-identities/create": FORM | {"kind": "aws"},
     "POST /dashboard/schedules/create": _SCHEDULE_FORM | {"place": "/"},
     "POST /dashboard/schedules/{schedule}": _SCHEDULE_FORM,
@@ -49,6 +50,7 @@ BODIES: dict[str, Any] = {
     "POST /groups/{group}/runs": {"type": "APPLY"},
     "PATCH /modules/{module}": {"description": "mine now"},
     "POST /modules/{module}/move": {"path": "moved-by-{who}"},
+    "POST /modules/{module}/lock": {"reason": "work"},
     "POST /inputs": {"place": "{group}", "name": "region", "value": "mine"},
     "POST /archives": ARCHIVE,
     "PUT /uploads": {"target": "archive", "sha256": "0" * 64, "size": 2_000_000},

@@ -182,6 +182,7 @@ _RUNS = _SEES | {
     "POST /dashboard/jobs/{job}/import-lost",
     "POST /dashboard/jobs/{job}/gone",
     "POST /dashboard/modules/{module}/run",
+    "POST /dashboard/modules/{module}/unlock",
     "POST /dashboard/groups/{group}/cancel-jobs",
     "GET /dashboard/groups/{group}/destroy",
     "POST /dashboard/groups/{group}/destroy",

@@ -26,6 +26,7 @@ EMPTY = {
     "instance_updates": _BRIEF,
     "leases": _BRIEF,
     "log_objects": "needs the loop that moves logs to the object store",
+    "module_locks": "is about terminals that work at the moment",
     "lost_resources": "is found again from the log",
     "object_deletions": _BRIEF,
     "removed": "needs the loop of the retention",

@@ -39,6 +39,7 @@ class Case(msgspec.Struct, frozen=True):
     attempt: int
     asked: int
     is_module_busy: bool
+    is_module_locked: bool
     beside: list[tuple[str, JobStatus, int, int]]
     """The other jobs: of which module, with which status, priority and number. The job itself has the priority 0 and the number 5."""
     quarantine: Literal["none", "here", "elsewhere", "decided"]
@@ -72,6 +73,7 @@ GOOD = Case(
     attempt=2,
     asked=2,
     is_module_busy=False,
+    is_module_locked=False,
     beside=[],
     quarantine="none",
     made_by="nobody",
@@ -100,6 +102,7 @@ OTHERWISE: dict[str, list[Any]] = {
     "attempt": [1, 2, 3],
     "asked": [1, 2, 3],
     "is_module_busy": [True],
+    "is_module_locked": [True],
     "beside": [
         [("module", JobStatus.QUEUED, 0, 4)],
         [("module", JobStatus.QUEUED, 0, 6)],
@@ -170,6 +173,7 @@ def expected(case: Case) -> bool:
         ),
         has_quarantine=case.quarantine == "here",
         made_by=made_by,
+        is_module_locked=case.is_module_locked,
     )
     return decision is not None
 
@@ -233,6 +237,7 @@ async def build(tx: Tx, case: Case) -> None:
             source='{"kind":"local","path":"/srv/x"}',
             runner_id=pins[case.pinned_runner],
             runner_instance_name=pins[case.pinned_instance],
+            lock_id="lck" if case.is_module_locked and module == "module" else None,
             **now,
         )
     own = "org" if case.is_of_organization else "foreign"

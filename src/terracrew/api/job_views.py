@@ -207,6 +207,7 @@ class Reason(msgspec.Struct, frozen=True):
         "no_credential",
         "all_full",
         "module_busy",
+        "locked",
         "instance_absent",
         "wrong_tag",
         "no_dispatcher",

@@ -16,8 +16,9 @@ class State(msgspec.Struct, frozen=True):
     """The job that wrote it. No job wrote a state that a person brought: this is its own id then."""
     attempt: int
     event: int
-    origin: Literal["engine", "errored", "imported", "restored"]
-    """Whether the engine wrote it in the ordinary way or left it in a file, or a person imported it or restored an older version."""
+    origin: Literal["engine", "errored", "imported", "restored", "terminal"]
+    """Whether the engine of a job wrote it in the ordinary way or left it in a file, or a person imported it, restored an older version,
+    or wrote it with an engine at a terminal, under the lock of the module."""
     serial: int
     lineage: str
     sha256: str
@@ -28,7 +29,7 @@ class State(msgspec.Struct, frozen=True):
     """Why it cannot be adopted: it cannot be read, or the module's own backend did not accept it. Such a state is kept as it came;
     it can be downloaded and discarded."""
     brought_by: str = ""
-    """The id of the person or service account that imported or restored it; empty if a job wrote it."""
+    """The id of the person or service account that imported, restored or wrote it; empty if a job wrote it."""
 
 
 class Resources(msgspec.Struct, frozen=True):

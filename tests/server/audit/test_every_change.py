@@ -184,6 +184,8 @@ async def _runs(change: Changes, application: Application, jobs: dict[str, str])
     first = await change("POST /modules/{module}/states", b'{"version":4,"serial":1,"lineage":"a"}', "brought")
     await change("POST /modules/{module}/states", b'{"version":4,"serial":2,"lineage":"a"}', "brought")
     await change("POST /states/{version}/restore", None, first["id"])
+    await change("POST /modules/{module}/lock", {"reason": "work"}, "brought")
+    await change("DELETE /modules/{module}/lock", None, "brought")
 
 
 async def _runners(change: Changes) -> None:

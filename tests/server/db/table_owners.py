@@ -50,6 +50,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "log_chunks": ("logs/store.py",),
     "log_objects": ("logs/store.py",),
     "lost_resources": ("jobs/lost_resources/store.py",),
+    "module_locks": ("tree/modules/lock_store.py",),
     "modules": ("tree/modules/store.py",),
     "notes": ("jobs/attempt_store.py",),
     "object_deletions": ("retention/store.py",),
@@ -198,7 +199,7 @@ READERS = (
     ),
     _reader(
         "scheduling/reads.py",
-        "groups inputs instances jobs modules runners states",
+        "groups inputs instances jobs module_locks modules runners states",
         "the candidates of the scheduler are read by statements that are tuned together; `scheduling` owns no table",
     ),
     _reader(

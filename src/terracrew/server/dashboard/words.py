@@ -205,6 +205,7 @@ REASONS = {
     "no_credential": WaitingReason("action"),
     "all_full": WaitingReason(),
     "module_busy": WaitingReason("", "Show that job"),
+    "locked": WaitingReason("", "Show the lock"),
     "instance_absent": WaitingReason("action"),
     "wrong_tag": WaitingReason("action"),
     "no_dispatcher": WaitingReason("action"),

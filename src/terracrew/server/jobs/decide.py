@@ -56,13 +56,17 @@ def claim(
     has_quarantine: bool,
     made_by: str | None,
     is_module_held: bool = False,
+    is_module_locked: bool = False,
 ) -> Decision | None:
     """Make an instance the owner of a job (rule 1). The statement in `claims` is the same in SQL; a test compares the two.
 
     `is_first_of_module`: no other queued job of the module comes first by `turn_in_module` (rule 11).
     `made_by` is the runner that made the plan that the job continues with: only that runner may claim it while it exists,
     serves the module, and the plan's state is current. Otherwise any runner may claim the job and makes a new plan.
+    `is_module_locked`: a person holds the lock of the module, so it is not free (rule 7).
     """
+    if is_module_locked:
+        return None
     if job.status is not JobStatus.QUEUED or job.attempt != number or is_module_busy or has_quarantine:
         return None
     if not is_first_of_module:
@@ -153,6 +157,8 @@ def reasons_to_ask(job: Job, module: ModuleFacts, *, has_waited: bool) -> list[s
         )
     elif module.is_state_brought and (job.plan is None or job.plan.add):
         found.append("a person imported or restored the state, so what the plan creates may exist already")
+    if module.lock_doubt and (job.plan is None or plan_words.has_changes(job.plan)):
+        found.append(f"{module.lock_doubt}, so what was changed under it may be in no state")
     if job.type is JobType.APPLY and (words := reason_to_ask(job.plan, module.limits)):
         found.append(words)
     if module.min_approvals:

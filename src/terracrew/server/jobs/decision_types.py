@@ -83,6 +83,8 @@ class ModuleFacts(msgspec.Struct, frozen=True):
     """Whether a person imported or restored the current state, and no attempt has written another one since."""
     is_state_replaced: bool = False
     """Whether it took the place of another state then, so that what was created since may be in no state."""
+    lock_doubt: str = ""
+    """How the lock of a person ended, if not in order, and no state was written since."""
 
 
 class ClaimContext(msgspec.Struct, frozen=True):

@@ -98,6 +98,7 @@ async def queued_by_route(tx: Tx) -> list[Row]:
                 queued.dispatcher, modules.tags, modules.runner_id, modules.runner_instance_name,
                 CASE WHEN EXISTS (SELECT 1 FROM states
                         WHERE states.module_id = modules.id AND states.status = 'quarantined') THEN 'quarantine'
+                    WHEN modules.lock_id IS NOT NULL THEN 'locked'
                     WHEN EXISTS (SELECT 1 FROM jobs AS busy
                         WHERE busy.module_id = modules.id AND busy.status IN {ACTIVE_STATUSES}) THEN 'module_busy'
                     ELSE '' END AS reason,
@@ -181,6 +182,7 @@ def _ahead(precedence: Precedence) -> LiteralString:
     JOIN instances ON instances.id = batch.instance_id JOIN runners ON runners.id = instances.runner_id
     WHERE NOT EXISTS (
         SELECT 1 FROM jobs AS busy WHERE busy.module_id = jobs.module_id AND busy.status IN {ACTIVE_STATUSES})
+      AND modules.lock_id IS NULL
       AND {eligibility.IS_PIN} AND {eligibility.may_have_engine("modules.engine", eligibility.WANTED_VERSION)}
       AND {eligibility.has_tags("modules.tags")}
       AND {eligibility.IS_ASSIGNED}

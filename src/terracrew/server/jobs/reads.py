@@ -283,6 +283,18 @@ async def lock_holder(tx: Tx, module_id: str) -> Row | None:
     )
 
 
+async def module_lock(tx: Tx, module_id: str) -> Row | None:
+    """Return the same of a module that has no active job, too, and whether a person holds its lock."""
+    return await tx.one(
+        f"""SELECT jobs.id AS job_id, jobs.number, jobs.attempt, attempts.claimed_at AS since, attempts.lost_at,
+            modules.lock_id IS NOT NULL AS is_held_by_person
+        FROM modules LEFT JOIN jobs ON jobs.module_id = modules.id AND jobs.status IN {ACTIVE_STATUSES}
+        LEFT JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt
+        WHERE modules.id = :module_id""",
+        module_id=module_id,
+    )
+
+
 async def newest_planned(tx: Tx, module_id: str) -> Job | None:
     """Return the newest job of a module that has made a plan."""
     return await store.JOBS.one(

@@ -36,7 +36,7 @@ _OF_OWN_MODULES: LiteralString = f""" {IS_OPEN_JOB} AND jobs.status || '' = 'QUE
 """The expression `status || ''` keeps the databases from reading the whole queue instead of the jobs of few modules."""
 _WAITING: LiteralString = f"""
     AND NOT EXISTS (SELECT 1 FROM jobs AS busy WHERE busy.module_id = jobs.module_id AND busy.status IN {ACTIVE_STATUSES})
-    AND (modules.runner_id IS NULL OR modules.runner_id = :runner_id)
+    AND modules.lock_id IS NULL AND (modules.runner_id IS NULL OR modules.runner_id = :runner_id)
     AND (modules.id IN (SELECT id FROM places) OR modules.group_id IN (SELECT id FROM places)
         OR EXISTS (SELECT 1 FROM runners WHERE runners.id = :runner_id AND runners.organization_id IS NULL))
     ORDER BY jobs.priority DESC, jobs.queued_at, jobs.id LIMIT :count"""

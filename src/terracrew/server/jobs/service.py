@@ -18,6 +18,7 @@ from terracrew.server.jobs.decide import Decision
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.state import locks
 from terracrew.server.tree.modules import reads as module_reads
 
 
@@ -135,6 +136,11 @@ async def note_starts(db: Database, instance_id: str, reasons: Mapping[AttemptRe
 
 
 async def lock(tx: Tx, module_id: str) -> Lock | None:
-    """Return who holds a module's lock."""
-    row = await reads.lock_holder(tx, module_id)
-    return None if row is None else row_to(Lock, row)
+    """Return who holds a module's lock: a job or a person."""
+    row = await reads.module_lock(tx, module_id)
+    if row is None:
+        return None
+    if row["since"] is not None:
+        return row_to(Lock, row)
+    person = await locks.holder(tx, module_id) if row["is_held_by_person"] else None
+    return None if person is None else Lock("", 0, 0, person.created_at, person=person)

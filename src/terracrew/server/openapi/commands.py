@@ -152,6 +152,8 @@ COMMANDS: dict[str, str] = {
     "GET /api/v1/jobs/{job}/log": "job logs",
     "GET /api/v1/jobs/{job}/log/stream": "job logs --follow",
     "GET /api/v1/modules/{module}/state": "module state",
+    "POST /api/v1/modules/{module}/lock": "module lock",
+    "DELETE /api/v1/modules/{module}/lock": "module unlock",
     "GET /api/v1/modules/{module}/states": "state list",
     "POST /api/v1/modules/{module}/states": "state import",
     "GET /api/v1/states/{version}": "state show",

@@ -23,7 +23,7 @@ TAGS = {
     "inputs": "What the jobs of modules are given: variables, environment variables and secrets, at any place of the tree.",
     "jobs": "Plans, applies and destroys of a module, and the decisions about them.",
     "logs": "What jobs print.",
-    "states": "The states that engines wrote, their outputs, and those that arrived too late.",
+    "states": "The states that engines wrote, their outputs, those that arrived too late, and the locks that people hold.",
     "groups": "The tree that modules and runners are in.",
     "pull requests": "What pull requests touch, their plans, and how they are applied.",
     "schedules": "What the server starts by itself, and when.",

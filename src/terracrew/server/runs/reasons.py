@@ -7,6 +7,7 @@ import msgspec
 
 from terracrew.api.job_views import Reason
 from terracrew.api.jobs import Attempt, GivenApproval, Job, JobRetry, JobStatus
+from terracrew.api.locks import ModuleLock
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import MUTATING, STEPS_OF
 from terracrew.server.connections.registry import Registry
@@ -22,7 +23,8 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runners.eligibility import Precedence
 from terracrew.server.runs import reads
 from terracrew.server.scheduling import explain
-from terracrew.server.state import quarantine
+from terracrew.server.state import locks, quarantine
+from terracrew.wording import lock_words
 
 SILENT_AFTER_SECONDS = 20.0
 """A heartbeat comes every ten seconds. After two missing ones, the reason says that there is no contact."""
@@ -61,6 +63,7 @@ async def _why_each(tx: Tx, jobs: Sequence[Job], watch: Watch, *, with_turn: boo
     queued = [job for job in jobs if job.status is JobStatus.QUEUED]
     found |= await _dependencies(tx, queued, watch)
     found |= await _busy(tx, queued)
+    found |= await _locked(tx, queued)
     found |= await _quarantine(tx, queued)  # this reason takes precedence over a busy module
     found |= await _held(tx, queued)
     free = [job for job in queued if job.id not in found]
@@ -105,6 +108,18 @@ def _busy_with(row: Row) -> Reason:
         return Reason("module_busy", holder, link, since=_moment(row["claimed_at"]))
     text = f"{holder}, which is lost in the middle of a change and still holds the lock"
     return Reason("module_busy", text, f"{link}#lost", since=_moment(row["lost_at"]))
+
+
+async def _locked(tx: Tx, queued: Sequence[Job]) -> dict[str, Reason]:
+    """Explain the wait for a person who holds the lock of the module."""
+    rows = await locks.of_waiting(tx, _with_modules(queued))
+    return {row["waiting"]: _locked_by(row_to(ModuleLock, row)) for row in rows}
+
+
+def _locked_by(lock: ModuleLock) -> Reason:
+    who = lock_words.holder(lock.holder_kind, lock.holder_name, lock.credential)
+    text = f"the module is locked by {who}" + (f": {lock.reason}" if lock.reason else "")
+    return Reason("locked", text, f"/dashboard/modules/{lock.module_id}#lock", since=lock.created_at)
 
 
 async def _quarantine(tx: Tx, queued: Sequence[Job]) -> dict[str, Reason]:

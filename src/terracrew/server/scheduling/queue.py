@@ -177,7 +177,7 @@ class ModuleQueues:
     def __init__(self) -> None:
         self._jobs: dict[str, list[Waiting]] = defaultdict(list)
         self.busy: set[str] = set()
-        """Modules with an active job, or with a state that a person has to decide about first."""
+        """Modules with an active job, a lock of a person, or a state that a person has to decide about first."""
 
     def add(self, job: Waiting) -> None:
         insort(self._jobs[job.module_id], job, key=turn_in_module)

@@ -120,8 +120,8 @@ async def queued(tx: Tx, job_ids: Sequence[str]) -> tuple[list[Waiting], dict[st
 
 
 async def busy(tx: Tx) -> tuple[set[str], dict[str, set[str]]]:
-    """Return the modules with an active job, a state in quarantine, a missing dependency or a change that is held, and the active
-    jobs of each instance."""
+    """Return the modules with an active job, a lock of a person, a state in quarantine, a missing dependency or a change that is
+    held, and the active jobs of each instance."""
     active = await tx.all(f"SELECT id, module_id, instance_id FROM jobs WHERE status IN {ACTIVE_STATUSES}")
     held: dict[str, set[str]] = defaultdict(set)
     for row in active:
@@ -132,7 +132,8 @@ async def busy(tx: Tx) -> tuple[set[str], dict[str, set[str]]]:
         now=tx.now,
     )
     unreleased = await tx.all(f"SELECT module_id FROM jobs WHERE status = 'QUEUED' AND type <> 'PLAN' AND {IS_HELD}")
-    return {row["module_id"] for row in (*active, *waiting, *dependent, *unreleased)}, held
+    locked = await tx.all("SELECT module_id FROM module_locks")
+    return {row["module_id"] for row in (*active, *waiting, *dependent, *unreleased, *locked)}, held
 
 
 async def online_of_runner(tx: Tx, runner_id: str) -> tuple[set[str], set[str]]:

@@ -18,6 +18,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.state import content, quarantine, reads, resources, store
 from terracrew.server.state.model import Received
+from terracrew.server.tree.modules import lock_store
 from terracrew.server.tree.modules import service as modules
 from terracrew.server.tree.modules import store as module_store
 from terracrew.server.uploads import service as uploads
@@ -214,7 +215,7 @@ async def _write(
     now = await store.current(tx, module.id)
     if now is not None and now.state.sha256 == given.sha256 and now.state.brought_by == who.id:
         return now  # the answer to the first request was lost
-    await _require_idle(tx, module)
+    await _require_idle(tx, who, module)
     act.check(None if now is None else now.state)
     version = await store.supersede(tx, module.id)
     made = State(
@@ -253,8 +254,9 @@ async def _write(
     return store.StoredState(made, sealed)
 
 
-async def _require_idle(tx: Tx, module: Module) -> None:
-    """Refuse while somebody may be changing the state, or has to decide about another one."""
+async def _require_idle(tx: Tx, who: Principal, module: Module) -> None:
+    """Refuse while somebody else may be changing the state, or has to decide about another one."""
+    await lock_store.require_free(tx, module.id, module.path, (who.id, who.credential_id))
     holder = await reads.lock_holder(tx, module.id)
     if holder is not None:
         raise Locked(f"job {holder['number']} has the lock of `{module.path}`: try again when it has ended", **holder)

@@ -11,6 +11,7 @@ from terracrew.server.db.topics import FreedKey
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.state import reads, store
+from terracrew.server.tree.modules import lock_store
 from terracrew.server.tree.modules import service as modules
 
 _KEPT_ELSEWHERE = (
@@ -45,6 +46,7 @@ async def adopt(tx: Tx, who: Principal, reference: str) -> State:
     holder = await reads.lock_holder(tx, state.module_id)
     if holder is not None:
         raise Locked(f"job {holder['number']} has the module's lock: adopt this state when it has ended", **holder)
+    await lock_store.require_free(tx, module.id, module.path, (who.id, who.credential_id))
     return await _decide(
         tx, who, "state.adopt", state, msgspec.structs.replace(state, status="current", version=version)
     )

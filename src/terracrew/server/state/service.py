@@ -49,6 +49,16 @@ async def hold(tx: Tx, module_id: str) -> None:
     await modules.lock(tx, module_id)
 
 
+async def is_locked(tx: Tx, module_id: str) -> bool:
+    """Return whether a person holds the lock of a module."""
+    return (await store.version_facts(tx, module_id)).is_locked
+
+
+async def end_lock_doubt(tx: Tx, module_id: str) -> None:
+    """Note that a state was written after a lock that did not end in order."""
+    await modules.end_doubt(tx, module_id)
+
+
 async def insert(
     tx: Tx, module_id: str, job_id: str, attempt: int, event: int, received: Received, version: int | None
 ) -> None:

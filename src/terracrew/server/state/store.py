@@ -98,22 +98,32 @@ class VersionFacts(NamedTuple):
     """Whether a person imported or restored the current one."""
     is_replaced: bool
     """Whether it took the place of another one then."""
+    lock_doubt: str
+    """How the lock of a person ended, if not in order, and no state was written since."""
+    is_locked: bool
+    """Whether a person holds the lock."""
 
 
 async def version_facts(tx: Tx, module_id: str) -> VersionFacts:
     row = await tx.one(
-        """SELECT state_version, EXISTS (
+        """SELECT state_version, lock_doubt, lock_id IS NOT NULL AS is_locked, EXISTS (
             SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined') AS has_quarantine,
             EXISTS (SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'current'
-                AND states.brought_by <> '' AND modules.backend = 'terracrew') AS is_brought,
+                AND states.brought_by <> '' AND states.origin <> 'terminal' AND modules.backend = 'terracrew') AS is_brought,
             EXISTS (SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'current'
-                AND states.brought_by <> '' AND states.version > 1 AND modules.backend = 'terracrew') AS is_replaced
+                AND states.brought_by <> '' AND states.origin <> 'terminal' AND states.version > 1
+                AND modules.backend = 'terracrew') AS is_replaced
         FROM modules WHERE id = :module_id""",
         module_id=module_id,
     )
     assert row is not None
     return VersionFacts(
-        row["state_version"], bool(row["has_quarantine"]), bool(row["is_brought"]), bool(row["is_replaced"])
+        row["state_version"],
+        bool(row["has_quarantine"]),
+        bool(row["is_brought"]),
+        bool(row["is_replaced"]),
+        row["lock_doubt"],
+        bool(row["is_locked"]),
     )
 
 

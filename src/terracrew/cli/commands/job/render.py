@@ -13,7 +13,7 @@ from terracrew.api.place_settings import PlaceSettings
 from terracrew.cli.commands.job import follow
 from terracrew.cli.printing import output
 from terracrew.protocol.cloud import CloudIdentities, Phase
-from terracrew.wording import approval_words, module_words, plan_option_words, plan_words
+from terracrew.wording import approval_words, lock_words, module_words, plan_option_words, plan_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -166,6 +166,10 @@ def lock(holder: Lock | None) -> str:
     """Describe who holds a module's lock, and for how long a lost holder has been lost."""
     if holder is None:
         return "free"
+    if (held := holder.person) is not None:
+        why = f": {output.text(held.reason)}" if held.reason else ""
+        words = lock_words.holder(held.holder_kind, held.holder_name, held.credential)
+        return f"locked by {output.text(words)}, taken {output.moment(held.created_at)}{why}"
     who = f"job #{holder.number}, attempt {holder.attempt}, taken {output.moment(holder.since)}"
     return f"{who}; lost {output.lasting(holder.lost_at)}" if holder.lost_at else who
 

@@ -1,13 +1,16 @@
-"""`terracrew module create`, `update`, `move`, `delete` and `unlock`."""
+"""`terracrew module create`, `update`, `move`, `delete`, `lock` and `unlock`."""
 
 from typing import TYPE_CHECKING, BinaryIO
+from urllib.parse import urlencode
 
 import click
+import msgspec
 from msgspec.structs import replace
 
 from terracrew.api import fields
 from terracrew.api.job_views import JobListed, JobView
-from terracrew.api.jobs import JobStatus
+from terracrew.api.jobs import JobStatus, Lock
+from terracrew.api.locks import ModuleLock, TakeLock
 from terracrew.api.module_views import ModuleView
 from terracrew.api.modules import Backend, Module, ModuleChange, ModuleMove, NewModule
 from terracrew.api.pages import Page
@@ -19,7 +22,7 @@ from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
 from terracrew.errors import Conflict, Invalid
-from terracrew.wording import module_words
+from terracrew.wording import lock_words, module_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -192,15 +195,40 @@ def bring_state(api: "Api", path: str, file: BinaryIO) -> None:
     output.note(f"imported the state with serial {made.serial} as version {made.version}")
 
 
+@click.command("lock", epilog=output.examples('terracrew module lock platform/network --reason "moving resources"'))
+@click.argument("path", shell_complete=name_completion.modules)
+@click.option("--reason", default="", help="Why, for everybody who waits.")
+@output.with_target
+def lock(target: Target, path: str, reason: str) -> output.CommandResult:
+    """Lock the module PATH: no job of it starts until it is unlocked. The lock does not expire."""
+    made = target.api().post(f"/modules/{segment(path)}/lock", TakeLock(reason), ModuleLock)
+    return output.message(made, f"locked {path}; `terracrew module unlock {path}` unlocks it")
+
+
+class _LockedModule(msgspec.Struct, frozen=True):
+    """What is needed here of a module."""
+
+    lock: Lock | None = None
+
+
 @click.command("unlock")
 @click.argument("path", shell_complete=name_completion.modules)
+@click.option("--force", is_flag=True, help="Also if another person or another token holds the lock.")
+@click.option("--reason", default="", help="With --force: why.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output.with_target
-def unlock(target: Target, path: str, yes: bool) -> output.CommandResult:
-    """Free the lock of the module PATH if the attempt that holds it is lost. This is the same as `terracrew job gone`."""
+def unlock(target: Target, path: str, force: bool, reason: str, yes: bool) -> output.CommandResult:
+    """Unlock the module PATH, if you have locked it, or if the attempt that holds its lock is lost.
+
+    For a lost attempt, this is the same as `terracrew job gone`. With --force, the lock of another person is removed: make sure
+    that no engine of theirs is at work. What it writes afterwards does not become the current state.
+    """
     api = target.api()
     holder = _holder(api, path)
     if holder is None or holder.lock is None:
+        held = api.get(f"/modules/{segment(path)}", _LockedModule).lock
+        if held is not None and held.person is not None:
+            return _unlock_person(api, path, held.person, reason, is_forced=force, is_confirmed=yes)
         return output.message({"lock": None}, f"the lock of {path} is free")
     if not holder.lock.lost_at:
         raise Conflict(
@@ -208,6 +236,18 @@ def unlock(target: Target, path: str, yes: bool) -> output.CommandResult:
             hint=f"`terracrew job cancel {holder.number}` asks it to end",
         )
     return give_up(api, holder, holder.lock.attempt, yes)
+
+
+def _unlock_person(
+    api: "Api", path: str, held: ModuleLock, reason: str, *, is_forced: bool, is_confirmed: bool
+) -> output.CommandResult:
+    who = lock_words.holder(held.holder_kind, held.holder_name, held.credential)
+    if is_forced and not is_confirmed:
+        output.note(f"{who} holds the lock of {path}, taken {output.moment(held.created_at)}.")
+        output.ask("Make sure that no engine works there. Remove the lock?", "The module stays locked.")
+    query = {"id": held.id} | ({"force": "true", "reason": reason} if is_forced else {})
+    api.delete(f"/modules/{segment(path)}/lock?{urlencode(query)}")
+    return output.message({"lock": None}, f"unlocked {path}" + (f", which {who} had locked" if is_forced else ""))
 
 
 def _holder(api: "Api", path: str) -> JobView | None:

@@ -257,7 +257,7 @@ def module() -> None:
     """Create, change and inspect modules. A module is a source, an engine and its inputs."""
 
 
-for _command in (list_modules, show_module, edit.create, edit.update, edit.move, edit.delete, edit.unlock):
+for _command in (list_modules, show_module, edit.create, edit.update, edit.move, edit.delete, edit.lock, edit.unlock):
     module.add_command(_command)
 for _command in (state, outputs, resources, dependencies, end_use):
     module.add_command(_command)

@@ -46,7 +46,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report, module_view
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.secrets.keyring import Keyring
-from terracrew.server.state import resources
+from terracrew.server.state import locks, resources
 from terracrew.server.state import service as state_service
 from terracrew.server.tree.groups import reads as level_reads
 from terracrew.server.tree.inputs import dependencies
@@ -162,12 +162,17 @@ class ModulePage(msgspec.Struct, frozen=True):
     """The approval rules that apply to it."""
     is_state_replaced: bool
     """Whether a person replaced the state, and no job has written one since."""
+    lock_doubt: str
+    """How the lock of a person ended, if not in order, and no state was written since."""
+    may_unlock: bool
+    """Whether the reader may remove the lock of a person by force."""
 
     @property
     def is_asked(self) -> bool:
-        """Return whether a change waits for a person, because of an attempt, since the database was set back, or since somebody
-        replaced the state."""
-        return bool(self.doubts) or any(each.is_in_doubt for each in self.holds) or self.is_state_replaced
+        """Return whether a change waits for a person, because of an attempt or a lock, since the database was set back, or since
+        somebody replaced the state."""
+        is_in_doubt = bool(self.doubts) or any(each.is_in_doubt for each in self.holds)
+        return is_in_doubt or self.is_state_replaced or bool(self.lock_doubt)
 
 
 class DestroyPage(msgspec.Struct, frozen=True):
@@ -235,12 +240,14 @@ async def read_rows(tx: Tx, who: Principal, ids: Sequence[str]) -> list[ModuleRo
 async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyring) -> ModulePage:
     module = await service.find(tx, who, name, Verb.TREE_READ)
     place = authorize.module(module.organization_id, module.path)
+    lock = await jobs.lock(tx, module.id)
+    is_own = lock is not None and lock.person is not None and lock.person.holder_id == who.id
     return ModulePage(
         module=module,
         groups=(await level_reads.lineage(tx, module.group_id))[::-1],
         placement=await module_view.placement(tx, module.id),
         held_lock=await module_view.held_lock(tx, module.id, module.backend),
-        lock=await jobs.lock(tx, module.id),
+        lock=lock,
         doubts=await attempt_report.doubts(tx, module.id),
         holds=await module_view.holds(tx, module.id),
         quarantine=await states.rows(tx, who, module.id, place),
@@ -257,6 +264,8 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyrin
         turn=await _read_turn(tx, who, module),
         rules=(await policy.of_module(tx, module.id)).rules,
         is_state_replaced=await state_service.is_replaced(tx, module.id),
+        lock_doubt=await locks.doubt(tx, module.id),
+        may_unlock=is_own or await authorize.may(tx, who, Verb.JOB_CANCEL, place),
     )
 
 
@@ -342,6 +351,19 @@ async def run(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
     return render.go(request, f"/dashboard/jobs/{made.job.id}")
 
 
+class UnlockForm(msgspec.Struct, frozen=True):
+    id: str
+    """The lock that the reader has seen."""
+
+
+@post("/{module:str}/unlock")
+async def unlock(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
+    """Remove the lock of a person by force."""
+    form = await forms.read(request, UnlockForm)
+    await request.write(locks.force, tree_path(module), "", form.id)
+    return render.done(request, "The module is unlocked", f"{HERE}/{module}")
+
+
 @post("/{module:str}/references/{reference:str}/end")
 async def end_reference(request: DashboardCall, module: FromPath[str], reference: FromPath[str]) -> Response[Any]:
     """End the use of an output of this module by another one."""
@@ -363,7 +385,7 @@ async def destroy_page(
         rules = (await policy.of_module(tx, found.id)).rules
         is_asked = earlier is not None and earlier.needs_approval
         is_asked = is_asked or await module_view.is_in_doubt(tx, found.id)
-        is_asked = is_asked or await state_service.is_replaced(tx, found.id)
+        is_asked = is_asked or await state_service.is_replaced(tx, found.id) or bool(await locks.doubt(tx, found.id))
         consequence = approval_words.before_change(rules, JobType.DESTROY, is_asked=is_asked)
         return found, earlier, consequence, await dependencies.users(tx, who, found.id)
 

@@ -54,7 +54,7 @@ WHERE jobs.id = batch.job_id AND jobs.status || '' = 'QUEUED' AND jobs.attempt =
   AND EXISTS (
     SELECT 1 FROM instances
     JOIN runners ON runners.id = instances.runner_id
-    JOIN modules ON modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id
+    JOIN modules ON modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id AND modules.lock_id IS NULL
     WHERE instances.id = batch.instance_id AND runners.id = batch.runner_id AND instances.epoch = batch.epoch
       AND instances.is_connected AND NOT instances.is_draining AND NOT runners.is_draining AND NOT runners.is_disabled
       AND {eligibility.HAS_FREE_SLOT}
@@ -85,7 +85,7 @@ SELECT jobs.id, jobs.attempt, jobs.number, jobs.created_at, jobs.queued_at, jobs
     jobs.targets, jobs.replace, jobs.refresh,
     jobs.organization_id, jobs.module_id, jobs.source, jobs.source_digest,
     jobs.source_commit, jobs.source_revision,
-    modules.path AS module_path, modules.engine, modules.backend,
+    modules.path AS module_path, modules.engine, modules.backend, modules.lock_id,
     modules.oidc_audiences, modules.state_version, modules.sealed_key, groups.path AS group_path,
     states.sha256, states.size, states.content,
     states.job_id AS state_job_id, states.attempt AS state_attempt, states.event AS state_event,
@@ -109,6 +109,7 @@ LEFT JOIN instances ON instances.id = jobs.instance_id
 LEFT JOIN states ON states.module_id = modules.id AND states.status = 'current' AND modules.backend = 'terracrew'
 LEFT JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt
 LEFT JOIN attempts AS made ON made.job_id = plans.made_job_id AND made.number = plans.made_attempt"""
+_HELD_GRANTS: LiteralString = _GRANTS + " FOR KEY SHARE OF modules"
 
 CLAIM_TYPES: Columns = {
     "job_id": "text",
@@ -148,6 +149,15 @@ async def lock_capped_groups(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
 async def grants(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
     """Return what the runners of claimed jobs are given, with the plan that a job continues with."""
     return await tx.each(_GRANTS, {"job_id": "text"}, [(job_id,) for job_id in job_ids])
+
+
+async def hold_grants(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
+    """Return the same, and keep the modules from being locked by a person until the transaction ends.
+
+    A transaction in which a person takes the lock has locked the row of the module. This waits for it, and its `lock_id` is then
+    in the row, although the statement of the claim did not see it yet.
+    """
+    return await tx.each(_HELD_GRANTS, {"job_id": "text"}, [(job_id,) for job_id in job_ids])
 
 
 async def commits_of_earlier_jobs(tx: Tx, module_id: str, job_id: str) -> list[Row]:

@@ -211,13 +211,16 @@ async def offered(tx: Tx, claimed: Collection[str]) -> list[Row]:
     """Return what claimed jobs are given, and undo the claims of instances that do not offer what their jobs ask of a dispatcher.
 
     SQL cannot match the patterns of allow-lists, so a claim of an instance that does not offer it is undone here, in the same
-    transaction: nobody sees it. So is the claim of an instance whose once token cannot claim a job.
+    transaction: nobody sees it. So is the claim of an instance whose once token cannot claim a job, and that of a job whose module
+    a person has locked meanwhile.
     Each row has the `choice` with the name of the dispatcher that the job gets.
     """
     found: list[Row] = []
     wrong: list[str] = []
-    for row in await claim_store.grants(tx, sorted(claimed)) if claimed else []:
-        if not (choice := _choice.decode(row["dispatcher"])):
+    for row in await claim_store.hold_grants(tx, sorted(claimed)) if claimed else []:
+        if row["lock_id"] is not None:
+            wrong.append(row["id"])
+        elif not (choice := _choice.decode(row["dispatcher"])):
             found.append({**row, "choice": choice})
         elif how := engines.resolve(_engines_of(row), row["engine"], row["wanted_version"], choice):
             found.append({**row, "choice": msgspec.structs.replace(choice, name=how.dispatcher)})

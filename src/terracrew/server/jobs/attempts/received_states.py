@@ -44,6 +44,7 @@ async def module_facts(
         is_held,
         found.is_brought,
         found.is_replaced,
+        found.lock_doubt,
     )
 
 
@@ -68,11 +69,13 @@ async def receive(
         attempt,
         is_newest=is_nobody_elses and (now is None or fact.serial > now.serial),
         is_same_lineage=now is None or fact.lineage == now.lineage,
-        is_module_mutating=await reads.has_begun(tx, job.module_id),
+        is_module_mutating=await reads.has_begun(tx, job.module_id) or await states.is_locked(tx, job.module_id),
         has_quarantine=module.has_quarantine,
     )
     version = await state_store.supersede(tx, job.module_id) if is_adopted else None
     await states.insert(tx, job.module_id, job.id, attempt.number, event, received, version)
+    if version is not None:
+        await states.end_lock_doubt(tx, job.module_id)
     if is_adopted and not decide.is_current(job, attempt):
         details = {"module": job.module_id, "job": job.number, "attempt": attempt.number}
         details |= {"version": version, "serial": fact.serial}

@@ -13,6 +13,7 @@ from terracrew.server.jobs import attempt_store, decide, reads, store
 from terracrew.server.jobs.decide import Decision
 from terracrew.server.jobs.set_back import detection
 from terracrew.server.jobs.set_back.receipts import Claimed
+from terracrew.server.state import locks
 from terracrew.server.state import service as states
 from terracrew.server.state import store as state_store
 from terracrew.server.tree.groups import store as groups
@@ -44,6 +45,8 @@ async def restore(db: Database, claimed: Claimed) -> None:
             return None
         lock = await reads.lock_holder(tx, wanted.module_id)
         is_busy = lock is not None and lock["job_id"] != wanted.id
+        if not is_busy:  # the claim proves that a person who held the lock before it has released it since
+            is_busy = not await locks.remove_outdated(tx, wanted.module_id, wanted.organization_id, claimed.claimed_at)
         earlier = None if known is None else await _earlier(tx, known, attempt.number)
         # It counts as begun until its hello says otherwise, and as in contact from now on.
         now = tx.moment

@@ -14,7 +14,7 @@ from terracrew.server.runners.assignments import store as assignments
 from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.groups import store as group_store
 from terracrew.server.tree.groups import tree_path as paths
-from terracrew.server.tree.modules import service, store
+from terracrew.server.tree.modules import lock_store, service, store
 from terracrew.server.tree.step_settings import store as step_settings
 
 
@@ -46,6 +46,7 @@ async def move(tx: Tx, who: Principal, module_id: str, to: str) -> Module:
             "then",
             unfinished_jobs=count,
         )
+    await lock_store.require_free(tx, module.id, module.path)
     await _check_bound(tx, module, group_path)
     path = await groups.hold(tx, group, name)
     await store.move(tx, module.id, group.id, name, path)

@@ -85,7 +85,8 @@ SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.p
     (SELECT count(*) FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined') AS quarantined,
     {_IS_IN_DOUBT} AS is_in_doubt,
     EXISTS (SELECT 1 FROM states WHERE states.module_id = modules.id AND states.status = 'current'
-        AND states.brought_by <> '' AND states.version > 1 AND modules.backend = 'terracrew') AS is_state_replaced,
+        AND states.brought_by <> '' AND states.origin <> 'terminal' AND states.version > 1
+        AND modules.backend = 'terracrew') AS is_state_replaced,
     (SELECT attempts.lost_at FROM jobs AS holder
         JOIN attempts ON attempts.job_id = holder.id AND attempts.number = holder.attempt
         WHERE holder.module_id = modules.id AND holder.status IN {ACTIVE_STATUSES}) AS orphaned_at,

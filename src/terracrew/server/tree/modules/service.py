@@ -34,7 +34,7 @@ from terracrew.server.tree.groups import tree_path as paths
 from terracrew.server.tree.inputs import checks as input_checks
 from terracrew.server.tree.inputs import store as inputs
 from terracrew.server.tree.inputs import trigger_store
-from terracrew.server.tree.modules import archives, checks, contents, reads, store
+from terracrew.server.tree.modules import archives, checks, contents, lock_store, reads, store
 from terracrew.server.tree.modules.contents import Content
 from terracrew.server.tree.step_settings import store as step_settings
 from terracrew.source_rules import configurations
@@ -168,6 +168,8 @@ async def change(
             "that it has now: cancel them first, or wait, and change the backend then",
             unfinished_jobs=count,
         )
+    if after.backend != before.backend:
+        await lock_store.require_free(tx, before.id, before.path, (who.id, who.credential_id))
     if after == before and has == had:
         return contents.shown(before, had)
     await store.update(tx, after)
@@ -206,6 +208,7 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
     kept = await count_contents(tx, module.id)
     if kept.unfinished_jobs:
         raise Conflict(f"module `{module.path}` has {kept.unfinished_jobs} unfinished jobs: cancel them first, or wait")
+    await lock_store.require_free(tx, module.id, module.path)
     if (kept.jobs or kept.states) and not force:
         raise Conflict(
             f"module `{module.path}` has {kept.jobs} jobs and {kept.states} states, which would be deleted with it. "

@@ -28,6 +28,23 @@ async def mark_source(tx: Tx, id: str, gone: str) -> None:  # noqa: A002
     await tx.run("UPDATE modules SET source_gone = :gone WHERE id = :id", id=id, gone=gone)
 
 
+async def set_lock(tx: Tx, id: str, lock_id: str | None) -> None:  # noqa: A002
+    """Write the id of the lock that a person holds, or that nobody does."""
+    await tx.run("UPDATE modules SET lock_id = :lock_id WHERE id = :id", id=id, lock_id=lock_id)
+
+
+async def set_doubt(tx: Tx, id: str, doubt: str) -> None:  # noqa: A002
+    """Write why what was changed under a lock may be in no state. Every plan from before is stale then (rule 4)."""
+    await tx.run(
+        "UPDATE modules SET lock_doubt = :doubt, state_version = state_version + 1 WHERE id = :id", id=id, doubt=doubt
+    )
+
+
+async def end_doubt(tx: Tx, id: str) -> None:  # noqa: A002
+    """Note that a state was written after the doubt about what was changed under a lock."""
+    await tx.run("UPDATE modules SET lock_doubt = '' WHERE id = :id AND lock_doubt <> ''", id=id)
+
+
 async def sealed_key(tx: Tx, id: str) -> bytes | None:  # noqa: A002
     row = await tx.one("SELECT sealed_key FROM modules WHERE id = :id", id=id)
     return None if row is None or row["sealed_key"] is None else bytes(row["sealed_key"])
