@@ -85,6 +85,14 @@ def test_without_a_terminal_a_destroy_needs_to_be_confirmed_by_a_flag(
     assert (terracrew.code, posted(module)) == (0, [{"type": "DESTROY"}])
 
 
+@pytest.mark.feature("J7.options")
+def test_a_destroy_of_targets_names_them(terracrew: Terracrew, module: ScriptedServer) -> None:
+    terracrew("job", "run", "a/m", "--destroy", "--target", "module.x", "--target", 'b.c["d"]', stdin="y\n")
+    assert (terracrew.code, posted(module)) == (2, [])
+    assert 'this destroys module.x, b.c["d"] of a/m, and everything that depends on that, and there is' in terracrew.err
+    assert "--plan --destroy --target module.x --target 'b.c[\"d\"]'" in terracrew.err
+
+
 def test_running_a_destroy_again_asks_like_the_first_time(terracrew: Terracrew, module: ScriptedServer) -> None:
     module.on("GET /api/v1/jobs/7", view("SUCCEEDED", type="DESTROY"))
     module.on("POST /api/v1/jobs/7/rerun", JOB, 201)

@@ -24,6 +24,12 @@ def entry(action: str, details: dict[str, Any], path: str | None = None) -> dict
     ("action", "details", "path", "words"),
     [
         ("job.run", {"type": "APPLY", "job": 12}, "app/web", "queued job #12 of app/web: apply"),
+        (
+            "job.run",
+            {"type": "APPLY", "job": 12, "targets": ["module.a", "b.c"]},
+            "a",
+            "queued job #12 of a: apply, only module.a, b.c",
+        ),
         ("fleet_job.create", {"type": "DEPLOY_WORKER", "job": 3}, "a/r", "queued job #3 of a/r: deploy worker"),
         ("group.run", {"type": "DESTROY"}, "app", "began the destroy of all modules of app"),
         ("job.approve", {"job": 3, "comment": "go"}, "a", "approved the plan of job #3 of a: go"),

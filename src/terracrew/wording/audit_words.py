@@ -54,7 +54,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "job.decline": ("declined the plan of {job}", ": {reason}"),
     "job.give_up": ("gave up attempt {attempt} of {job}",),
     "job.replan": ("asked for a new plan of {job}",),
-    "job.run": ("queued {job}", ": {type}", " of the plan that job #{plan_of} made"),
+    "job.run": ("queued {job}", ": {type}", ", only {targets}", " of the plan that job #{plan_of} made"),
     "link.fail": ("failed to log in with a link", ", {count} times"),
     "login.fail": ("failed to log in", ", {count} times"),
     "module.change": ("changed the module {place}", ": {changed}"),

@@ -20,7 +20,7 @@ class _Options(Protocol):
 
 def rows(options: _Options) -> list[tuple[str, str]]:
     """Return what a job's plan is limited to and made to do, each with its title. Whether it is refresh-only is part of its type."""
-    found = [("Only", _some(options.targets)), ("Replaces", _some(options.replace))]
+    found = [("Only", some(options.targets)), ("Replaces", some(options.replace))]
     found.append(("Refresh", "" if options.refresh else "left out: the plan relies on the state alone"))
     return [(title, text) for title, text in found if text]
 
@@ -33,7 +33,8 @@ def command(options: _Options) -> str:
     return "".join([*found, " --refresh-only"] if options.is_refresh_only else found)
 
 
-def _some(addresses: Sequence[str]) -> str:
+def some(addresses: Sequence[str]) -> str:
+    """Return the first of these addresses, and how many more there are."""
     shown = ", ".join(addresses[:MAX_SHOWN_ADDRESSES])
     more = len(addresses) - MAX_SHOWN_ADDRESSES
     return f"{shown} and {more} more" if more > 0 else shown

@@ -296,7 +296,10 @@ async def module_lock(tx: Tx, module_id: str) -> Row | None:
 
 
 async def newest_planned(tx: Tx, module_id: str) -> Job | None:
-    """Return the newest job of a module that has made a plan."""
+    """Return the newest job of a module that has made a plan and looked at everything that exists."""
     return await store.JOBS.one(
-        tx, "FROM jobs WHERE module_id = :module_id AND plan IS NOT NULL ORDER BY id DESC LIMIT 1", module_id=module_id
+        tx,
+        """FROM jobs WHERE module_id = :module_id AND plan IS NOT NULL AND targets = '[]' AND refresh
+        ORDER BY id DESC LIMIT 1""",
+        module_id=module_id,
     )

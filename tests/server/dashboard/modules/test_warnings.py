@@ -13,6 +13,7 @@ from terracrew.server.jobs import create
 from terracrew.server.jobs.triggers import Triggers
 from terracrew.server.tree.inputs import trigger_store
 from tests.builders.deliveries import DONE, RUNNING, fact
+from tests.builders.job_rows import change_jobs
 from tests.plan_diff.plans import planned, unmasked
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
@@ -128,6 +129,12 @@ async def test_the_page_of_a_module_names_what_the_last_plan_found_to_be_changed
     assert "<code>a.b[&#34;&lt;0&gt;&#34;]</code>" in page
     assert "and 2 more" in page
     assert f"/dashboard/jobs/{attempt.ref.job_id}?action=drift#plan" in page
+    for of_a_part in ({"targets": ["a.c"]}, {"refresh": False}):  # such a plan does not look at everything
+        job = await runner.rows.job(attempt.module_id, kind="APPLY")
+        await change_jobs(runner.server.db, job, **of_a_part)
+        again = await runner.again(job)
+        await again.deliver(RUNNING, fact(PlanSummary(unchanged=7)), DONE)
+        assert 'id="drift"' in await someone.see(here)
     again = await runner.run(attempt.module_id)
     await again.deliver(RUNNING, fact(PlanSummary(unchanged=7)), DONE)
     assert 'id="drift"' not in await someone.see(here)

@@ -1,7 +1,7 @@
 """`terracrew job run`, `rerun` and `wait`: queue a job, and wait for its end. A destroy is confirmed first."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +12,7 @@ from terracrew.api.job_views import JobView
 from terracrew.api.jobs import Job, NewJob
 from terracrew.api.module_views import ModuleView
 from terracrew.api.place_settings import LimitsChange
+from terracrew.api.plan_options import PlanOptions
 from terracrew.api.states import Resources
 from terracrew.cli.arguments import name_completion, options, settings, values
 from terracrew.cli.arguments import source as sources
@@ -22,7 +23,7 @@ from terracrew.cli.printing import output, streams
 from terracrew.client.address import segment
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import JobType
-from terracrew.wording import approval_words, module_words
+from terracrew.wording import approval_words, module_words, plan_option_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -153,7 +154,7 @@ def run(
     kind = job_type(is_plan, is_apply, is_destroy)
     api = target.api()
     if kind is JobType.DESTROY:
-        confirm(api, module, yes)
+        confirm(api, module, yes, targets)
     imports = lost_resources.wanted(lost_job, left_out)
     before = api.get(f"/modules/{segment(module)}", ModuleView).source if source.remote else None
     new = NewJob(
@@ -210,7 +211,7 @@ def rerun(target: Target, job_id: str, yes: bool, waiting: WaitOptions) -> outpu
     api = target.api()
     like = api.get(f"/jobs/{segment(job_id)}", JobView)
     if like.type is JobType.DESTROY:
-        confirm(api, like.module_path, yes)
+        confirm(api, like.module_path, yes, like.targets)
     return report_made(target, api.post(f"/jobs/{segment(job_id)}/rerun", None, Job), waiting)
 
 
@@ -250,14 +251,18 @@ def job_type(is_plan: bool, is_apply: bool, is_destroy: bool) -> JobType:
     return JobType.APPLY if is_apply else JobType.PLAN
 
 
-def confirm(api: "Api", module: str, yes: bool) -> None:
-    """Return if the person confirms that everything may be destroyed. Without a terminal, --yes is required."""
+def confirm(api: "Api", module: str, yes: bool, targets: Sequence[str] = ()) -> None:
+    """Return if the person confirms that everything, or these targets, may be destroyed. Without a terminal, --yes is required."""
     if yes:
         return
+    options = plan_option_words.command(PlanOptions(targets=list(targets)))
+    what = f"everything that {module} manages"
+    if targets:
+        what = f"{plan_option_words.some(targets)} of {module}, and everything that depends on that"
     if not sys.stdin.isatty():
         raise Invalid(
-            f"this destroys everything that {module} manages, and there is no terminal to ask on: add --yes to confirm it",
-            hint=f"to see what would be destroyed: terracrew job run {module} --plan --destroy",
+            f"this destroys {what}, and there is no terminal to ask on: add --yes to confirm it",
+            hint=f"to see what would be destroyed: terracrew job run {module} --plan --destroy{options}",
         )
     known = api.get(f"/modules/{segment(module)}", ModuleView)
     found = api.get(f"/modules/{segment(module)}/resources", Resources)
@@ -268,7 +273,7 @@ def confirm(api: "Api", module: str, yes: bool) -> None:
     if known.used_by:
         output.note(f"{module_words.used_by(known.used_by)}.")
     output.note(approval_words.before_change(known.approval_rules, "DESTROY"))
-    output.ask(f"Destroy everything that {module} manages? This cannot be undone.", "Not destroyed: no job was queued.")
+    output.ask(f"Destroy {what}? This cannot be undone.", "Not destroyed: no job was queued.")
 
 
 def _words(module: str, found: Resources) -> str:
