@@ -12,6 +12,7 @@
 #   make settings  the pages and schemas of settings in docs/
 #   make provider  the provider for OpenTofu and Terraform, into build/provider (docs/provider.md)
 #   make provider-fields  what the provider takes from the API, provider/fields.go
+#   make provider-docs    the pages of its resources, docs/provider
 #   make picture   the picture of the README, docs/dashboard.png, by the test of approvals in a browser
 #   make features  what the tests prove, clause by clause
 #   make explore   every order of events, further than the tests (ARGS="3 2": attempts, faults; ARGS=longest: hours)
@@ -28,7 +29,7 @@ WORKERS ?= $(shell expr $$(nproc) + 2)
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo images kept release test test-user test-thorough test-engines test-platforms check lint format types imports settings provider provider-fields picture features explore bench chaos day powercut
+.PHONY: demo images kept release test test-user test-thorough test-engines test-platforms check lint format types imports settings provider provider-fields provider-docs picture features explore bench chaos day powercut
 
 demo: .venv/.run
 	@$(PYTHON) -m terracrew.cli demo $(if $(EXIT),--exit) $(if $(PORT),--port $(PORT)) $(if $(FRESH),--fresh)
@@ -91,6 +92,9 @@ provider: .venv/.run
 
 provider-fields: .venv/.dev
 	@$(PYTHON) scripts/provider_fields.py provider/fields.go
+
+provider-docs: provider
+	@$(PYTHON) scripts/provider_docs.py
 
 picture: .venv/.dev
 	@scripts/system-packages

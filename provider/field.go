@@ -68,6 +68,21 @@ func (f field) isGiven() bool { return f.InNew || f.InChange || f.Local }
 // isFixed says that another value needs another resource.
 func (f field) isFixed() bool { return f.InNew && !f.InChange }
 
+// words are its description, and what else a reader wants to know.
+func (f field) words() string {
+	parts := []string{f.Description}
+	if f.Choices != nil {
+		parts = append(parts, "One of `"+strings.Join(f.Choices, "`, `")+"`.")
+	}
+	if _, isEmpty := f.Default.(nothing); f.Default != nil && f.Default != "" && !isEmpty {
+		parts = append(parts, fmt.Sprintf("By default `%v`.", f.Default))
+	}
+	if f.isFixed() {
+		parts = append(parts, "Another value replaces the resource.")
+	}
+	return strings.Join(parts, " ")
+}
+
 func attributes(fields []field) map[string]schema.Attribute {
 	found := map[string]schema.Attribute{}
 	for _, each := range fields {
@@ -81,7 +96,7 @@ func (f field) attribute(isGiven bool) schema.Attribute {
 	if f.Choices != nil {
 		choices = []validator.String{oneOfChoices(f.Choices)}
 	}
-	words, required, optional, computed := f.Description, f.Required, isGiven && !f.Required, !isGiven || f.Default != nil || f.Filled
+	words, required, optional, computed := f.words(), f.Required, isGiven && !f.Required, !isGiven || f.Default != nil || f.Filled
 	made := fallback{f}
 	switch f.Kind {
 	case text:

@@ -60,7 +60,7 @@ var groupFields = []field{
 	{Name: "self_approval", Kind: boolean, InNew: true, InChange: true, Description: "Whether the person who queued a job may approve its plan. If one place from the organization down says no, they may not; if no place says anything, they may."},
 	{Name: "service_account_approval", Kind: boolean, InNew: true, InChange: true, Description: "Whether service accounts may approve plans. If one place from the organization down says no, or no place says anything, they may not."},
 	{Name: "max_running_jobs", Kind: integer, InNew: true, InChange: true, Description: "How many jobs of the modules in and below the group may run at once; null sets no limit. The limits of all groups above apply, too."},
-	{Name: "path", Kind: text, InNew: true, Required: true, Description: "Its path: the group that it is in, which exists, and its name. Another value replaces the resource."},
+	{Name: "path", Kind: text, InNew: true, Required: true, Description: "Its path: the group that it is in, which exists, and its name."},
 	{Name: "id", Kind: text, Description: "Its id."},
 }
 
@@ -173,8 +173,8 @@ var runnerFields = []field{
 	{Name: "max_jobs", Kind: integer, InNew: true, InChange: true, Default: 100, Description: "How many jobs each of its instances may run at once. An instance runs fewer if its own settings say so."},
 	{Name: "allow_multiple_instances", Kind: boolean, InNew: true, InChange: true, Default: false, Description: "Whether several processes may be connected as it at once."},
 	{Name: "tags", Kind: set, InNew: true, InChange: true, Default: nothing{}, Description: "It gets the jobs of a module only if it has all of the module's tags."},
-	{Name: "name", Kind: text, InNew: true, Required: true, Description: "Its name. Another value replaces the resource."},
-	{Name: "group", Kind: text, InNew: true, ReadFrom: []string{"group", "group_id"}, Default: "", Description: "The path or id of its group; empty for the whole organization. Another value replaces the resource."},
+	{Name: "name", Kind: text, InNew: true, Required: true, Description: "Its name."},
+	{Name: "group", Kind: text, InNew: true, ReadFrom: []string{"group", "group_id"}, Default: "", Description: "The path or id of its group; empty for the whole organization."},
 	{Name: "service_account", Kind: text, InNew: true, InChange: true, ReadFrom: []string{"service_account_id", "service_account_path"}, Description: "Id or path (`group/name`) of the service account with which its processes authenticate."},
 	{Name: "is_assigned_to_all_modules", Kind: boolean, InNew: true, InChange: true, Default: true, Description: "Whether all modules of its group may use it at once."},
 	{Name: "is_disabled", Kind: boolean, InChange: true, Default: false, Description: "A disabled runner stays connected and reports; it gets no new jobs."},
@@ -189,23 +189,23 @@ var runnerFields = []field{
 }
 
 var assignmentFields = []field{
-	{Name: "runner", Kind: text, InNew: true, Required: true, Description: "The path or id of the runner. Another value replaces the resource."},
-	{Name: "place", Kind: text, InNew: true, Required: true, Description: "Path or id of a group or a module; empty: the whole organization. Another value replaces the resource."},
+	{Name: "runner", Kind: text, InNew: true, Required: true, Description: "The path or id of the runner."},
+	{Name: "place", Kind: text, InNew: true, Required: true, Description: "Path or id of a group or a module; empty: the whole organization."},
 }
 
 var serviceAccountFields = []field{
 	{Name: "name", Kind: text, InNew: true, InChange: true, Required: true, Description: "Its name."},
-	{Name: "group", Kind: text, InNew: true, ReadFrom: []string{"group", "group_id"}, Default: "", Description: "The path or id of its group; empty for the whole organization. Another value replaces the resource."},
+	{Name: "group", Kind: text, InNew: true, ReadFrom: []string{"group", "group_id"}, Default: "", Description: "The path or id of its group; empty for the whole organization."},
 	{Name: "is_disabled", Kind: boolean, InChange: true, Default: false, Description: "Refuse its secrets and end its tokens, or accept them again."},
 	{Name: "id", Kind: text, Description: "Its id."},
 }
 
 var roleFields = []field{
-	{Name: "principal", Kind: text, InNew: true, ReadFrom: []string{"principal_id", "principal_name"}, Required: true, Description: "Name or id of a user, or id or path of a service account. Another value replaces the resource."},
-	{Name: "role", Kind: text, InNew: true, Required: true, Choices: []string{"viewer", "operator", "approver", "owner"}, Description: "What the principal may do at that place. Another value replaces the resource."},
-	{Name: "path", Kind: text, InNew: true, Default: "", Description: "The path of a group or module; empty for the whole organization. Another value replaces the resource."},
-	{Name: "kind", Kind: text, InNew: true, ReadFrom: []string{"place_kind"}, Default: "group", Choices: []string{"group", "module"}, Description: "Whether the path is that of a group or of a module. Another value replaces the resource."},
-	{Name: "expires_in_days", Kind: integer, InNew: true, Description: "After how many days the role ends; by default never. Another value replaces the resource."},
+	{Name: "principal", Kind: text, InNew: true, ReadFrom: []string{"principal_id", "principal_name"}, Required: true, Description: "Name or id of a user, or id or path of a service account."},
+	{Name: "role", Kind: text, InNew: true, Required: true, Choices: []string{"viewer", "operator", "approver", "owner"}, Description: "What the principal may do at that place."},
+	{Name: "path", Kind: text, InNew: true, Default: "", Description: "The path of a group or module; empty for the whole organization."},
+	{Name: "kind", Kind: text, InNew: true, ReadFrom: []string{"place_kind"}, Default: "group", Choices: []string{"group", "module"}, Description: "Whether the path is that of a group or of a module."},
+	{Name: "expires_in_days", Kind: integer, InNew: true, Description: "After how many days the role ends; by default never."},
 	{Name: "id", Kind: text, Description: "Its id."},
 	{Name: "expires_at", Kind: text, Description: "When it ends; null if it does not."},
 }
@@ -220,8 +220,8 @@ var cloudIdentityFields = []field{
 	{Name: "namespace", Kind: text, InNew: true, InChange: true, Filled: true, Description: "Kubernetes: the namespace in which runners are started; `terracrew` by default."},
 	{Name: "audience", Kind: text, InNew: true, InChange: true, Filled: true, Description: "The `aud` of the tokens that the server signs; `sts.amazonaws.com` for AWS and `kubernetes` for Kubernetes by default."},
 	{Name: "name", Kind: text, InNew: true, InChange: true, Required: true, Description: "Its name."},
-	{Name: "kind", Kind: text, InNew: true, Default: "aws", Choices: []string{"aws", "kubernetes"}, Description: "The cloud. Another value replaces the resource."},
-	{Name: "group", Kind: text, InNew: true, Default: "", Description: "The path of the group whose runners may use it, and those of the groups below; empty for the whole organization. Another value replaces the resource."},
+	{Name: "kind", Kind: text, InNew: true, Default: "aws", Choices: []string{"aws", "kubernetes"}, Description: "The cloud."},
+	{Name: "group", Kind: text, InNew: true, Default: "", Description: "The path of the group whose runners may use it, and those of the groups below; empty for the whole organization."},
 	{Name: "id", Kind: text, Description: "Its id."},
 	{Name: "external_id", Kind: text, Description: "What the server says when it assumes a role of AWS as its own workload. It is no secret: only the role compares it."},
 	{Name: "issuer", Kind: text, Description: "The issuer of the tokens that the server signs."},
@@ -229,9 +229,9 @@ var cloudIdentityFields = []field{
 }
 
 var variableFields = []field{
-	{Name: "name", Kind: text, InNew: true, Required: true, Description: "Its name; of a file, its path in the folder of the module. Another value replaces the resource."},
-	{Name: "place", Kind: text, InNew: true, Default: "", Description: "The path or id of a group or module; empty or `/` for the organization. Another value replaces the resource."},
-	{Name: "target", Kind: text, InNew: true, Default: "variable", Choices: []string{"variable", "environment", "file"}, Description: "What becomes of it: a variable of the configuration, an environment variable, or a file. Another value replaces the resource."},
+	{Name: "name", Kind: text, InNew: true, Required: true, Description: "Its name; of a file, its path in the folder of the module."},
+	{Name: "place", Kind: text, InNew: true, Default: "", Description: "The path or id of a group or module; empty or `/` for the organization."},
+	{Name: "target", Kind: text, InNew: true, Default: "variable", Choices: []string{"variable", "environment", "file"}, Description: "What becomes of it: a variable of the configuration, an environment variable, or a file."},
 	{Name: "value", Kind: anything, InNew: true, InChange: true, Sensitive: true, Description: "Any JSON value for a variable, a text for an environment variable or a file."},
 	{Name: "secret", Kind: text, InNew: true, InChange: true, Sensitive: true, WriteOnly: true, Description: "A text that nobody can read back. It needs the permission `secret.set`."},
 	{Name: "output", Kind: object, InNew: true, InChange: true, Description: "An output of another module, for a variable or an environment variable of a module. It needs the permission to read the state of the other module.", Fields: []field{
@@ -252,6 +252,6 @@ var scheduleFields = []field{
 	{Name: "late_minutes", Kind: integer, InNew: true, InChange: true, Default: 60, Description: "A start that was missed, because no server was running, is made up once if it is at most so many minutes late."},
 	{Name: "is_refresh_only", Kind: boolean, InNew: true, InChange: true, Default: true, Description: "For DRIFT: compare what exists with the state only. Otherwise a full plan is made, which also has changes of the configuration that nobody has applied."},
 	{Name: "is_enabled", Kind: boolean, InNew: true, InChange: true, Default: true, Description: "Whether it starts anything by itself."},
-	{Name: "place", Kind: text, InNew: true, ReadFrom: []string{"path", "group_id", "module_id"}, Required: true, Description: "The path or id of a group or module; `/` is the whole organization. Another value replaces the resource."},
+	{Name: "place", Kind: text, InNew: true, ReadFrom: []string{"path", "group_id", "module_id"}, Required: true, Description: "The path or id of a group or module; `/` is the whole organization."},
 	{Name: "id", Kind: text, Description: "Its id."},
 }

@@ -94,7 +94,13 @@ func (*terracrew) Configure(ctx context.Context, request provider.ConfigureReque
 	response.DataSourceData = made
 }
 
-func (*terracrew) DataSources(context.Context) []func() datasource.DataSource { return nil }
+func (*terracrew) DataSources(context.Context) []func() datasource.DataSource {
+	var found []func() datasource.DataSource
+	for _, each := range lookups {
+		found = append(found, func() datasource.DataSource { return &each })
+	}
+	return found
+}
 
 func (*terracrew) Resources(context.Context) []func() resource.Resource {
 	var found []func() resource.Resource

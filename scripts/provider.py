@@ -5,12 +5,12 @@ import tempfile
 from pathlib import Path
 
 import version as versions
+from provider_docs import ADDRESS, configuration
 from steps import step
 
 from terracrew.toolchains import cache, go_toolchain, program
 
 ROOT = Path(__file__).parents[1]
-ADDRESS = "terracrew/terracrew"
 REGISTRIES = ("registry.opentofu.org", "registry.terraform.io")
 GO_VERSION = "1.25.0"
 
@@ -33,13 +33,6 @@ def build(root: Path, made: Path) -> None:
 if __name__ == "__main__":
     with step("provider"):
         build(ROOT, ROOT / "build" / "provider")
-    print(f"""built; in the configuration file of OpenTofu or Terraform:
-provider_installation {{
-  filesystem_mirror {{
-    path    = "{ROOT / "build" / "provider"}"
-    include = ["{ADDRESS}"]
-  }}
-  direct {{
-    exclude = ["{ADDRESS}"]
-  }}
-}}""")
+    print(
+        f"# for the configuration file of OpenTofu or Terraform:\n{configuration(ROOT / 'build' / 'provider')}", end=""
+    )

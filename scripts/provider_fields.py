@@ -19,7 +19,6 @@ package main
 SCALARS = {"string": "text", "integer": "integer", "number": "number", "boolean": "boolean"}
 UNORDERED = frozenset({"tags", "oidc_audiences"})
 _PARAMETER = re.compile(r"{(\w+)}")
-REPLACES = "Another value replaces the resource."
 WORDS = {
     "id": "Its id.",
     "name": "Its name.",
@@ -255,8 +254,6 @@ class Generator:
         words = next(each for each in others if each)
         is_required = is_required or path in self._required
         is_given = bool(marks) or "." in path
-        if marks == ["InNew: true"]:
-            words = f"{words} {REPLACES}"
         if path in self._noun.marks:
             marks = [*marks, self._noun.marks[path]]
         parts = [f"Name: {quoted(name)}", f"Kind: {kind_of(name, given)}", *marks]
@@ -264,9 +261,7 @@ class Generator:
         if "oneOf" in given:
             for option in map(self._document.resolved, given["oneOf"]):
                 kind = option["properties"]["kind"]["const"]
-                inner += self._field(
-                    kind, f"{path}.{kind}", option, {**option, "type": ["null", "object"]}, [], is_required=False
-                )
+                inner += self._field(kind, f"{path}.{kind}", option, {**option, "type": ["null", "object"]}, [])
         elif "properties" in given:
             for each, inside in given["properties"].items():
                 if each != "kind":

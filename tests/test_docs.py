@@ -218,8 +218,8 @@ def test_a_link_to_a_section_leads_to_a_heading(page: Path) -> None:
 
 
 def test_the_index_leads_to_every_page() -> None:
-    index = ROOT / "docs" / "README.md"
-    linked = {(index.parent / link).resolve() for link in _LINK.findall(index.read_text())}
+    index, provider = ROOT / "docs" / "README.md", ROOT / "docs" / "provider.md"
+    linked = {(each.parent / link).resolve() for each in (index, provider) for link in _LINK.findall(each.read_text())}
     pages = {page for page in PAGES if page.parent.name != "decisions"} - {index}
     assert pages - linked == set()
 

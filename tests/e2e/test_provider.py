@@ -1,31 +1,16 @@
 """The provider `terracrew`: a real OpenTofu describes a real server with it."""
 
-import json
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from terracrew import __version__
 from terracrew.client.address import segment
 from terracrew.errors import NotFound
+from tests.e2e.provider_workspace import Workspace
 from tests.e2e.system import System, running
-from tests.machine import providers
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
-MAIN = f"""
-terraform {{
-  required_providers {{
-    terracrew = {{
-      source  = "terracrew/terracrew"
-      version = "{__version__}"
-    }}
-  }}
-}}
-provider "terracrew" {{}}
-"""
 GROUPS = """
 resource "terracrew_group" "platform" {
   path        = "platform"
@@ -153,49 +138,6 @@ def tree(group: str, steps: str, module: str, others: dict[str, str]) -> tuple[s
     return (GROUPS % (group, steps), MODULE % module, *(each % others for each in (ACCESS, RUNNERS, VARIABLES)))
 
 
-class Workspace:
-    """A folder with a configuration, and OpenTofu with the provider."""
-
-    def __init__(self, folder: Path, tofu: str, env: dict[str, str]) -> None:
-        folder.mkdir()
-        self._folder = folder
-        self._tofu = tofu
-        self._env = env | {"TF_CLI_CONFIG_FILE": str(providers.configuration(folder, providers.own_mirror()))}
-
-    def write(self, *parts: str) -> None:
-        (self._folder / "main.tf").write_text("".join([MAIN, *parts]))
-
-    def run(self, *arguments: str, code: int = 0, **env: str) -> str:
-        """Return what a command prints. It has to end with the code."""
-        done = subprocess.run(
-            [self._tofu, *arguments, "-no-color"],
-            cwd=self._folder,
-            env=self._env | env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == code, done.stdout
-        return " ".join(done.stdout.replace("│", " ").split())
-
-    def apply(self, *parts: str, code: int = 0) -> str:
-        self.write(*parts)
-        return self.run("apply", "-auto-approve", code=code)
-
-    def is_up_to_date(self) -> bool:
-        return "No changes." in self.run("plan", "-detailed-exitcode")
-
-    def state(self) -> str:
-        return (self._folder / "terraform.tfstate").read_text()
-
-    def ids(self) -> dict[str, str]:
-        shown = json.loads(self.run("show", "-json"))
-        return {each["address"]: each["values"]["id"] for each in shown["values"]["root_module"]["resources"]}
-
-
 @pytest.fixture
 def system(tmp_path: Path) -> Iterator[System]:
     with running(tmp_path) as found:
@@ -204,18 +146,8 @@ def system(tmp_path: Path) -> Iterator[System]:
 
 
 @pytest.fixture
-def workspace(system: System, tofu: str, tmp_path: Path) -> Workspace:
-    token = (system.data / "admin.token").read_text().strip()
-    variables = {
-        "TERRACREW_URL": system.url,
-        "TERRACREW_TOKEN": token,
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-    }
-    made = Workspace(tmp_path / "tree", tofu, variables)
-    made.write()
-    made.run("init")
-    return made
+def workspace(system: System) -> Workspace:
+    return Workspace(system)
 
 
 def test_a_tree_is_made_changed_imported_and_destroyed(system: System, workspace: Workspace) -> None:
