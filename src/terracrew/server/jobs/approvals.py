@@ -14,7 +14,7 @@ from terracrew.protocol.spec import ImportedResource, JobType
 from terracrew.server.audit import service as audit
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import job_inputs, service, store
+from terracrew.server.jobs import job_inputs, plan_options, service, store
 from terracrew.server.jobs.attempts import lost_attempts, received_states
 from terracrew.server.jobs.lost_resources.imports import Imports
 from terracrew.server.jobs.plans import approver_rules, approvers, decide_plan
@@ -129,6 +129,8 @@ async def replan_with_imports(
             raise Invalid.in_field(
                 "import_lost", f"job {job.number} is {job.type}, and only an APPLY imports resources"
             )
+        if job.is_partial:
+            raise Invalid.in_field("import_lost", plan_options.NOTHING_IMPORTED)
         return await modules.find(tx, who, job.module_id, Verb.JOB_RUN)
 
     found = await imports.choose(who, await db.read(find), asked)

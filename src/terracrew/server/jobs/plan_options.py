@@ -23,6 +23,9 @@ MIN_MIGRATION = 12
 """A server that does not know this migration would start a job without its options."""
 MAX_AUDITED_ADDRESSES = 10
 NONE = PlanOptions()
+NOTHING_IMPORTED = (
+    "a job with targets, or one that is refresh-only, may pass over what it should import: apply the whole module"
+)
 _LACKING = {
     "is_refresh_only": "has no plan that only refreshes: ask for a full plan",
     "targets": "gets no targets from Terracrew: leave them out, or set flags of the module's steps",
@@ -56,6 +59,8 @@ async def check(tx: Tx, asked: NewJob, module: Module) -> None:
     if asked.replace and (asked.is_refresh_only or is_destroying):
         why = "a refresh-only job changes no resource" if asked.is_refresh_only else "a destroy creates nothing again"
         raise Invalid.in_field("replace", f"{why}: leave out the addresses to replace")
+    if asked.import_lost is not None and asked.is_partial:
+        raise Invalid.in_field("import_lost", NOTHING_IMPORTED)
     is_known_longer = asked.type is JobType.PLAN and options_of(asked) == PlanOptions(is_refresh_only=True)
     older = await servers.older_than(tx, MIN_REFRESH_ONLY_PLAN_MIGRATION if is_known_longer else MIN_MIGRATION)
     if older:

@@ -112,6 +112,13 @@ async def test_what_cannot_be_imported_is_refused_with_the_reason(runner: Simula
     assert "left nothing to import" in await refused(409, import_lost={"job": str(number), "leave_out": ["a.x"]})
     assert "no job number 999" in await refused(404, import_lost={"job": "999"})
     assert "imports nothing when it destroys" in await refused(400, type="DESTROY", import_lost={})
+    for of_a_part in ({"targets": ["a.y"]}, {"is_refresh_only": True}):
+        assert "may pass over what it should import" in await refused(400, import_lost={}, **of_a_part)
+        await change_jobs(runner.server.db, attempt.ref.job_id, **of_a_part)
+        replan = f"/api/v1/jobs/{attempt.ref.job_id}/replan"
+        words = await admin.refused("POST", replan, 400, json={"plan": 1, "import_lost": {}})
+        assert "may pass over what it should import" in words
+        await change_jobs(runner.server.db, attempt.ref.job_id, targets=[], is_refresh_only=False)
     other = await runner.run()
     assert "not a job of" in await refused(404, import_lost={"job": other.ref.job_id})
     assert (await admin.post(path, json={"type": "PLAN", "import_lost": {"file": "x"}})).status_code == 400
