@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	prefix            = "/api/v1"
-	maxTries          = 6
-	firstDelay        = 500 * time.Millisecond
-	maxDelay          = 30 * time.Second
-	requestTimeout    = 60 * time.Second
-	maxAnswerBytes    = 64 << 20
-	organizationName  = "Terracrew-Organization"
-	problemType       = "application/problem+json"
-	readOnlyJobAdvice = "This is the token of a Terracrew job, which can only read. " +
-		"Give the provider a token of a service account that may change this."
+	prefix           = "/api/v1"
+	maxTries         = 6
+	firstDelay       = 500 * time.Millisecond
+	maxDelay         = 30 * time.Second
+	requestTimeout   = 60 * time.Second
+	maxAnswerBytes   = 64 << 20
+	organizationName = "Terracrew-Organization"
+	problemType      = "application/problem+json"
+	jobAdvice        = "This is the token of a Terracrew job, which can only read the job's own module. " +
+		"Give the provider a token of a service account that may do this."
 )
 
 // client makes requests to a server.
@@ -167,8 +167,8 @@ func (c *client) refusal(response *http.Response, content []byte) error {
 		return fmt.Errorf("%s %s was answered %s by something that is not a Terracrew server: a proxy, a firewall or "+
 			"another program at that address", response.Request.Method, response.Request.URL.Redacted(), response.Status)
 	}
-	if c.isJob && response.StatusCode == http.StatusForbidden {
-		found.Hint = strings.TrimSpace(found.Hint + "\n" + readOnlyJobAdvice)
+	if c.isJob && (response.StatusCode == http.StatusForbidden || response.StatusCode == http.StatusNotFound) {
+		found.Hint = strings.TrimSpace(found.Hint + "\n" + jobAdvice)
 	}
 	return found
 }

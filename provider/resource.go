@@ -122,6 +122,10 @@ func (r *described) Read(ctx context.Context, request resource.ReadRequest, resp
 		return
 	}
 	if answer == nil && (err == nil || isNotFound(err)) {
+		if r.client.isJob { // it may exist all the same
+			response.Diagnostics.AddError(fmt.Sprintf("The %s cannot be seen", r.title), jobAdvice)
+			return
+		}
 		response.State.RemoveResource(ctx)
 		return
 	}
