@@ -30,6 +30,7 @@ EMPTY = {
     "lost_resources": "is found again from the log",
     "object_deletions": _BRIEF,
     "removed": "needs the loop of the retention",
+    "removed_locks": "is about terminals that worked in the last days",
     "retention_runs": "needs the loop of the retention",
     "runner_alerts": "is about takeovers of the last days",
     "runner_outages": "is about runners that are away at the moment",

@@ -18,12 +18,14 @@ class Quarantined(msgspec.Struct, frozen=True):
     id: str
     job_id: str
     number: int
-    """The number of the job."""
+    """The number of the job; 0 if a person wrote it at a terminal."""
     attempt: int
     serial: int
     created_at: datetime
     problem: str = ""
     """Why it cannot be adopted: it cannot be read, or the module's own backend did not accept it."""
+    written_by: str = ""
+    """The person or service account that wrote it at a terminal."""
 
 
 class ModuleView(Module, frozen=True, kw_only=True):

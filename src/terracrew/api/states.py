@@ -64,9 +64,10 @@ class JobOutputs(msgspec.Struct, frozen=True):
 
 class ModuleOutputs(JobOutputs, frozen=True):
     outdated_since: datetime | None = None
-    """When a later job began to change the module, if the outputs of that job are not known (yet)."""
+    """When a later job began to change the module, if the outputs of that job are not known (yet), or when a person wrote or brought the
+    state of the module."""
     outdated_by: str | None = None
-    """That job."""
+    """That job; null if it was a person."""
 
 
 class StateDiff(msgspec.Struct, frozen=True):

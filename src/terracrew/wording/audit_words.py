@@ -163,6 +163,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "state.read": ("read the state", " in version {version}", " of {place}"),
     "state.restore": ("restored a state", " from version {restored_version}", " as version {version}", " of {place}"),
     "token.allow": ("allowed a command line to get the API token {name}",),
+    "state.write": ("wrote a state at a terminal", " as version {version}", " of {place}"),
+    "state.write_late": ("wrote a state of {place} without the lock, which is kept in quarantine",),
     "token.create": ("created the API token {name}", " with {by}"),
     "token.deny": ("refused an API token to a command line",),
     "token.revoke": ("revoked the API token {name}", " of {user}", ": {reason}"),

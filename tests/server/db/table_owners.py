@@ -50,6 +50,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "log_chunks": ("logs/store.py",),
     "log_objects": ("logs/store.py",),
     "lost_resources": ("jobs/lost_resources/store.py",),
+    "removed_locks": ("tree/modules/lock_store.py",),
     "module_locks": ("tree/modules/lock_store.py",),
     "modules": ("tree/modules/store.py",),
     "notes": ("jobs/attempt_store.py",),

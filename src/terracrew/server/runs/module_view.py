@@ -16,6 +16,7 @@ from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report, reads
+from terracrew.server.state import reads as state_reads
 from terracrew.server.tree.groups import reads as level_reads
 from terracrew.server.tree.groups.inheritance import effective, origins
 from terracrew.server.tree.inputs import dependencies
@@ -54,7 +55,7 @@ async def is_in_doubt(tx: Tx, module_id: str) -> bool:
 
 
 async def view(tx: Tx, module: Module, reader: Principal | None) -> ModuleView:
-    rows = await reads.quarantined_states(tx, module.id, MAX_QUARANTINED)
+    rows = await state_reads.quarantined_states(tx, module.id, MAX_QUARANTINED)
     above = [(each.path, each.dispatcher) for each in await level_reads.lineage(tx, module.group_id)]
     choices = [(module.path, module.dispatcher), *above]
     decided = origins(DispatcherChoice, choices)

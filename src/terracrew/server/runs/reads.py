@@ -123,25 +123,14 @@ async def held_lock(tx: Tx, module_id: str) -> Row | None:
     )
 
 
-async def quarantined_states(tx: Tx, module_id: str, count: int) -> list[Row]:
-    """Return the oldest states of a module that are in quarantine, with the numbers of their jobs."""
-    return await tx.all(
-        """SELECT states.id, states.job_id, jobs.number, states.attempt, states.serial, states.created_at, states.problem
-        FROM states JOIN jobs ON jobs.id = states.job_id
-        WHERE states.module_id = :module_id AND states.status = 'quarantined'
-        ORDER BY states.id LIMIT :most""",
-        module_id=module_id,
-        most=count,
-    )
-
-
 async def oldest_quarantined_states(tx: Tx, waiting: Sequence[tuple[str, str]]) -> list[Row]:
     """Return the oldest state in quarantine in the module of each of these jobs (job, module); `waiting` is the job."""
     return await tx.each(
-        """SELECT batch.id AS waiting, jobs.number, states.attempt, states.created_at, states.problem, modules.backend
+        """SELECT batch.id AS waiting, jobs.number, states.attempt, states.created_at, states.problem, modules.backend,
+            modules.id AS module_id
         FROM batch JOIN states ON states.id = (SELECT min(late.id) FROM states AS late
             WHERE late.module_id = batch.module_id AND late.status = 'quarantined')
-        JOIN jobs ON jobs.id = states.job_id JOIN modules ON modules.id = states.module_id""",
+        LEFT JOIN jobs ON jobs.id = states.job_id JOIN modules ON modules.id = states.module_id""",
         {"id": "text", "module_id": "text"},
         waiting,
     )

@@ -143,7 +143,10 @@ async def _held(tx: Tx, queued: Sequence[Job]) -> dict[str, Reason]:
 
 
 def _quarantined(row: Row) -> Reason:
-    what = f"a state that attempt {row['attempt']} of job #{row['number']} wrote"
+    if row["number"] is None:
+        what = "a state that a person wrote at a terminal, after their lock had been removed by force,"
+    else:
+        what = f"a state that attempt {row['attempt']} of job #{row['number']} wrote"
     if why := quarantine.obstacle(row["problem"], row["backend"]):
         text = f"{what} cannot be adopted, and has to be discarded: {why}"
     else:

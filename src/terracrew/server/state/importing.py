@@ -112,7 +112,7 @@ async def bring(
 
     def check(now: State | None) -> None:
         if now is not None and not force:
-            _check_successor(module.path, now, given)
+            check_successor(module.path, now, given)
 
     made = await _store(
         staging, who, module, given, _Act("imported", check, {"force": force}, change if changes_backend else None)
@@ -267,7 +267,7 @@ async def _require_idle(tx: Tx, who: Principal, module: Module) -> None:
         )
 
 
-def _check_successor(path: str, now: State, given: ReadState) -> None:
+def check_successor(path: str, now: State, given: ReadState) -> None:
     """Refuse a state that does not continue the one that the module has."""
     if now.lineage != given.lineage:
         raise Conflict(

@@ -127,6 +127,7 @@ async def force(
     if found.writes or found.operation not in ("", PLAN_OPERATION):
         doubtful = f"the lock that {_words(found)} held was removed by force"
     await _remove(tx, module, doubtful)
+    await lock_store.remember(tx, found, who.name)
     details = {"holder": found.holder_name, "holder_id": found.holder_id, "reason": reason, "states": found.writes}
     await _record(tx, who, "module.force_unlock", module, details)
     return found
@@ -142,6 +143,7 @@ async def remove_outdated(tx: Tx, module_id: str, organization_id: str, before: 
     if found.created_at.timestamp() > before:
         return False
     await _remove(tx, module, f"the lock that {_words(found)} held ended in a time that the database has lost")
+    await lock_store.remember(tx, found, SYSTEM.name)
     details = {"holder": found.holder_name, "holder_id": found.holder_id, "path": module.path}
     await audit.record(tx, SYSTEM, "module.force_unlock", "module", module_id, details, organization_id=organization_id)
     return True

@@ -9,10 +9,13 @@ from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, runner_pat
 MAX_QUARANTINED = 100
 """How many states in quarantine a page shows."""
 _QUARANTINED: LiteralString = f"""
-SELECT states.id, states.job_id, jobs.number AS job_number, states.attempt, states.origin, states.serial, states.lineage,
+SELECT states.id, states.job_id, coalesce(jobs.number, 0) AS job_number,
+    coalesce((SELECT name FROM users WHERE users.id = states.brought_by),
+        (SELECT name FROM service_accounts WHERE service_accounts.id = states.brought_by), states.brought_by) AS written_by,
+    states.attempt, states.origin, states.serial, states.lineage,
     states.size, states.created_at, states.problem, now.serial AS current_serial, now.lineage AS current_lineage,
     now.created_at AS current_at, {runner_path("attempts")} AS runner_path, modules.backend
-FROM states JOIN jobs ON jobs.id = states.job_id JOIN modules ON modules.id = states.module_id
+FROM states LEFT JOIN jobs ON jobs.id = states.job_id JOIN modules ON modules.id = states.module_id
 LEFT JOIN attempts ON attempts.job_id = states.job_id AND attempts.number = states.attempt
 LEFT JOIN states AS now ON now.module_id = states.module_id AND now.status = 'current'
 WHERE states.module_id = :module_id AND states.status = 'quarantined' ORDER BY states.id LIMIT :count"""
@@ -21,6 +24,20 @@ WHERE states.module_id = :module_id AND states.status = 'quarantined' ORDER BY s
 async def quarantined(tx: Tx, module_id: str) -> list[Row]:
     """Return the states of a module that are in quarantine, oldest first, each with the state that it would replace."""
     return await tx.all(_QUARANTINED, module_id=module_id, count=MAX_QUARANTINED)
+
+
+async def quarantined_states(tx: Tx, module_id: str, count: int) -> list[Row]:
+    """Return the oldest states of a module that are in quarantine, with the numbers of their jobs."""
+    return await tx.all(
+        """SELECT states.id, states.job_id, coalesce(jobs.number, 0) AS number, states.attempt, states.serial, states.created_at,
+            states.problem, coalesce((SELECT name FROM users WHERE users.id = states.brought_by),
+                (SELECT name FROM service_accounts WHERE service_accounts.id = states.brought_by), states.brought_by) AS written_by
+        FROM states LEFT JOIN jobs ON jobs.id = states.job_id
+        WHERE states.module_id = :module_id AND states.status = 'quarantined'
+        ORDER BY states.id LIMIT :most""",
+        module_id=module_id,
+        most=count,
+    )
 
 
 async def written_versions(tx: Tx, module_id: str, count: int) -> list[Row]:
@@ -36,6 +53,16 @@ async def written_versions(tx: Tx, module_id: str, count: int) -> list[Row]:
         WHERE states.module_id = :module_id AND states.version IS NOT NULL ORDER BY states.id DESC LIMIT :count""",
         module_id=module_id,
         count=count,
+    )
+
+
+async def brought_since(tx: Tx, module_id: str, read_at: float) -> float | None:
+    """Return when a person wrote or brought the current state of a module, if that was after this time."""
+    return await tx.value(
+        """SELECT created_at FROM states WHERE module_id = :module_id AND status = 'current' AND brought_by <> ''
+            AND created_at > :read_at""",
+        module_id=module_id,
+        read_at=read_at,
     )
 
 

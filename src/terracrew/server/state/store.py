@@ -76,6 +76,16 @@ async def versions(tx: Tx, module_id: str, before: str, count: int) -> list[Stat
     )
 
 
+async def late_states(tx: Tx, module_id: str, writer_id: str) -> list[State]:
+    """Return the states in quarantine that a person wrote without the lock."""
+    return await STATES.all(
+        tx,
+        "FROM states WHERE module_id = :module_id AND status = 'quarantined' AND brought_by = :writer_id ORDER BY id",
+        module_id=module_id,
+        writer_id=writer_id,
+    )
+
+
 async def version_before(tx: Tx, state: State) -> StoredState | None:
     """Return the version of a module's state that came before this state, if it is still stored."""
     row = await tx.one(

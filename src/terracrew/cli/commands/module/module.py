@@ -115,7 +115,12 @@ def _quarantined(path: str, states: list[Quarantined]) -> list[str]:
     for each in states:
         what = f"not adoptable ({each.problem})" if each.problem else f"serial {each.serial}"
         came = output.moment(each.created_at)
-        found.append(f"{each.id}, {what}, of attempt {each.attempt} of job #{each.number}, {came}")
+        by = (
+            f"attempt {each.attempt} of job #{each.number}"
+            if each.number
+            else f"{output.text(each.written_by)} at a terminal"
+        )
+        found.append(f"{each.id}, {what}, of {by}, {came}")
     if found:
         decide = f"`terracrew state list {path} --quarantined`, then `terracrew state adopt` or `discard`"
         found.append(f"no job runs before these are decided: {decide}")
@@ -154,7 +159,10 @@ def outputs(target: Target, path: str, name: str | None, sensitive: bool) -> out
     if found.outdated_since:
         origin = f"are from {found.job_id}" if found.job_id else "are of unknown origin"
         since = output.moment(found.outdated_since)
-        output.note(f"these outputs {origin}; job {found.outdated_by} has changed the module since ({since})")
+        changer = (
+            f"job {found.outdated_by} has changed the module" if found.outdated_by else "a person has written the state"
+        )
+        output.note(f"these outputs {origin}; {changer} since ({since})")
     return show_outputs(found, path, name, sensitive=sensitive)
 
 

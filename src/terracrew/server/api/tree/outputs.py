@@ -40,21 +40,26 @@ _outputs = msgspec.json.Decoder(dict[str, _KeptOutput])
 
 @get("/modules/{module:str}/outputs", summary="Read a module's outputs")
 async def of_module(request: TreeCall, module: FromPath[str], sensitive: Sensitive = False) -> ModuleOutputs:
-    """Show the outputs of the last job that read them; `outdated_since` tells that a later job has changed the module."""
+    """Show the outputs of the last job that read them; `outdated_since` tells that a later job has changed the module, or that a
+    person has written or brought its state since."""
 
-    async def work(tx: Tx) -> tuple[Row | None, Row | None]:
+    async def work(tx: Tx) -> tuple[Row | None, Row | None, float | None]:
         verb = Verb.STATE_READ if sensitive else request.verb(Verb.TREE_READ)
         found = await modules.find(tx, request.user, tree_path(module), verb)
         if sensitive:
             await _note_reading(tx, request, found.id, found.organization_id)
         row = await states.latest_outputs(tx, found.id)
-        return row, await attempt_reads.change_without_outputs(tx, found.id, row["created_at"] if row else 0.0)
+        read_at = row["created_at"] if row else 0.0
+        later = await attempt_reads.change_without_outputs(tx, found.id, read_at)
+        return row, later, await reads.brought_since(tx, found.id, read_at)
 
-    row, later = await (request.context.db.write(work) if sensitive else request.context.db.read(work))
+    row, later, brought_at = await (request.context.db.write(work) if sensitive else request.context.db.read(work))
     outputs = ModuleOutputs() if row is None else row_to(ModuleOutputs, row)
     if later is not None:
         since = datetime.fromtimestamp(later["begun_at"], UTC)
         outputs = msgspec.structs.replace(outputs, outdated_since=since, outdated_by=later["job_id"])
+    elif brought_at is not None:
+        outputs = msgspec.structs.replace(outputs, outdated_since=datetime.fromtimestamp(brought_at, UTC))
     return await _with_outputs(request, outputs, row, sensitive=sensitive)
 
 

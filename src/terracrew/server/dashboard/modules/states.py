@@ -34,6 +34,8 @@ class QuarantineRow(msgspec.Struct, frozen=True):
     lineage: str
     size: int
     created_at: datetime
+    written_by: str = ""
+    """Who wrote it at a terminal, if no job did."""
     runner_path: str | None = None
     problem: str = ""
     current_serial: int | None = None

@@ -11,6 +11,8 @@ from terracrew.server.tree.modules import store
 from terracrew.wording import lock_words
 
 LOCKS = Table("module_locks", ModuleLock)
+REMEMBERED_SECONDS = 30 * 24 * 3600.0
+"""How long what the holder of a removed lock writes is still kept in quarantine."""
 
 
 async def get(tx: Tx, module_id: str) -> ModuleLock | None:
@@ -57,6 +59,37 @@ async def delete(tx: Tx, module_id: str, doubt: str) -> None:
     await store.set_lock(tx, module_id, None)
     if doubt:
         await store.set_doubt(tx, module_id, doubt)
+
+
+async def remember(tx: Tx, lock: ModuleLock, by: str) -> None:
+    """Remember a lock that is removed by force, and forget those of its module that were removed long ago."""
+    await tx.run(
+        "DELETE FROM removed_locks WHERE module_id = :module_id AND removed_at < :before",
+        module_id=lock.module_id,
+        before=tx.now - REMEMBERED_SECONDS,
+    )
+    await tx.run(
+        """INSERT INTO removed_locks (id, module_id, holder_id, credential_id, client_lock_id, removed_by_name, removed_at)
+        VALUES (:id, :module_id, :holder_id, :credential_id, :client_lock_id, :by, :now)""",
+        **to_params(lock, "id", "module_id", "holder_id", "credential_id", "client_lock_id"),
+        by=by,
+        now=tx.now,
+    )
+
+
+async def was_removed(tx: Tx, module_id: str, holder_id: str, credential_id: str, client_lock_id: str | None) -> bool:
+    """Return whether a lock of this holder was removed by force; with the id of a lock, whether it was that one."""
+    row = await tx.one(
+        """SELECT 1 AS yes FROM removed_locks WHERE module_id = :module_id AND holder_id = :holder_id
+            AND credential_id = :credential_id AND removed_at >= :since
+            AND (CAST(:lock_id AS text) IS NULL OR client_lock_id = :lock_id OR id = :lock_id) LIMIT 1""",
+        module_id=module_id,
+        holder_id=holder_id,
+        credential_id=credential_id,
+        lock_id=client_lock_id,
+        since=tx.now - REMEMBERED_SECONDS,
+    )
+    return row is not None
 
 
 async def require_free(tx: Tx, module_id: str, path: str, holder: tuple[str, str | None] | None = None) -> None:
