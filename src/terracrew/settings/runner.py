@@ -66,7 +66,7 @@ class ServerSection(SettingsSection):
     ) = Field(
         default=None,
         description="The host, with a port if it is not 443, under which modules name the server, if that is not the host of "
-        "`url`. Jobs then have their token for both (`TF_TOKEN_<host>`).",
+        "`url`. Jobs then have their token for both (`TF_TOKEN_<host>`), and the `cloud` block of a source may name either.",
     )
 
 

@@ -23,7 +23,7 @@ def test_a_block_that_names_this_server_is_replaced(block: str, host: str) -> No
     [
         ("cloud", "app.terraform.io", r"main\.tf:3 has a cloud block for app\.terraform\.io, but Terracrew holds"),
         ("cloud", "", "has a cloud block that names no host, but"),
-        ("cloud", "crew.example:444", "for crew.example:444"),
+        ("cloud", "crew.example:444", "for crew.example:444, but .* `discovery_host` must say so"),
         ('backend "s3"', "crew.example", 'has a backend "s3" block, but'),
     ],
 )

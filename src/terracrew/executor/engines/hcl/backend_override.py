@@ -30,7 +30,12 @@ def check(blocks: Iterable[BackendBlock], server_hosts: frozenset[str], *, is_up
         host = block.host.lower().rstrip(".")
         if not (host in server_hosts or (is_uploaded_for_job and host not in _OTHER_SERVICES)):
             named = f" for {block.host[:200]}" if block.host else " that names no host"
-            raise _other_place(place + named)
+            hint = (
+                ". If that is the name of this server, the runner's setting `discovery_host` must say so"
+                if host
+                else ""
+            )
+            raise _other_place(place + named, hint)
         if _is_override(block.file) and block.file > OVERRIDE_FILE:
             raise Conflict(
                 f"{place}, and the engine reads this file after {OVERRIDE_FILE}, by which Terracrew holds the state: "
@@ -38,9 +43,9 @@ def check(blocks: Iterable[BackendBlock], server_hosts: frozenset[str], *, is_up
             )
 
 
-def _other_place(found: str) -> Invalid:
+def _other_place(found: str, hint: str = "") -> Invalid:
     return Invalid(
-        f"{found}, but Terracrew holds this module's state: remove the block, or set the module's backend to `own`"
+        f"{found}, but Terracrew holds this module's state: remove the block, or set the module's backend to `own`{hint}"
     )
 
 
