@@ -5,6 +5,7 @@ import gc
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 
 import click
 
@@ -40,7 +41,7 @@ from terracrew.server.membership import Membership
 from terracrew.server.metrics.process import watch_loop_lag
 from terracrew.server.notifications.sending import Sending
 from terracrew.server.objects import open_objects
-from terracrew.server.process import builtin, diagnostics, serve, shared_runners
+from terracrew.server.process import builtin, diagnostics, handover, serve, shared_runners
 from terracrew.server.process.reload import SettingsReload
 from terracrew.server.process.waiting import until_answering
 from terracrew.server.pull_requests.loop import PullRequests
@@ -70,22 +71,42 @@ def run(
     with_builtin_runner: bool | None,
     is_held: bool = False,
     reread: Callable[[], ServerSettings] | None = None,
-) -> None:
+) -> Callable[[], None] | None:
     """Serve until a signal stops the process; executors continue. None: the built-in runners of the settings file run.
 
     `is_held`: hand out nothing that changes something until a person releases it.
+    Returns what executes the command again, with the same listening socket, if the signal asked for a restart.
     """
     procfs.forbid_inspection()
     diagnostics.configure()
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-    serve.run(run_until_stopped(settings, with_builtin_runner, is_held, reread or (lambda: settings)))
+    kept = serve.run(run_until_stopped(settings, with_builtin_runner, is_held, reread or (lambda: settings)))
+    return None if kept is None else partial(handover.execute_again, kept)
 
 
 async def run_until_stopped(
     given: ServerSettings, with_builtin_runner: bool | None, is_held: bool, reread: Callable[[], ServerSettings]
-) -> None:
-    listener = serve.bind(given)
-    settings = given.model_copy(update={"port": listener.getsockname()[1]})
+) -> "serve.socket.socket | None":
+    listener, settings = handover.open_listener(given)
+    kept = listener.dup()  # the web server closes the others at its end
+    is_restart = False
+    try:
+        is_restart = await _run(listener, settings, given, with_builtin_runner, is_held, reread)
+    finally:
+        if not is_restart:
+            kept.close()
+    return kept if is_restart else None
+
+
+async def _run(
+    listener: "serve.socket.socket",
+    settings: ServerSettings,
+    given: ServerSettings,
+    with_builtin_runner: bool | None,
+    is_held: bool,
+    reread: Callable[[], ServerSettings],
+) -> bool:
+    """Open everything, serve until the end, and return whether the server is to begin again."""
     await until_answering(listener, lambda: _try_out_objects(settings))
     server = await until_answering(listener, lambda: _build(settings))
     try:
@@ -98,6 +119,7 @@ async def run_until_stopped(
     finally:
         await server.tasks.stop()
         await app.close(server)
+    return server.closing.is_restart
 
 
 async def prepare(

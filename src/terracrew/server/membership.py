@@ -24,6 +24,18 @@ class Closing(asyncio.Event):
         self.error: TerracrewError | None = None
         """Why the server ends by itself; None if it was told to. It is known a little earlier than the event is set, so that load
         balancers stop sending requests."""
+        self.is_restart = False
+        """Whether this process then executes its command again, instead of ending."""
+
+    def stop(self) -> None:
+        self.is_restart = False
+        self.set()
+
+    def restart(self) -> None:
+        """Stop, and begin again in the same process with the same listening socket. A server that already stops goes on stopping."""
+        if not self.is_set():
+            self.is_restart = True
+            self.set()
 
 
 async def join(db: Database, server_id: str) -> None:

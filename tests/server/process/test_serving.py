@@ -143,7 +143,7 @@ async def test_the_header_date_follows_the_clock_until_the_server_closes(monkeyp
 
     monkeypatch.setattr(serve, "DATE_SECONDS", 0.001)
     monkeypatch.setattr("uvicorn.server.formatdate", now)
-    web = serving.ClosingUvicorn(uvicorn.Config("none:none"), None, closing)
+    web = serving.ClosingUvicorn(uvicorn.Config("none:none"), None, closing, lambda: None)
     running = asyncio.create_task(web.main_loop())
     async with asyncio.timeout(STARTS):
         for date in ("one", "two", "three"):

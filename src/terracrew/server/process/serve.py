@@ -17,6 +17,8 @@ from terracrew.server.addresses import parse_networks
 from terracrew.server.app import make_app
 from terracrew.server.context import Server
 from terracrew.server.http.request import App
+from terracrew.server.membership import Closing
+from terracrew.server.process.waiting import BACKLOG_CONNECTIONS
 from terracrew.server.transport.connections import Connections
 from terracrew.server.transport.front import Front
 from terracrew.server.transport.http import LimitedConfig
@@ -30,7 +32,6 @@ DATE_SECONDS = 1.0
 """The resolution of the header `Date`."""
 GRACE_SECONDS = 5
 """How long running requests may still take after the server was told to stop."""
-BACKLOG_CONNECTIONS = 4096
 MAX_ACCEPTS_PER_TURN = 8
 """libuv accepts one connection for each listening descriptor and turn of the event loop; this many descriptors share the
 socket. With one, a new connection waits for as many turns as others arrived before it."""
@@ -78,11 +79,12 @@ async def serve(
     `app` is an application that is attached to the server already. Without it, a new one is made.
     """
     settings = server.settings
+    connections = Connections(
+        _max_connections(settings), settings.max_connections_per_address, parse_networks(settings.trusted_proxies)
+    )
     config = LimitedConfig(
         Front(app or make_app(server), settings),
-        Connections(
-            _max_connections(settings), settings.max_connections_per_address, parse_networks(settings.trusted_proxies)
-        ),
+        connections,
         proxy_headers=False,  # `Front` reads them, because uvicorn trusts loopback by default
         ws=HubWebSocket,
         lifespan="on",
@@ -96,7 +98,7 @@ async def serve(
         ws_ping_timeout=PING_SECONDS,
         ws_per_message_deflate=False,
     )
-    web = ClosingUvicorn(config, started, server.closing)
+    web = ClosingUvicorn(config, started, server.closing, connections.drain)
     try:
         await web.serve([listener, *(listener.dup() for _ in range(MAX_ACCEPTS_PER_TURN - 1))])
     finally:
@@ -104,17 +106,23 @@ async def serve(
 
 
 @contextlib.contextmanager
-def stopped_by_signals(closing: asyncio.Event, reload: Callable[[], None]) -> Generator[None]:
-    """Let SIGINT and SIGTERM set the event instead of ending the process, and SIGHUP read the settings again."""
+def stopped_by_signals(closing: Closing, reload: Callable[[], None]) -> Generator[None]:
+    """Let SIGINT and SIGTERM stop the server instead of ending the process, SIGUSR2 restart it, and SIGHUP read the settings again."""
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGHUP, reload)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, closing.set)
+    handlers = {
+        signal.SIGINT: closing.stop,
+        signal.SIGTERM: closing.stop,
+        signal.SIGUSR2: closing.restart,
+        signal.SIGHUP: reload,
+    }
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
     try:
         yield
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in handlers:
             loop.remove_signal_handler(number)
+        signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # a second one must not end the process that restarts
 
 
 def _allow_connections() -> None:
@@ -136,10 +144,17 @@ def _max_connections(settings: ServerSettings) -> int:
 
 
 class ClosingUvicorn(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, is_serving: asyncio.Event | None, closing: asyncio.Event) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        is_serving: asyncio.Event | None,
+        closing: asyncio.Event,
+        drain: Callable[[], None],
+    ) -> None:
         super().__init__(config)
         self._is_serving = is_serving
         self._closing = closing
+        self._drain = drain
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -154,6 +169,11 @@ class ClosingUvicorn(uvicorn.Server):
                 async with asyncio.timeout(DATE_SECONDS):
                     await self._closing.wait()
         self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept nothing more, answer what has been accepted, and close."""
+        self._drain()
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:

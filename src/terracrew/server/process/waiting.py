@@ -14,6 +14,8 @@ from terracrew.logging import get_logger
 PAUSE_SECONDS = 1.0
 LOG_EVERY_SECONDS = 60.0
 REQUEST_SECONDS = 5.0
+BACKLOG_CONNECTIONS = 4096
+"""How many connections may wait to be accepted. The kernel's limit may be lower (`net.core.somaxconn`)."""
 _BODY = (
     b'{"type":"about:blank","title":"Unavailable","status":503,"code":"unavailable",'
     b'"detail":"this server waits for its database or its object store"}'
@@ -61,7 +63,7 @@ def _is_away(error: Unavailable) -> bool:
 @contextlib.asynccontextmanager
 async def _answering(listener: socket.socket) -> AsyncGenerator[None]:
     """Tell a load balancer that this process is alive but not ready. Later connections wait in the listener's queue."""
-    server = await asyncio.start_server(_answer, sock=listener.dup())
+    server = await asyncio.start_server(_answer, sock=listener.dup(), backlog=BACKLOG_CONNECTIONS)
     try:
         yield
     finally:

@@ -35,6 +35,11 @@ class Connections:
         self.idle: OrderedDict[ClientConnection, str] = OrderedDict()
         self.total = 0
         self.refused_total = 0
+        self.is_draining = False
+        """Whether the server stops: each connection ends with the answer to its next request, or soon without one."""
+
+    def drain(self) -> None:
+        self.is_draining = True
 
     def admit(self, address: str) -> str | None:
         """Count a new connection. Returns the key to pass to the other methods, or None if the connection must be refused."""

@@ -29,6 +29,9 @@ IDLE_TIMEOUT_SECONDS = 75.0
 BODY_WINDOW_SECONDS = 30.0
 MIN_BODY_BYTES_PER_WINDOW = 15_000
 """A body that arrives more slowly than this, 500 bytes per second, is refused."""
+DRAIN_SECONDS = 0.5
+"""How long a connection that waits for a request stays open after the server was told to stop, so that one that is on its way is
+answered."""
 WRITE_STALL_SECONDS = 120.0
 """How long a client may leave a full send buffer unread."""
 RETRY_AFTER_SECONDS = 2
@@ -46,6 +49,9 @@ _TOO_MANY_HANDSHAKES = refusals.render(
     HANDSHAKE_RETRY_AFTER_SECONDS,
 )
 _NO_HANDSHAKE = refusals.render(HTTPStatus.BAD_REQUEST, "invalid", "this is not a valid WebSocket handshake")
+_STOPPING = refusals.render(
+    HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", "this server stops; connect again", RETRY_AFTER_SECONDS
+)
 _log = get_logger("terracrew.server.transport")
 
 
@@ -101,6 +107,26 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             transport.close()
             return
         self._enter(Phase.HEAD)
+        if self._table.is_draining:
+            self.shutdown()
+
+    def shutdown(self) -> None:
+        """End this connection with the answer to the request that it has, or that arrives soon.
+
+        Uvicorn closes a connection without a request at once, also one whose first request is on its way: its client does not
+        learn whether the request was carried out.
+        """
+        if self._handshake_network is not None:
+            self.transport.close()
+        elif self._phase in (Phase.HEAD, Phase.IDLE):
+            self.loop.call_later(DRAIN_SECONDS, self._end_drain)
+        else:
+            super().shutdown()
+
+    def _end_drain(self) -> None:
+        is_waiting = self._phase is Phase.IDLE or (self._phase is Phase.HEAD and not self._has_begun)
+        if is_waiting and not self.transport.is_closing():
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timers()
@@ -118,6 +144,11 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         assert self._key is not None
         self._table.upgrade(self, self._key)
         self._key = None
+        if self._table.is_draining:
+            self._table.release_upgraded()
+            self.transport.write(_STOPPING)
+            self.transport.close()
+            return
         network = self._table.network_of(self.client[0] if self.client else "", self.headers)
         if self._handshakes.add(self, network):
             self._handshake_network = network
@@ -210,6 +241,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._bytes_since_progress = 0
         self._has_begun = False
         super().on_headers_complete()
+        if self._table.is_draining and self.cycle is not None:  # pyright: ignore[reportUnnecessaryComparison] (uvicorn's type is wrong)
+            self.cycle.keep_alive = False
         self._enter(Phase.BODY)
 
     def on_body(self, body: bytes) -> None:

@@ -72,7 +72,9 @@ def serve(given: Given, *, with_builtin_runner: bool | None, is_held: bool) -> N
     settings = given.settings()
     host = "127.0.0.1" if settings.host in ("", "0.0.0.0", "::") else settings.host  # noqa: S104  (compared, not bound)
     with local.announced(f"http://{f'[{host}]' if ':' in host else host}:{settings.port}", settings.directory):
-        run(settings, with_builtin_runner=with_builtin_runner, is_held=is_held, reread=given.settings)
+        execute_again = run(settings, with_builtin_runner=with_builtin_runner, is_held=is_held, reread=given.settings)
+    if execute_again is not None:
+        execute_again()
 
 
 def config_option(command: F) -> F:
