@@ -51,6 +51,7 @@ KINDS = {
     "fcm": "comment of a forge",
     "dsc": "discovery rule",
     "lck": "lock of a module",
+    "cfv": "configuration version",
 }
 _NAMES = UUID("6f8f2f0e-4c1b-5d0a-9d57-0b8c7f4a2e61")
 """The namespace of ids that are made from names. Changing it would change them."""

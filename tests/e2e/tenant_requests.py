@@ -160,5 +160,13 @@ BODIES: dict[str, Any] = {
     "POST /release-tokens": {"name": "made-by-{who}"},
     "POST /hold": {"reason": "mine"},
     "POST /hold/release": {},
+    "POST /api/tfe/v2/organizations/{tenant}/projects": {"data": {"attributes": {"name": "project-by-{who}"}}},
+    "POST /api/tfe/v2/organizations/{tenant}/workspaces": {"data": {"attributes": {"name": "workspace-by-{who}"}}},
+    "PATCH /api/tfe/v2/workspaces/{module}": {"data": {"attributes": {"description": "mine"}}},
+    "POST /api/tfe/v2/workspaces/{module}/relationships/tags": {"data": [{"attributes": {"name": "mine"}}]},
+    "PATCH /api/tfe/v2/workspaces/{module}/tag-bindings": {"data": [{"attributes": {"key": "mine"}}]},
+    "POST /api/tfe/v2/runs": {
+        "data": {"relationships": {"workspace": {"data": {"type": "workspaces", "id": "{module}"}}}}
+    },
     "POST /roles": {"principal": "{user_id}", "role": "owner", "path": ""},
 }

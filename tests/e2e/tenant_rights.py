@@ -10,6 +10,9 @@ PUBLIC = {
     "GET /api",
     "POST /runnerhub/starts",
     "POST /hooks/{connection}",
+    "GET /api/tfe/v2/ping",
+    "GET /api/tfe/v2/links/{sealed}",
+    "PUT /api/tfe/v2/links/{sealed}",
 }
 """Anybody may call these. Other tests check what they answer."""
 _RELEASES = {
@@ -21,6 +24,17 @@ _RELEASES = {
     "GET /dashboard/releases/notes",
 }
 """Everybody who is logged in may read these, and so may runners. Our release has no file, so its download is refused by 404."""
+_OF_PROMPTS = {
+    "GET /api/tfe/v2/account/details",
+    "GET /api/tfe/v2/organizations/{tenant}",
+    "GET /api/tfe/v2/organizations/{tenant}/entitlement-set",
+    "GET /api/tfe/v2/organizations/{tenant}/capacity",
+    "GET /api/tfe/v2/organizations/{tenant}/runs/queue",
+    "GET /api/tfe/v2/organizations/{tenant}/projects",
+    "GET /api/tfe/v2/organizations/{tenant}/workspaces",
+}
+"""Everybody may call these in an organization that they belong to. The lists show only what the caller may see."""
+_FOREIGN_PROMPTS = {"GET /api/tfe/v2/account/details"}
 _OWN = _RELEASES | {
     "GET /me",
     "GET /tokens",
@@ -70,6 +84,7 @@ _LISTS = {
 _SEES = (
     _OWN
     | _LISTS
+    | _OF_PROMPTS
     | {
         "GET /access/explain",
         "GET /groups/{group}",
@@ -129,6 +144,16 @@ _SEES = (
         "GET /dashboard/forges/{forge}",
         "GET /dashboard/forges/{forge}/activity",
         "GET /dashboard/runners/{runner}/started",
+        "GET /api/tfe/v2/projects/{group}",
+        "GET /api/tfe/v2/organizations/{tenant}/workspaces/{workspace}",
+        "GET /api/tfe/v2/workspaces/{module}",
+        "GET /api/tfe/v2/workspaces/{module}/tag-bindings",
+        "GET /api/tfe/v2/workspaces/{module}/runs",
+        "GET /api/tfe/v2/configuration-versions/{configuration}",
+        "GET /api/tfe/v2/runs/{job}",
+        "GET /api/tfe/v2/runs/{job}/run-events",
+        "GET /api/tfe/v2/plans/{job}",
+        "GET /api/tfe/v2/applies/{job}",
     }
 )
 _RUNS = _SEES | {
@@ -190,6 +215,11 @@ _RUNS = _SEES | {
     "POST /dashboard/groups/{group}/runs/{run}/resume",
     "POST /dashboard/groups/{group}/runs/{run}/apply",
     "POST /dashboard/groups/{group}/runs/{run}/stop",
+    "POST /api/tfe/v2/runs",
+    "POST /api/tfe/v2/runs/{job}/actions/apply",
+    "POST /api/tfe/v2/runs/{job}/actions/discard",
+    "POST /api/tfe/v2/runs/{job}/actions/cancel",
+    "POST /api/tfe/v2/runs/{job}/actions/force-cancel",
 }
 _DECIDES = {
     "POST /jobs/{job}/approve",
@@ -206,10 +236,11 @@ MAY: dict[str, set[str]] = {
     "revoked token": set(),
     "disabled user": set(),
     "garbage": set(),
-    "stranger": _OWN | _LISTS,
-    "foreign viewer": _OWN | _LISTS | {"GET /dashboard/groups"},
+    "stranger": _OWN | _LISTS | _OF_PROMPTS,
+    "foreign viewer": _OWN | _LISTS | _FOREIGN_PROMPTS | {"GET /dashboard/groups"},
     "foreign owner": _OWN
     | _LISTS
+    | _FOREIGN_PROMPTS
     | {
         "POST /groups",
         "POST /archives",
@@ -254,10 +285,10 @@ MAY: dict[str, set[str]] = {
     },
     "viewer": _SEES,
     "guest": _SEES,
-    "sibling's operator": _OWN | _LISTS | {"POST /archives", "PUT /uploads", "GET /dashboard/groups"},
-    "runner": {"GET /me"} | _RELEASES | _LISTS - {"GET /events"},
-    "engine": {"GET /me"} | _LISTS - {"GET /events"},
-    "executor": {"GET /me"} | _LISTS - {"GET /events"},
+    "sibling's operator": _OWN | _LISTS | _OF_PROMPTS | {"POST /archives", "PUT /uploads", "GET /dashboard/groups"},
+    "runner": {"GET /me"} | _RELEASES | _OF_PROMPTS | _LISTS - {"GET /events"},
+    "engine": {"GET /me"} | _OF_PROMPTS | _LISTS - {"GET /events"},
+    "executor": {"GET /me"} | _OF_PROMPTS | _LISTS - {"GET /events"},
 }
 REFUSED_BY = {
     "POST /dashboard/account/password": {303, 400, 401, 403},

@@ -15,6 +15,9 @@ from tests.released.filling import MODULE
 
 _BRIEF = "has rows for seconds or minutes"
 EMPTY = {
+    "configuration_versions": "needs a prompt",
+    "terminal_runs": "needs a prompt",
+    "terminal_words": "needs a prompt",
     "clock": "only tests have a row in it",
     "cloud_instances": _BRIEF,
     "ended_worker_tokens": _BRIEF,

@@ -21,6 +21,8 @@ Backend = Literal["terracrew", "own"]
 ApprovalSeconds = Annotated[int, msgspec.Meta(ge=60, le=31_536_000)]
 InstanceName = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_INSTANCE_NAME_CHARACTERS)]
 Triggers = Literal["auto", "manual"]
+CommandLine = Literal["runners", "terminal"]
+Label = Annotated[str, msgspec.Meta(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9 _./:=+@-]*$")]
 Priority = Annotated[int, msgspec.Meta(ge=-100, le=100)]
 WatchPattern = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 
@@ -74,6 +76,16 @@ class ModuleSettings(PlaceSettings, frozen=True, kw_only=True):
     ] = msgspec.field(default_factory=list[WatchPattern])
     """Which files of its repository a pull request must change to touch it, as patterns like those of a `.gitignore`:
     `/network/**`, `!*.md`. Without any, those of its folder and of the local modules that it uses count."""
+    labels: Annotated[
+        list[Label], msgspec.Meta(max_length=50), Field(option="--label", metavar="LABEL", section="general")
+    ] = msgspec.field(default_factory=list[Label])
+    """What people sort modules by: `app`, or `team=payments`. The `tags` of a `cloud` block are these labels. They decide nothing about
+    which runner gets its jobs."""
+    command_line: Annotated[CommandLine, Field(label="Where `tofu plan` and `tofu apply` run", section="engine")] = (
+        "runners"
+    )
+    """Where the engine's own command line runs a plan or an apply of the module that is started at a prompt: on its runners, or on the
+    machine of that person (`terminal`), with the state and the lock here."""
     inputs: Annotated[dict[str, Any] | UnsetType, Field(option=None)] = UNSET
     """The variables of its configuration. Left out in lists. What looks like a secret is `***`; sent back, that keeps the value that is
     stored."""

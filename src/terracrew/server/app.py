@@ -60,6 +60,7 @@ from terracrew.server.scheduling.new_job_claims import NewJobClaims
 from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.secrets.keyring import Keyring, open_keyring
 from terracrew.server.supervise import Tasks
+from terracrew.server.tfe import routes as tfe
 from terracrew.server.tree.groups.quotas import Quotas
 from terracrew.server.tree.groups.service import ensure_organization
 from terracrew.settings.server import ServerSettings
@@ -73,6 +74,7 @@ ROUTERS: list[ControllerRouterHandler] = [
     *api.ROUTERS,
     *pages.routers,
     *transfer.ROUTERS,
+    *tfe.ROUTERS,
 ]
 
 _HANDLERS: dict[int | type[Exception], Any] = {**problem.HANDLERS, HTTPException: from_unrouted}
@@ -200,6 +202,7 @@ def attach(app: App, server: Server) -> App:
         "api": server.api,
         "dashboard": server.dashboard,
         "transfer": server.transfer,
+        "tfe": server.tfe,
         "data_directory": server.settings.directory,
     }
     app.state = State(contexts)

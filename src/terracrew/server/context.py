@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 
+from terracrew import __version__
 from terracrew.server.api.context import AccessContext, ApiContext, OperationsContext, RunsContext, TreeContext
 from terracrew.server.api.metrics.exposition import Measured
 from terracrew.server.api.metrics.gauges import Gauges
@@ -57,6 +58,9 @@ from terracrew.server.scheduling.scheduler import Scheduler
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.diff_process import DiffProcess
 from terracrew.server.supervise import Tasks
+from terracrew.server.terminals.service import TerminalTools
+from terracrew.server.terminals.transcript import Transcripts
+from terracrew.server.tfe.context import TfeContext
 from terracrew.server.tree.groups.quotas import Quotas
 from terracrew.server.uploads.service import Staging
 from terracrew.settings.server import ServerSettings
@@ -287,3 +291,26 @@ class Server:
         late_delivery = timedelta(days=self.settings.late_delivery_days)
         folder = self.settings.uploads
         return TransferContext(self.db, self.objects, self.keys, self.identity, self.staging, folder, late_delivery)
+
+    @cached_property
+    def tfe(self) -> TfeContext:
+        tools = TerminalTools(
+            db=self.db,
+            staging=self.staging,
+            quotas=self.quotas,
+            registry=self.registry,
+            folder=self.settings.uploads,
+            create_job=self.create_job,
+            apply_plan=self.apply_plan,
+        )
+        url = self.settings.url.rstrip("/")
+        return TfeContext(
+            db=self.db,
+            objects=self.objects,
+            keys=self.keys,
+            watch=self.watch,
+            tools=tools,
+            transcripts=Transcripts(self.db, self.objects, self.watch, url),
+            url=url,
+            version=__version__,
+        )

@@ -55,6 +55,8 @@ def described_source(source: Source) -> str:
             return f"{source.address}{below}, {f'version {source.version}' if source.version else 'newest version'}"
         case LocalSource():
             return f"{source.path}{below} on the runner"
+        case ArchiveSource(archive_id=""):
+            return "nothing was uploaded yet"
         case ArchiveSource():
             return f"uploaded archive {source.sha256[:12] or source.archive_id}{below}"
         case PluginSource():

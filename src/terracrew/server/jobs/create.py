@@ -15,7 +15,7 @@ from terracrew.api.jobs import Job, JobOrigin, JobStatus, NewJob
 from terracrew.api.lost_resources import ImportLost
 from terracrew.api.modules import Module
 from terracrew.errors import Conflict, Invalid, TerracrewError
-from terracrew.protocol.spec import ImportedResource, JobLimits, JobType, Source
+from terracrew.protocol.spec import ArchiveSource, ImportedResource, JobLimits, JobType, Source
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import job_inputs, plan_options, priorities, service, store
@@ -265,6 +265,10 @@ async def _check(tx: Tx, keys: Keyring, wanted: JobRequest, module: Module, root
             roots,
             module.engine,
             is_planned=is_planned,
+        )
+    if isinstance(source, ArchiveSource) and not source.archive_id:
+        raise Conflict(
+            f"nothing was uploaded for `{module.path}` yet: run `tofu plan` or `terraform plan` in its directory, or set its source"
         )
     content = JobContent(asked.inputs, asked.environment, wanted.imports, _own_limits(asked))
     if wanted.repeats:

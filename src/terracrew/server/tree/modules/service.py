@@ -262,6 +262,8 @@ async def checked_source(
         case LocalSource():
             checks.check_local(source, roots)
             return source
+        case ArchiveSource(archive_id=""):
+            return ArchiveSource("", source.subdirectory)  # nothing was uploaded yet, so no job can run it
         case ArchiveSource():
             return await _checked_archive(tx, who, organization_id, source, engine)
         case PluginSource():

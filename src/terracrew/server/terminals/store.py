@@ -1,0 +1,87 @@
+"""Rows of configuration versions, of the runs of command lines, and of what stands in their logs beside the lines of jobs."""
+
+from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import rows_to, to_params
+from terracrew.server.db.statements.table import Table
+from terracrew.server.terminals.model import ConfigurationVersion, TerminalRun, TerminalWords
+
+VERSIONS = Table("configuration_versions", ConfigurationVersion)
+RUNS = Table("terminal_runs", TerminalRun)
+WORDS = Table("terminal_words", TerminalWords)
+
+
+async def insert_version(tx: Tx, version: ConfigurationVersion) -> None:
+    await tx.run(VERSIONS.insert(), **to_params(version, *VERSIONS.fields))
+
+
+async def version(tx: Tx, id: str) -> ConfigurationVersion | None:  # noqa: A002
+    return await VERSIONS.find(tx, id=id)
+
+
+async def fill_version(tx: Tx, id: str, archive_id: str, *, is_empty: bool) -> bool:  # noqa: A002
+    """Note what was uploaded. Returns False if something was uploaded before."""
+    return bool(
+        await tx.run(
+            """UPDATE configuration_versions SET archive_id = :archive_id, is_empty = :is_empty
+            WHERE id = :id AND archive_id IS NULL""",
+            id=id,
+            archive_id=archive_id,
+            is_empty=is_empty,
+        )
+    )
+
+
+async def insert_run(tx: Tx, run: TerminalRun) -> None:
+    """Write what a command line has asked for, unless the request was repeated."""
+    await tx.run(RUNS.insert() + " ON CONFLICT (job_id) DO NOTHING", **to_params(run, *RUNS.fields))
+
+
+async def run(tx: Tx, job_id: str) -> TerminalRun | None:
+    return await RUNS.find(tx, job_id=job_id)
+
+
+async def runs(tx: Tx, job_ids: list[str]) -> dict[str, TerminalRun]:
+    rows = await tx.each_id(
+        "SELECT terminal_runs.* FROM terminal_runs JOIN batch ON batch.id = terminal_runs.job_id", job_ids
+    )
+    return {each.job_id: each for each in rows_to(TerminalRun, rows)}
+
+
+async def hold_run(tx: Tx, job_id: str) -> TerminalRun | None:
+    return await RUNS.hold(tx, job_id=job_id)
+
+
+async def set_applied(tx: Tx, job_id: str, by: str) -> None:
+    await tx.run("UPDATE terminal_runs SET applied_by = :by WHERE job_id = :job_id", job_id=job_id, by=by)
+
+
+async def set_discarded(tx: Tx, job_id: str, by: str) -> None:
+    await tx.run("UPDATE terminal_runs SET discarded_by = :by WHERE job_id = :job_id", job_id=job_id, by=by)
+
+
+async def open_words(tx: Tx, job_id: str, attempt: int, mark_before: int) -> TerminalWords:
+    """Return what stands before the lines of an attempt, and begin it if nothing does yet."""
+    new = TerminalWords(job_id=job_id, attempt=attempt, words="", is_closed=False, mark_before=mark_before)
+    await tx.run(WORDS.insert() + " ON CONFLICT (job_id, attempt) DO NOTHING", **to_params(new, *WORDS.fields))
+    found = await WORDS.find(tx, job_id=job_id, attempt=attempt)
+    assert found is not None
+    return found
+
+
+async def words(tx: Tx, job_id: str, attempt: int) -> TerminalWords | None:
+    return await WORDS.find(tx, job_id=job_id, attempt=attempt)
+
+
+async def add_words(tx: Tx, before: TerminalWords, more: str, *, closes: bool) -> bool:
+    """Add words, or close them. Returns False if another server has done so in the meantime."""
+    return bool(
+        await tx.run(
+            """UPDATE terminal_words SET words = words || :more, is_closed = :closes
+            WHERE job_id = :job_id AND attempt = :attempt AND NOT is_closed AND words = :before""",
+            job_id=before.job_id,
+            attempt=before.attempt,
+            before=before.words,
+            more=more,
+            closes=closes,
+        )
+    )

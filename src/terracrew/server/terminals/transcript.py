@@ -1,0 +1,256 @@
+"""The log of a run as a command line reads it: bytes from any offset on, which never change once they were read.
+
+It has a start and an end mark, and between them for each attempt what the run waited for, followed by the lines of the attempt. A run
+whose plan nobody confirms at the prompt has one job, whose log is divided where the change begins, or where its plan began to wait
+for approvals: what comes before is the log of the plan, and what follows is that of the apply.
+
+Every server assembles the same bytes. What it has assembled is remembered as places in the stored log, not as text: a reader that
+goes on from any offset costs one page of the log.
+"""
+
+import asyncio
+import time
+from bisect import bisect_right
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+
+from terracrew.api.jobs import Attempt, Job, JobStatus
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.jobs import attempt_store
+from terracrew.server.jobs import store as job_store
+from terracrew.server.logs import chunks, reads
+from terracrew.server.objects import Objects
+from terracrew.server.runs import reasons
+from terracrew.server.terminals import statuses, store, words
+from terracrew.server.terminals.model import Phase
+
+START, END = b"\x02", b"\x03"
+MAX_READ_BYTES = 64 << 10
+MAX_KEPT = 2_000
+"""How many logs a server remembers places of. Another one is assembled again, which reads it once."""
+_ASK_SECONDS = 1.0
+"""The least time between two questions why the same job waits."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A part of a log: either bytes, or the events of a chunk after `after` up to `last`."""
+
+    start: int
+    size: int
+    data: bytes = b""
+    attempt: int = 0
+    after: int = 0
+    last: int = 0
+
+    def is_lines_of(self, attempt: int) -> bool:
+        return not self.data and self.attempt == attempt
+
+
+@dataclass
+class _Transcript:
+    job_id: str
+    phase: Phase
+    is_divided: bool
+    """Whether the job both plans and applies, so that its log is divided."""
+    attempt: int = 1
+    event: int = 0
+    """The last event of the attempt that was taken over."""
+    said: int = 0
+    """How many characters of the words before the attempt were taken over."""
+    is_in_lines: bool = False
+    """Whether the lines of the attempt are being read, so that its words are closed."""
+    is_complete: bool = False
+    boundary: tuple[int, int] | None = None
+    """Where the change begins: an attempt, and the last event before it."""
+    size: int = 0
+    pieces: list[_Piece] = field(default_factory=list[_Piece])
+    asked_at: float = float("-inf")
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def add(self, data: bytes) -> None:
+        if data:
+            self.pieces.append(_Piece(self.size, len(data), data))
+            self.size += len(data)
+
+    def add_events(self, size: int, last: int) -> None:
+        before = self.pieces[-1] if self.pieces else None
+        if size and before is not None and before.is_lines_of(self.attempt) and before.size < MAX_READ_BYTES:
+            self.pieces[-1] = replace(before, size=before.size + size, last=last)
+            self.size += size
+        elif size:
+            self.pieces.append(_Piece(self.size, size, b"", self.attempt, self.event, last))
+            self.size += size
+        self.event = last
+
+
+class Transcripts:
+    """The logs of runs that command lines read on this server."""
+
+    def __init__(self, db: Database, objects: Objects, watch: reasons.Watch, url: str) -> None:
+        self._db, self._objects, self._watch, self._url = db, objects, watch, url.rstrip("/")
+        self._kept: OrderedDict[tuple[str, Phase], _Transcript] = OrderedDict()
+
+    async def read(self, job_id: str, phase: Phase, offset: int, limit: int, *, is_divided: bool) -> bytes:
+        """Return up to `limit` bytes from this offset on; nothing if there are none yet, or no more.
+
+        `is_divided` says that the job both plans and applies, so that its log is divided between the two phases.
+        """
+        found = await self._advanced(job_id, phase, offset, is_divided=is_divided)
+        limit = max(1, min(limit, MAX_READ_BYTES))
+        at = bisect_right(found.pieces, offset, key=lambda piece: piece.start) - 1
+        taken: list[bytes] = []
+        while 0 <= at < len(found.pieces) and limit > 0:
+            piece = found.pieces[at]
+            data = (await self._data(job_id, piece))[max(0, offset - piece.start) :][:limit]
+            taken.append(data)
+            limit -= len(data)
+            at += 1
+        return b"".join(taken)
+
+    async def boundary(self, job_id: str) -> tuple[int, int] | None:
+        """Return where the change of a job that plans and applies begins; None as long as it plans."""
+        found = await self._advanced(job_id, "plan", None, is_divided=True)
+        return found.boundary
+
+    async def _advanced(self, job_id: str, phase: Phase, offset: int | None, *, is_divided: bool) -> _Transcript:
+        found = self._kept.setdefault((job_id, phase), _Transcript(job_id, phase, is_divided))
+        self._kept.move_to_end((job_id, phase))
+        while len(self._kept) > MAX_KEPT:
+            self._kept.popitem(last=False)
+        async with found.lock:
+            while not found.is_complete and (offset is None or found.size <= offset + MAX_READ_BYTES):
+                if not await self._advance(found):
+                    break
+        return found
+
+    async def _advance(self, log: _Transcript) -> bool:
+        """Take over more of a log. Returns False if there is nothing more at the moment."""
+        if not log.size and not await self._begin(log):
+            return False
+        job, attempt = await self._db.read(lambda tx: _progress(tx, log.job_id, log.attempt))
+        mark = 0 if attempt is None else attempt.mark
+        has_waited = attempt is not None and attempt.outcome == "waiting"
+        is_over = job.is_terminal or job.attempt > log.attempt or has_waited
+        if not log.is_in_lines:
+            return await self._say(log, job, has_lines=mark > log.event or is_over)
+        if mark > log.event:
+            await self._take_lines(log, mark)
+        elif has_waited and log.phase == "plan" and log.is_divided:
+            self._divide(log)
+        elif job.attempt > log.attempt or has_waited:
+            await self._next_attempt(log)
+        elif job.is_terminal:
+            self._finish(log, job)
+        else:
+            return False
+        return True
+
+    async def _begin(self, log: _Transcript) -> bool:
+        job = await self._db.read(lambda tx: job_store.get(tx, log.job_id))
+        if log.phase == "apply" and log.is_divided:
+            place = await self.boundary(log.job_id)
+            if place is None and not job.is_terminal:
+                return False
+            if place is not None:
+                log.attempt, log.event = place
+                log.is_in_lines = True
+        log.add(START + words.head(log.phase, job, self._url).encode())
+        return True
+
+    async def _say(self, log: _Transcript, job: Job, *, has_lines: bool) -> bool:
+        """Take over what the run says before the lines of an attempt: first what another server has recorded, then what is new."""
+
+        async def work(tx: Tx) -> tuple[str, bool]:
+            before = await store.open_words(tx, log.job_id, log.attempt, 0)
+            if before.is_closed or len(before.words) > log.said:
+                return before.words, before.is_closed
+            more = "" if has_lines else await self._wait(tx, job, before.words)
+            if not more and not has_lines:
+                return before.words, False
+            await store.add_words(tx, before, more, closes=has_lines)
+            return before.words + more, has_lines
+
+        if not has_lines and not self._is_due(log, job):
+            known = await self._db.read(lambda tx: store.words(tx, log.job_id, log.attempt))
+            said, is_closed = ("", False) if known is None else (known.words, known.is_closed)
+        else:
+            said, is_closed = await self._db.write(work)
+        is_new = len(said) > log.said
+        log.add(said[log.said :].encode())
+        log.said, log.is_in_lines = len(said), is_closed
+        return is_new or is_closed
+
+    def _is_due(self, log: _Transcript, job: Job) -> bool:
+        now = time.monotonic()
+        if now - log.asked_at < _ASK_SECONDS:
+            return False
+        log.asked_at = now
+        waits = job.status in (JobStatus.QUEUED, JobStatus.CLAIMED, JobStatus.AWAITING_APPROVAL)
+        return waits and time.time() - job.queued_at.timestamp() >= words.MIN_WAIT_SECONDS
+
+    async def _wait(self, tx: Tx, job: Job, before: str) -> str:
+        """Return what has to be said about the wait of a job, if it was not said last."""
+        reason = await reasons.why(tx, job, self._watch)
+        more = "" if reason is None else words.of_wait(reason, self._url)
+        return "" if before.endswith(more) else more
+
+    async def _take_lines(self, log: _Transcript, mark: int) -> None:
+        page = await reads.read_page(self._db, self._objects, log.job_id, log.attempt, log.event, MAX_READ_BYTES)
+        ends_with_plan = log.phase == "plan" and log.is_divided
+        for stored in page:
+            size = last = 0
+            for number, record in await stored.open(lambda data: list(chunks.records(data))):
+                if number <= log.event:
+                    continue
+                if ends_with_plan and statuses.is_changing_step(record.step):
+                    log.add_events(size, last or log.event)
+                    self._divide(log)
+                    return
+                size, last = size + len(record.payload), number
+            log.add_events(size, max(stored.last, log.event))
+        if not page:
+            log.event = mark  # the events up to there are no lines
+
+    async def _next_attempt(self, log: _Transcript) -> None:
+        """Go on with the next attempt. What arrives of this one from now on is not shown at the prompt."""
+        opened = await self._db.write(lambda tx: store.open_words(tx, log.job_id, log.attempt + 1, log.event))
+        if opened.mark_before > log.event:  # another server has shown more of it
+            page = await reads.read_page(self._db, self._objects, log.job_id, log.attempt, log.event)
+            for stored in page:
+                taken = [
+                    (number, record)
+                    for number, record in await stored.open(lambda data: list(chunks.records(data)))
+                    if log.event < number <= opened.mark_before
+                ]
+                if taken:
+                    log.add_events(sum(len(record.payload) for _, record in taken), taken[-1][0])
+        log.attempt, log.event, log.said, log.is_in_lines = log.attempt + 1, 0, 0, False
+
+    def _divide(self, log: _Transcript) -> None:
+        log.boundary = (log.attempt, log.event)
+        log.add(END)
+        log.is_complete = True
+
+    def _finish(self, log: _Transcript, job: Job) -> None:
+        log.add(words.end(job, self._url).encode() + END)
+        log.is_complete = True
+
+    async def _data(self, job_id: str, piece: _Piece) -> bytes:
+        if piece.data:
+            return piece.data
+        found: list[bytes] = []
+        after = piece.after
+        while after < piece.last and (
+            page := await reads.read_page(self._db, self._objects, job_id, piece.attempt, after, 1)
+        ):
+            for stored in page:
+                records = await stored.open(lambda data: list(chunks.records(data)))
+                found += [record.payload for number, record in records if piece.after < number <= piece.last]
+            after = page[-1].last
+        return b"".join(found)
+
+
+async def _progress(tx: Tx, job_id: str, attempt: int) -> tuple[Job, Attempt | None]:
+    """Return the job and one of its attempts. The job is read first, so that all lines of an attempt that has ended are stored."""
+    return await job_store.get(tx, job_id), await attempt_store.get_attempt(tx, job_id, attempt)

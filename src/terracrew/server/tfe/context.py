@@ -1,0 +1,61 @@
+"""What the handlers of this face need of a running server."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from terracrew.server.db.seam import Database
+from terracrew.server.http import request
+from terracrew.server.http.engine_services import TFE_BASE
+from terracrew.server.identity.access import organizations
+from terracrew.server.objects import Objects
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.runs.reasons import Watch
+from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.terminals import links
+from terracrew.server.terminals.links import LinkKind
+from terracrew.server.terminals.service import TerminalTools
+from terracrew.server.terminals.transcript import Transcripts
+
+BASE = TFE_BASE.rstrip("/")
+
+
+@dataclass(frozen=True)
+class TfeContext:
+    db: Database
+    objects: Objects
+    keys: Keyring
+    watch: Watch
+    tools: TerminalTools
+    transcripts: Transcripts
+    url: str
+    version: str
+
+    def now(self) -> float:
+        return time.time()
+
+    def address(self, who: Principal, kind: LinkKind, of: str, now: float) -> str:
+        """Return an address that works without a token, for something of this caller."""
+        return f"{self.url}{BASE}/links/{links.for_caller(self.keys, who, kind, of, now)}"
+
+
+class TfeCall(request.Call):
+    @property
+    def context(self) -> TfeContext:
+        return self.app.state.tfe
+
+    @property
+    def reading(self) -> Verb:
+        """The right that it takes to read a workspace. The engine of a job has that of its own states, and no other one."""
+        return Verb.STATE_READ if self.user.kind == "engine" else Verb.TREE_READ
+
+    async def within(self, organization: str) -> Principal:
+        """Return the caller, acting in the organization that the address names."""
+        return await organizations.act_in(self.context.db, self.user, organization)
+
+    async def json(self) -> Any:
+        """Bodies here are documents of JSON:API, which `json_api.given` reads."""
+        return msgspec.json.decode(await self.body())

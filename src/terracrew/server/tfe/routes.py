@@ -1,0 +1,25 @@
+"""The addresses of this face."""
+
+from types import ModuleType
+
+from litestar import Router
+from litestar.handlers import BaseRouteHandler
+from litestar.types import ControllerRouterHandler
+
+from terracrew.server.tfe import configuration, json_api, logs, organizations, runs, workspaces
+from terracrew.server.tfe.context import BASE, TfeCall
+
+
+def _handlers(*modules: ModuleType) -> list[ControllerRouterHandler]:
+    return [each for module in modules for each in vars(module).values() if isinstance(each, BaseRouteHandler)]
+
+
+ROUTERS: list[ControllerRouterHandler] = [
+    Router(
+        BASE,
+        route_handlers=_handlers(organizations, workspaces, configuration, runs, logs),
+        request_class=TfeCall,
+        exception_handlers=json_api.HANDLERS,
+        include_in_schema=False,
+    )
+]
