@@ -8,7 +8,7 @@
 #   make test-platforms   the tests with Docker and others, which it installs and starts   (PLATFORMS=docker: some of them)
 #   make images    the images of server, executor and runner, with their bills of materials (ARGS="--base …": see --help)
 #   make release   packages, images, checksums and signatures, into build/release (RELEASE_KEY_FILE=…; docs/releasing.md)
-#   make check     format, lint, types, imports
+#   make check     format, lint, types, imports; of the provider, gofmt and go vet
 #   make settings  the pages and schemas of settings in docs/
 #   make provider  the provider for OpenTofu and Terraform, into build/provider (docs/provider.md)
 #   make provider-fields  what the provider takes from the API, provider/fields.go
@@ -29,7 +29,7 @@ WORKERS ?= $(shell expr $$(nproc) + 2)
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo images kept release test test-user test-thorough test-engines test-platforms check lint format types imports settings provider provider-fields provider-docs picture features explore bench chaos day powercut
+.PHONY: demo images kept release test test-user test-thorough test-engines test-platforms check lint format types imports go settings provider provider-fields provider-docs picture features explore bench chaos day powercut
 
 demo: .venv/.run
 	@$(PYTHON) -m terracrew.cli demo $(if $(EXIT),--exit) $(if $(PORT),--port $(PORT)) $(if $(FRESH),--fresh)
@@ -71,7 +71,7 @@ test-platforms: .venv/.dev
 	TERRACREW_TEST_PLATFORMS=$(or $(PLATFORMS),all) PYTHONPATH=scripts $(PYTHON) -m pytest -p left_out -q -n 2 --dist loadfile --durations=5 -m platform $(ARGS)
 
 check: .venv/.dev
-	@$(MAKE) --no-print-directory --keep-going --output-sync --jobs=4 lint format types imports
+	@$(MAKE) --no-print-directory --keep-going --output-sync --jobs=4 lint format types imports go
 
 lint:
 	$(PYTHON) -m ruff check .
@@ -81,6 +81,9 @@ types:
 	$(PYTHON) -m basedpyright
 imports:
 	.venv/bin/lint-imports
+go:
+	@if command -v gofmt >/dev/null; then cd provider && test -z "$$(gofmt -l . | tee /dev/stderr)" && go vet .; \
+	  else echo "no Go here: the provider is not checked"; fi
 
 settings: .venv/.dev
 	@for process in server runner; do \

@@ -195,7 +195,7 @@ var assignmentFields = []field{
 
 var serviceAccountFields = []field{
 	{Name: "name", Kind: text, InNew: true, InChange: true, Required: true, Description: "Its name."},
-	{Name: "group", Kind: text, InNew: true, ReadFrom: []string{"group", "group_id"}, Default: "", Description: "The path or id of its group; empty for the whole organization."},
+	{Name: "group", Kind: text, InNew: true, Default: "", Description: "The path of its group; empty for the whole organization."},
 	{Name: "is_disabled", Kind: boolean, InChange: true, Default: false, Description: "Refuse its secrets and end its tokens, or accept them again."},
 	{Name: "id", Kind: text, Description: "Its id."},
 }

@@ -23,7 +23,7 @@ WORDS = {
     "id": "Its id.",
     "name": "Its name.",
     "path": "Its path: the group that it is in, which exists, and its name.",
-    "group": "The path or id of its group; empty for the whole organization.",
+    "group": "The path of its group; empty for the whole organization.",
     "subdirectory": "The folder in it that has the configuration.",
     "cloud.aws": "Roles of AWS IAM that trust the server's tokens.",
     "cloud.azure": "Applications or managed identities of Microsoft Entra with a federated credential for the server.",
@@ -117,7 +117,6 @@ NOUNS = (
         name="serviceAccount",
         collection="/service-accounts",
         item="/service-accounts/{account_id}",
-        marks={"group": 'ReadFrom: []string{"group", "group_id"}'},
     ),
     Noun(
         name="role",

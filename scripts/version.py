@@ -14,6 +14,8 @@ SOURCE = "src/terracrew/__init__.py"
 FOLDERS = ("deploy", "docs", "examples", "src/terracrew/settings")
 OTHER_VERSIONS = ("docs/releases.md", "docs/releasing.md", "docs/upgrades.md")
 """Pages about versions: their examples name several."""
+OTHER_FOLDERS = ("decisions", "provider")
+"""Pages about the past, and pages whose words are made from the API, with examples of other names."""
 _VERSION = r"[0-9]+\.[0-9]+\.[0-9]+(?:-(?:alpha|beta|rc)\.[0-9]+)?"
 _IN_SOURCE = re.compile(rf'(?<=^__version__ = "){_VERSION}(?="$)', re.MULTILINE)
 _IN_CHART = re.compile(r"(?<=^version: )\S+$|(?<=^appVersion: )\S+$", re.MULTILINE)
@@ -58,7 +60,7 @@ def _replaced(root: Path, version: str, report: Callable[[str], None]) -> Iterat
     packages = python_form(version)
     files = [each for folder in FOLDERS for each in sorted((root / folder).rglob("*")) if each.is_file()]
     for file in [root / SOURCE, root / "README.md", *files]:
-        is_about_others = str(file.relative_to(root)) in OTHER_VERSIONS or file.parent.name == "decisions"
+        is_about_others = str(file.relative_to(root)) in OTHER_VERSIONS or file.parent.name in OTHER_FOLDERS
         if is_about_others or file.suffix not in (
             ".py",
             ".md",

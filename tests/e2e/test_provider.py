@@ -1,5 +1,6 @@
 """The provider `terracrew`: a real OpenTofu describes a real server with it."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,6 +100,63 @@ resource "terracrew_schedule" "nightly" {
   time_zone = "Europe/Berlin"
 }
 """
+SETTINGS = """
+resource "terracrew_group" "shop" {
+  path               = "shop"
+  min_approvals      = 2
+  self_approval      = false
+  pull_request_apply = "on_merge"
+  limits             = { plan_retries = 2, step_seconds = { plan = 60 } }
+}
+resource "terracrew_runner" "crew" {
+  name          = "crew"
+  configuration = { log_level = { Default = "Debug" } }
+}
+resource "terracrew_module" "web" {
+  path           = "${terracrew_group.shop.path}/web"
+  runner         = terracrew_runner.crew.path
+  oidc_audiences = ["vault", "aws"]
+  watch          = ["/b/**", "!*.md", "/a/**"]
+  dispatcher     = { name = "docker", cpu = 0.5, inherits = false }
+  source         = { registry = { address = "hashicorp/consul/aws", version = "~> 0.1" } }
+  cloud = {
+    aws = {
+      plan_role  = "arn:aws:iam::111122223333:role/plan"
+      apply_role = "arn:aws:iam::111122223333:role/apply"
+    }
+  }
+}
+resource "terracrew_cloud_identity" "cluster" {
+  name = "cluster"
+  kind = "kubernetes"
+  way  = "workload"
+}
+resource "terracrew_schedule" "everything" {
+  place = "/"
+  name  = "everything"
+  kind  = "PLAN"
+  cron  = "0 1 * * *"
+}
+"""
+NO_SETTINGS = """
+resource "terracrew_group" "shop" {
+  path = "shop"
+}
+resource "terracrew_runner" "crew" {
+  name = "crew"
+}
+resource "terracrew_module" "web" {
+  path   = "${terracrew_group.shop.path}/web"
+  source = { git = { url = "https://forge.example/web.git", tag = "v1" } }
+}
+"""
+RESOURCE = {
+    "mode": "managed",
+    "type": "terraform_data",
+    "name": "kept",
+    "provider": 'provider["terraform.io/builtin/terraform"]',
+    "instances": [{"schema_version": 0, "attributes": {"id": "1"}}],
+}
 BEFORE = {
     "name": "deploy",
     "role": "operator",
@@ -180,20 +238,50 @@ def test_a_tree_is_made_changed_imported_and_destroyed(system: System, workspace
         system.api.get("/groups/platform")
 
 
-def test_what_was_deleted_behind_its_back_is_made_again(system: System, workspace: Workspace) -> None:
-    parts = (GROUPS % ("Ours", ""), MODULE % "network")
-    workspace.apply(*parts)
-    system.api.delete(f"/modules/{segment('platform/network')}")
-    assert "1 added, 0 changed, 0 destroyed" in workspace.apply(*parts)
+def test_what_was_deleted_or_changed_behind_its_back_is_made_again(system: System, workspace: Workspace) -> None:
+    tree_of = tree("Ours", "", "network", BEFORE)
+    workspace.apply(*tree_of)
+    system.api.delete(f"/runners/{segment('platform/crew')}")
     system.api.patch("/groups/platform", {"max_running_jobs": 3, "description": "by hand"})
-    assert "0 added, 1 changed, 0 destroyed" in workspace.apply(*parts)
+    system.api.post("/inputs", {"place": "platform", "name": "zones", "value": "by hand"})
+    token = {"place": "platform/network", "target": "environment", "name": "FORGE_TOKEN"}
+    system.api.post("/inputs", {**token, "secret": "set-by-hand"})
+    assert "2 added, 3 changed, 0 destroyed" in workspace.apply(*tree_of), "runner, assignment; group, two variables"
+    assert workspace.is_up_to_date()
     found = system.api.get("/groups/platform")
     assert (found["max_running_jobs"], found["description"]) == (None, "Ours")
+    zones = [each["value"] for each in system.api.list("/inputs", place="platform") if each["name"] == "zones"]
+    assert zones == [["a", {"b": 1.5}]]
+
+
+def test_settings_that_are_not_named_any_more_are_taken_away(system: System, workspace: Workspace) -> None:
+    workspace.apply(SETTINGS)
+    assert workspace.is_up_to_date()
+    made = system.api.get(f"/modules/{segment('shop/web')}")
+    assert made["cloud"]["aws"]["plan_role"].endswith("role/plan")
+    assert made["source"]["address"] == "registry.opentofu.org/hashicorp/consul/aws"
+    assert (made["dispatcher"]["cpu"], made["dispatcher"]["inherits"]) == (0.5, False)
+
+    workspace.apply(NO_SETTINGS)
+    assert workspace.is_up_to_date()
+    web, shop = system.api.get(f"/modules/{segment('shop/web')}"), system.api.get("/groups/shop")
+    assert not any(web["cloud"].values())
+    assert (web["runner_id"], web["watch"], shop["min_approvals"]) == (None, [], None)
+    assert "cpu" not in web["dispatcher"]
+    assert not shop["limits"].get("step_seconds")
+    assert system.api.get("/runners/crew")["configuration"]["log_level"] == {}
 
 
 def test_what_the_server_refuses_is_said_in_its_words(system: System, workspace: Workspace) -> None:
     workspace.apply(GROUPS % ("Ours", ""), MODULE % "network")
     system.module("platform/by-hand", 'output "a" { value = 1 }')
+    state: dict[str, object] = {"version": 4, "serial": 1, "lineage": "by-hand", "outputs": {}, "resources": [RESOURCE]}
+    place = f"/modules/{segment('platform/network')}/states"
+    system.api.upload(place, json.dumps(state).encode(), "application/json")
+    said = workspace.run("destroy", "-auto-approve", code=1)
+    assert "The module was not deleted" in said
+    assert "resource" in said
+    system.api.delete(f"/modules/{segment('platform/network')}?force=true")
     said = workspace.run("destroy", "-auto-approve", code=1)
     assert "The group was not deleted" in said
     assert "group `platform` is not empty: it has 1 module" in said
