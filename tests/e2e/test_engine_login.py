@@ -20,6 +20,17 @@ PASSWORD = "correct horse battery"
 PAGE = re.compile(r"https://localhost:\d+/dashboard/engine-login\?\S+")
 
 
+CLOUD = """
+terraform {
+  cloud {
+    hostname     = "HOST"
+    organization = "default"
+    workspaces { name = "app" }
+  }
+}
+"""
+
+
 class TlsFront:
     """Terminates TLS in front of a server, which has none of its own."""
 
@@ -82,6 +93,7 @@ class Terminal:
         home.mkdir(exist_ok=True)
         self.stored = home / ".terraform.d" / "credentials.tfrc.json"
         self._output = home / "output"
+        self._tofu = tofu
         self._command = [tofu, "login", "-no-color", f"localhost:{front.port}"]
         self._env = {"PATH": "/nowhere", "HOME": str(home), "SSL_CERT_FILE": str(front.certificate)}
 
@@ -100,6 +112,13 @@ class Terminal:
             process.kill()
             process.wait(10)
             process.stdin.close()
+
+    def run(self, command: str, at: Path) -> str:
+        """Run another command in a directory with what the login has stored, and return what it printed."""
+        done = subprocess.run(
+            [self._tofu, command, "-no-color"], env=self._env, cwd=at, text=True, capture_output=True, timeout=60
+        )
+        return done.stdout + done.stderr
 
     def page(self) -> str:
         """The address that it prints for the person to open."""
@@ -131,6 +150,9 @@ def test_the_real_login_stores_a_token_that_works_until_it_is_revoked(
         assert process.wait(30) == 0, terminal.printed()
     stored = json.loads(terminal.stored.read_text())["credentials"][f"localhost:{front.port}"]["token"]
     headers = {"Authorization": f"Bearer {stored}"}
+    (tmp_path / "module").mkdir()
+    (tmp_path / "module" / "main.tf").write_text(CLOUD.replace("HOST", f"localhost:{front.port}"))
+    assert "successfully initialized" in terminal.run("init", at=tmp_path / "module"), "by the discovery document"
     stranger = httpx.Client(
         base_url=f"https://localhost:{front.port}", verify=ssl.create_default_context(cafile=front.certificate)
     )
@@ -141,6 +163,7 @@ def test_the_real_login_stores_a_token_that_works_until_it_is_revoked(
     assert token["is_engine_login"] is True
     assert stranger.delete(f"/api/v1/tokens/{token['id']}", headers=headers).status_code == 204
     assert stranger.get("/api/v1/me", headers=headers).status_code == 401
+    assert "unauthorized" in terminal.run("plan", at=tmp_path / "module").lower()
     code = dict(httpx.URL(str(back.url)).params)["code"]
     log = server.log.read_text()
     assert stored not in log
