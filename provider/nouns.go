@@ -13,7 +13,7 @@ import (
 const (
 	pageSize       = "200"
 	removalTimeout = 10 * time.Minute
-	removalPause   = 2 * time.Second
+	removalPause   = time.Second
 	// hidden is what the server shows instead of a value that looks like a secret.
 	hidden = "***"
 )

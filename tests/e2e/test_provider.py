@@ -208,6 +208,7 @@ def workspace(system: System) -> Workspace:
     return Workspace(system)
 
 
+@pytest.mark.feature("K9.resources", "K9.secrets")
 def test_a_tree_is_made_changed_imported_and_destroyed(system: System, workspace: Workspace) -> None:
     workspace.apply(*tree("Ours", "plan = 60, init = 90", "network", BEFORE))
     assert workspace.is_up_to_date()
@@ -238,6 +239,7 @@ def test_a_tree_is_made_changed_imported_and_destroyed(system: System, workspace
         system.api.get("/groups/platform")
 
 
+@pytest.mark.feature("K9.drift")
 def test_what_was_deleted_or_changed_behind_its_back_is_made_again(system: System, workspace: Workspace) -> None:
     tree_of = tree("Ours", "", "network", BEFORE)
     workspace.apply(*tree_of)
@@ -254,6 +256,7 @@ def test_what_was_deleted_or_changed_behind_its_back_is_made_again(system: Syste
     assert zones == [["a", {"b": 1.5}]]
 
 
+@pytest.mark.feature("K9.drift")
 def test_settings_that_are_not_named_any_more_are_taken_away(system: System, workspace: Workspace) -> None:
     workspace.apply(SETTINGS)
     assert workspace.is_up_to_date()
@@ -272,6 +275,7 @@ def test_settings_that_are_not_named_any_more_are_taken_away(system: System, wor
     assert system.api.get("/runners/crew")["configuration"]["log_level"] == {}
 
 
+@pytest.mark.feature("K9.refusals")
 def test_what_the_server_refuses_is_said_in_its_words(system: System, workspace: Workspace) -> None:
     workspace.apply(GROUPS % ("Ours", ""), MODULE % "network")
     system.module("platform/by-hand", 'output "a" { value = 1 }')
@@ -299,3 +303,14 @@ def test_a_token_that_is_not_valid_is_one_error(workspace: Workspace) -> None:
     assert "this credential is not valid" in said
     said = workspace.run("plan", code=1, TERRACREW_TOKEN="")
     assert "TERRACREW_TOKEN" in said
+
+
+def test_another_organization_is_named_in_the_configuration(system: System, workspace: Workspace) -> None:
+    system.api.post("/organizations", {"name": "other"})
+    workspace.apply(GROUPS % ("Theirs", ""), TERRACREW_ORGANIZATION="other")
+    with pytest.raises(NotFound):
+        system.api.get("/groups/platform")
+    assert "Theirs" in workspace.run("show")
+    said = workspace.run("plan", code=1, TERRACREW_ORGANIZATION="nowhere")
+    assert "The server cannot be used" in said
+    assert "nowhere" in said

@@ -20,6 +20,7 @@ resource "terracrew_group" "below" {
 """
 
 
+@pytest.mark.feature("K9.jobs")
 @pytest.mark.engine
 def test_a_job_reads_its_own_module_and_is_told_that_it_cannot_change_anything(system: System) -> None:
     providers.configuration(system.directory, providers.own_mirror()).rename(system.directory / ".tofurc")

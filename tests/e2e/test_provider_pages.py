@@ -23,10 +23,12 @@ def script(name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.feature("K9.generated")
 def test_the_fields_of_the_provider_are_those_of_the_api() -> None:
     assert (ROOT / "provider" / "fields.go").read_text() == script("provider_fields").text(), "make provider-fields"
 
 
+@pytest.mark.feature("K9.generated")
 @pytest.mark.engine
 def test_the_pages_of_the_provider_are_current() -> None:
     documents = script("provider_docs")

@@ -62,6 +62,7 @@ def busy(system: System) -> Iterator[type[Busy]]:
         proxy.shutdown()
 
 
+@pytest.mark.feature("K9.outages")
 @pytest.mark.engine
 def test_a_busy_server_is_asked_again_after_the_time_that_it_names(system: System, busy: type[Busy]) -> None:
     workspace = Workspace(system)

@@ -21,6 +21,7 @@ import {
 """
 
 
+@pytest.mark.feature("K9.resources")
 @pytest.mark.engine
 def test_destroying_a_runner_waits_for_its_job(system: System, gate: Gate) -> None:
     system.start_server(runner=False)
