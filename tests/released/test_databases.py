@@ -16,6 +16,7 @@ from tests.released.filling import MODULE
 _BRIEF = "has rows for seconds or minutes"
 EMPTY = {
     "configuration_versions": "needs a prompt",
+    "state_uploads": "needs a prompt",
     "terminal_runs": "needs a prompt",
     "terminal_words": "needs a prompt",
     "clock": "only tests have a row in it",

@@ -309,6 +309,7 @@ class Server:
             objects=self.objects,
             keys=self.keys,
             watch=self.watch,
+            staging=self.staging,
             tools=tools,
             transcripts=Transcripts(self.db, self.objects, self.watch, url),
             url=url,

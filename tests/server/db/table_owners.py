@@ -18,6 +18,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "discovery_rules": ("discovery/store.py",),
     "configuration_versions": ("terminals/store.py",),
     "terminal_runs": ("terminals/store.py",),
+    "state_uploads": ("terminals/store.py",),
     "terminal_words": ("terminals/store.py",),
     "drift_items": ("drift/store.py",),
     "drift_modules": ("drift/store.py",),

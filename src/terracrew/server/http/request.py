@@ -125,7 +125,11 @@ class App(Litestar):
 async def refuse_oversized(request: Request[Any, Any, Any]) -> None:
     """Refuse a body that is too large by its declared length, even if the handler does not read it. A body without a declared length
     is refused while it is read."""
-    limit = request.route_handler.resolve_request_max_body_size()
+    refuse_larger(request, request.route_handler.resolve_request_max_body_size())
+
+
+def refuse_larger(request: Request[Any, Any, Any], limit: int | None) -> None:
+    """Refuse a body whose declared length is larger than this."""
     length = request.content_length
     if limit is not None and length is not None and length > limit:
         raise TooLarge(f"a body of {length:,} bytes is larger than the {limit:,} that this address accepts")

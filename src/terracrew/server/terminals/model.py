@@ -66,3 +66,20 @@ class TerminalWords(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the lines of the attempt follow, so that nothing can be added."""
     mark_before: int
     """The last event of the attempt before that stands in the log. What arrives later is not shown at the prompt."""
+
+
+class StateUpload(msgspec.Struct, frozen=True, kw_only=True):
+    """A state that a command line has announced, and uploads with another request."""
+
+    id: str
+    module_id: str
+    created_by: str
+    credential_id: str
+    """The token that holds the lock. The upload itself comes without it."""
+    created_at: datetime
+    serial: int
+    lineage: str
+    md5: str
+    is_forced: bool
+    state_id: str | None = None
+    """The state that was made of it, once it has arrived."""

@@ -3,10 +3,11 @@
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to, to_params
 from terracrew.server.db.statements.table import Table
-from terracrew.server.terminals.model import ConfigurationVersion, TerminalRun, TerminalWords
+from terracrew.server.terminals.model import ConfigurationVersion, StateUpload, TerminalRun, TerminalWords
 
 VERSIONS = Table("configuration_versions", ConfigurationVersion)
 RUNS = Table("terminal_runs", TerminalRun)
+UPLOADS = Table("state_uploads", StateUpload)
 WORDS = Table("terminal_words", TerminalWords)
 
 
@@ -84,4 +85,25 @@ async def add_words(tx: Tx, before: TerminalWords, more: str, *, closes: bool) -
             more=more,
             closes=closes,
         )
+    )
+
+
+async def insert_upload(tx: Tx, upload: StateUpload) -> None:
+    await tx.run(UPLOADS.insert(), **to_params(upload, *UPLOADS.fields))
+
+
+async def upload(tx: Tx, id: str) -> StateUpload | None:  # noqa: A002
+    return await UPLOADS.find(tx, id=id)
+
+
+async def fill_upload(tx: Tx, id: str, state_id: str) -> None:  # noqa: A002
+    await tx.run("UPDATE state_uploads SET state_id = :state_id WHERE id = :id", id=id, state_id=state_id)
+
+
+async def forget_uploads(tx: Tx, module_id: str, before: float) -> None:
+    """Delete the announcements of a module from before this time."""
+    await tx.run(
+        "DELETE FROM state_uploads WHERE module_id = :module_id AND created_at < :before",
+        module_id=module_id,
+        before=before,
     )

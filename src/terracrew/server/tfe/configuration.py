@@ -3,7 +3,9 @@
 from litestar import Response, get, post, put
 from litestar.params import FromPath
 
-from terracrew.server.terminals import links
+from terracrew.protocol.events import MAX_STATE_BYTES
+from terracrew.server.http.request import refuse_larger
+from terracrew.server.terminals import links, states
 from terracrew.server.terminals import service as terminals
 from terracrew.server.terminals.model import ConfigurationVersion
 from terracrew.server.tfe import json_api
@@ -41,11 +43,18 @@ def _resource(version: ConfigurationVersion, address: str | None) -> ApiResource
     return ApiResource("configuration-versions", version.id, attributes)
 
 
-@put("/links/{sealed:str}", public=True, request_max_body_size=archives.MAX_ARCHIVE_BYTES)
+@put("/links/{sealed:str}", public=True, request_max_body_size=MAX_STATE_BYTES)
 async def upload(request: TfeCall, sealed: FromPath[str]) -> Response[bytes]:
-    """Receive the files of a configuration version. The address itself says for whom."""
+    """Receive the files of a configuration version, or a state. The address itself says for whom."""
     context = request.context
-    link = links.opened(context.keys, sealed, ("configuration",), context.now())
+    link = links.opened(context.keys, sealed, ("configuration", "state", "json_state"), context.now())
     who = await context.db.read(lambda tx: links.actor(tx, link))
-    await terminals.receive(context.tools, who, link.of, request.stream())
+    if link.kind == "configuration":
+        refuse_larger(request, archives.MAX_ARCHIVE_BYTES)
+        await terminals.receive(context.tools, who, link.of, request.stream())
+    elif link.kind == "state":
+        await states.receive(context.staging, who, link.of, request.stream())
+    else:  # a view of the state in JSON, which can be made of the state at any time
+        async for _ in request.stream():
+            pass
     return json_api.done()

@@ -19,6 +19,7 @@ from terracrew.server.terminals import links
 from terracrew.server.terminals.links import LinkKind
 from terracrew.server.terminals.service import TerminalTools
 from terracrew.server.terminals.transcript import Transcripts
+from terracrew.server.uploads.service import Staging
 
 BASE = TFE_BASE.rstrip("/")
 
@@ -29,6 +30,7 @@ class TfeContext:
     objects: Objects
     keys: Keyring
     watch: Watch
+    staging: Staging
     tools: TerminalTools
     transcripts: Transcripts
     url: str

@@ -142,7 +142,7 @@ async def find(tx: Tx, who: Principal, workspace_id: str, verb: Verb) -> Module:
     return await modules.find(tx, who, workspace_id, verb, NotFound(f"there is no workspace {workspace_id[:50]}"))
 
 
-async def _answer(request: TfeCall, who: Principal, module_id: str, status: int = 200) -> Response[bytes]:
+async def answer(request: TfeCall, who: Principal, module_id: str, status: int = 200) -> Response[bytes]:
     async def read(tx: Tx) -> ApiResource:
         return await resource(tx, who, await find(tx, who, module_id, request.reading))
 
@@ -162,7 +162,7 @@ async def show_named(request: TfeCall, tenant: FromPath[str], workspace: FromPat
 
 @get("/workspaces/{module:str}")
 async def show(request: TfeCall, module: FromPath[str]) -> Response[bytes]:
-    return await _answer(request, request.user, module)
+    return await answer(request, request.user, module)
 
 
 @get("/organizations/{tenant:str}/workspaces")
@@ -237,7 +237,7 @@ async def create(request: TfeCall, tenant: FromPath[str]) -> Response[bytes]:
             raise
         # the clients say of a 404 only that something was not found
         raise Invalid(f"{error.message}: create the group first (`terracrew group create --parents`)") from None
-    return await _answer(request, who, made.id, 201)
+    return await answer(request, who, made.id, 201)
 
 
 def _engine(request: TfeCall) -> str:
@@ -263,7 +263,7 @@ async def change(request: TfeCall, module: FromPath[str]) -> Response[bytes]:
     if asked:
         wanted = msgspec.convert(asked, ModuleChange)
         await request.write(modules.change, module, wanted, (), request.context.keys)
-    return await _answer(request, request.user, module)
+    return await answer(request, request.user, module)
 
 
 @post("/workspaces/{module:str}/relationships/tags")

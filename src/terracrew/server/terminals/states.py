@@ -1,0 +1,157 @@
+"""States of modules whose plans run at the prompt: announced, uploaded under the lock of their person, and read."""
+
+import asyncio
+import base64
+import binascii
+import hashlib
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from terracrew import ids
+from terracrew.api.states import State
+from terracrew.errors import Invalid, NotFound, TooLarge
+from terracrew.protocol.events import MAX_STATE_BYTES
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Tx
+from terracrew.server.jobs import service as jobs
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
+from terracrew.server.state import content, importing, locks, quarantine, writing
+from terracrew.server.state import store as state_store
+from terracrew.server.state.store import StoredState
+from terracrew.server.state.writing import StateWrite
+from terracrew.server.terminals import store
+from terracrew.server.terminals.model import StateUpload
+from terracrew.server.tree.modules import service as modules
+from terracrew.server.uploads.service import Staging
+
+SNAPSHOT_SECONDS = 20
+"""How often an engine at a prompt uploads its state during an apply: what a killed machine loses at most."""
+KEPT_SECONDS = 24 * 3600.0
+"""How long an announcement is remembered."""
+
+
+class StateOutput(NamedTuple):
+    name: str
+    value: Any
+    type: Any
+    is_sensitive: bool
+
+
+class _Output(msgspec.Struct, frozen=True):
+    value: Any = None
+    type: Any = None
+    sensitive: bool = False
+
+
+class _Outputs(msgspec.Struct, frozen=True):
+    outputs: dict[str, _Output] = msgspec.field(default_factory=dict[str, _Output])
+
+
+async def announce(
+    tx: Tx, who: Principal, module_id: str, *, serial: int, lineage: str, md5: str, is_forced: bool
+) -> StateUpload:
+    """Announce a state. Its writer must hold the lock of the module, unless that was removed by force: then the state is kept aside."""
+    module = await importing.find(tx, who, module_id)
+    await store.forget_uploads(tx, module.id, tx.now - KEPT_SECONDS)
+    made = StateUpload(
+        id=ids.new("sup"),
+        module_id=module.id,
+        created_by=who.id,
+        credential_id=who.credential_id or "",
+        created_at=tx.moment,
+        serial=serial,
+        lineage=lineage,
+        md5=md5,
+        is_forced=is_forced,
+    )
+    await store.insert_upload(tx, made)
+    return made
+
+
+async def upload(tx: Tx, who: Principal, upload_id: str) -> StateUpload:
+    found = await store.upload(tx, upload_id)
+    unseen = NotFound(f"there is no upload of a state {upload_id[:50]}")
+    if found is None or found.created_by != who.id:
+        raise unseen
+    await modules.find(tx, who, found.module_id, Verb.STATE_WRITE, unseen)
+    return found
+
+
+async def receive(staging: Staging, who: Principal, upload_id: str, body: AsyncIterator[bytes]) -> State:
+    """Write an announced state. The same upload may be repeated."""
+    found = await staging.db.read(lambda tx: upload(tx, who, upload_id))
+    who = msgspec.structs.replace(who, credential_id=found.credential_id)
+    pieces: list[bytes] = []
+    size = 0
+    staging.disk.require()
+    async for piece in body:
+        size += len(piece)
+        if size > MAX_STATE_BYTES:
+            raise TooLarge(f"a state has at most {MAX_STATE_BYTES:,} bytes")
+        pieces.append(piece)
+    return await _write(staging, who, found, b"".join(pieces))
+
+
+async def write_encoded(staging: Staging, who: Principal, found: StateUpload, encoded: str) -> State:
+    """Write a state that came with its announcement, as older command lines send it."""
+    try:
+        plain = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        raise Invalid.in_field("state", "it is not base64") from None
+    return await _write(staging, who, found, plain)
+
+
+async def _write(staging: Staging, who: Principal, found: StateUpload, plain: bytes) -> State:
+    digest = await asyncio.to_thread(lambda: hashlib.md5(plain, usedforsecurity=False).hexdigest())
+    if digest != found.md5:
+        raise Invalid(f"the state did not arrive whole: its MD5 is {digest}, and {found.md5[:40]} was announced")
+    given = await asyncio.to_thread(importing.read, plain)
+    if given.serial != found.serial or (found.lineage and given.lineage != found.lineage):
+        raise Invalid("the state has another serial or another lineage than was announced")
+    made = await writing.write(staging, who, found.module_id, given, StateWrite(is_forced=found.is_forced))
+    await staging.db.write(lambda tx: store.fill_upload(tx, found.id, made.id))
+    return made
+
+
+async def current(tx: Tx, who: Principal, module_id: str) -> State | None:
+    module = await modules.find(tx, who, module_id, Verb.STATE_READ)
+    kept = await state_store.current(tx, module.id)
+    return None if kept is None else kept.state
+
+
+async def state(tx: Tx, who: Principal, state_id: str) -> State:
+    return (await quarantine.find(tx, who, state_id, Verb.STATE_READ)).state
+
+
+async def read(staging: Staging, who: Principal, state_id: str) -> bytes:
+    """Return the content of a state. That it was read is in the audit log, because it may contain passwords."""
+
+    async def work(tx: Tx) -> StoredState:
+        kept = await quarantine.find(tx, who, state_id, Verb.STATE_READ)
+        details = {"module": kept.state.module_id, "version": kept.state.version}
+        await audit.record(tx, who, "state.read", "state", kept.state.id, details)
+        return kept
+
+    kept = await staging.db.write(work)
+    return (await content.read(staging.objects, staging.keys, kept.context, kept.sealed)).content
+
+
+async def outputs(staging: Staging, who: Principal, state_id: str) -> list[StateOutput]:
+    """Return the outputs that stand in a state, sensitive ones included."""
+    plain = await read(staging, who, state_id)
+    try:
+        found = await asyncio.to_thread(msgspec.json.decode, plain, type=_Outputs)
+    except (msgspec.MsgspecError, RecursionError):
+        raise Invalid("the outputs of this state cannot be read: its engine has encrypted it") from None
+    return [StateOutput(name, each.value, each.type, each.sensitive) for name, each in sorted(found.outputs.items())]
+
+
+async def words_of_lock(tx: Tx, module_id: str) -> str:
+    """Say who holds the lock of a module, in the words by which the clients choose their message."""
+    lock = await locks.holder(tx, module_id)
+    if lock is not None:
+        return f"the workspace is locked by User {lock.holder_name}"
+    return "the workspace is locked by Run" if await jobs.lock(tx, module_id) else "the workspace is not locked"
