@@ -33,21 +33,21 @@ KEPT_SECONDS = 24 * 3600.0
 """How long an announcement is remembered."""
 
 
-class StateOutput(NamedTuple):
+class OutputOfState(NamedTuple):
     name: str
     value: Any
     type: Any
     is_sensitive: bool
 
 
-class _Output(msgspec.Struct, frozen=True):
+class _StoredOutput(msgspec.Struct, frozen=True):
     value: Any = None
     type: Any = None
     sensitive: bool = False
 
 
-class _Outputs(msgspec.Struct, frozen=True):
-    outputs: dict[str, _Output] = msgspec.field(default_factory=dict[str, _Output])
+class _StoredOutputs(msgspec.Struct, frozen=True):
+    outputs: dict[str, _StoredOutput] = msgspec.field(default_factory=dict[str, _StoredOutput])
 
 
 async def announce(
@@ -139,14 +139,14 @@ async def read(staging: Staging, who: Principal, state_id: str) -> bytes:
     return (await content.read(staging.objects, staging.keys, kept.context, kept.sealed)).content
 
 
-async def outputs(staging: Staging, who: Principal, state_id: str) -> list[StateOutput]:
+async def outputs(staging: Staging, who: Principal, state_id: str) -> list[OutputOfState]:
     """Return the outputs that stand in a state, sensitive ones included."""
     plain = await read(staging, who, state_id)
     try:
-        found = await asyncio.to_thread(msgspec.json.decode, plain, type=_Outputs)
+        found = await asyncio.to_thread(msgspec.json.decode, plain, type=_StoredOutputs)
     except (msgspec.MsgspecError, RecursionError):
         raise Invalid("the outputs of this state cannot be read: its engine has encrypted it") from None
-    return [StateOutput(name, each.value, each.type, each.sensitive) for name, each in sorted(found.outputs.items())]
+    return [OutputOfState(name, each.value, each.type, each.sensitive) for name, each in sorted(found.outputs.items())]
 
 
 async def words_of_lock(tx: Tx, module_id: str) -> str:

@@ -14,7 +14,7 @@ from terracrew.server.state import locks
 from terracrew.server.terminals import service as terminals
 from terracrew.server.terminals import states
 from terracrew.server.terminals.model import StateUpload
-from terracrew.server.terminals.states import StateOutput
+from terracrew.server.terminals.states import OutputOfState
 from terracrew.server.tfe import json_api, workspaces
 from terracrew.server.tfe.context import BASE, TfeCall
 from terracrew.server.tfe.json_api import ApiResource, Attributes, GivenResource
@@ -145,7 +145,7 @@ async def show_output(request: TfeCall, output: FromPath[str]) -> Response[bytes
     raise NotFound("there is no such output")
 
 
-def _output(state_id: str, output: StateOutput, *, is_shown: bool) -> ApiResource:
+def _output(state_id: str, output: OutputOfState, *, is_shown: bool) -> ApiResource:
     kind = output.type if isinstance(output.type, str) else "array"
     attributes = _OutputAttributes(
         name=output.name,

@@ -1,7 +1,7 @@
 -- The engines' own command line as a client: what it has uploaded, the runs that it has started, and what it was told meanwhile.
 -- older servers: continue
 ALTER TABLE modules ADD COLUMN labels text NOT NULL DEFAULT '[]';
-ALTER TABLE modules ADD COLUMN command_line text NOT NULL DEFAULT 'runners' CHECK (command_line IN ('runners', 'terminal'));
+ALTER TABLE modules ADD COLUMN command_line text NOT NULL DEFAULT 'runners';
 
 CREATE TABLE configuration_versions (
     id text PRIMARY KEY,
