@@ -15,6 +15,7 @@ WITHOUT_JSON = {
     "runner schema": "prints JSON in any case",
     "server schema": "prints JSON in any case",
     "state show": "prints JSON in any case",
+    "state pull": "prints JSON in any case",
     "api": "prints the answer of the API, which is JSON",
     "audit export": "prints JSON lines; --format chooses CSV instead",
 }

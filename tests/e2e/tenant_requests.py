@@ -51,6 +51,8 @@ BODIES: dict[str, Any] = {
     "PATCH /modules/{module}": {"description": "mine now"},
     "POST /modules/{module}/move": {"path": "moved-by-{who}"},
     "POST /modules/{module}/lock": {"reason": "work"},
+    "POST /modules/{module}/state/lock": {"ID": "mine", "Operation": "apply"},
+    "DELETE /modules/{module}/state/lock": {"ID": "mine", "Operation": "apply"},
     "POST /inputs": {"place": "{group}", "name": "region", "value": "mine"},
     "POST /archives": ARCHIVE,
     "PUT /uploads": {"target": "archive", "sha256": "0" * 64, "size": 2_000_000},

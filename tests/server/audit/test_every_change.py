@@ -29,6 +29,7 @@ ELSEWHERE = {
     "PUT /uploads": "begins an upload; what is made of it is recorded",
     "PUT /uploads/{upload}/{index}": "is a part of an upload",
     "POST /releases/{release}/files": "is an upload; the release that is made of it is recorded",
+    "POST /modules/{module}/state": "needs the lock; `api/test_state_backend.py` looks at what is recorded",
     "POST /discovery-rules/preview": "needs a repository; `discovery/test_previews.py` looks at what is recorded",
     "POST /discovery-rules/{rule}/preview": "needs a repository; `discovery/test_previews.py` looks at what is recorded",
     "POST /pull-requests/{pull_request}/plan": "needs a repository; `pull_requests/test_service.py` looks at what is recorded",
@@ -186,6 +187,9 @@ async def _runs(change: Changes, application: Application, jobs: dict[str, str])
     await change("POST /states/{version}/restore", None, first["id"])
     await change("POST /modules/{module}/lock", {"reason": "work"}, "brought")
     await change("DELETE /modules/{module}/lock", None, "brought")
+    engine = {"ID": "c1", "Operation": "OperationTypeApply"}
+    await change("POST /modules/{module}/state/lock", engine, "brought")
+    await change("DELETE /modules/{module}/state/lock", engine, "brought")
 
 
 async def _runners(change: Changes) -> None:

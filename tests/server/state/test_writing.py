@@ -15,6 +15,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.state import importing, locks, quarantine, store, writing
 from terracrew.server.state.model import MAX_INLINE_BYTES
 from terracrew.server.state.writing import StateWrite
+from tests.builders.job_rows import change_modules
 from tests.server.application import Application
 from tests.server.dashboard.visitor import logged_in
 
@@ -182,6 +183,6 @@ async def test_outputs_from_before_a_state_of_a_terminal_are_outdated(applicatio
 
 async def test_a_module_that_keeps_its_state_elsewhere_takes_none(application: Application, ann: Terminal) -> None:
     await ann.lock()
-    await application.server.db.write(lambda tx: tx.run("UPDATE modules SET backend = 'own'"))
+    await change_modules(application.server.db, backend="own")
     with pytest.raises(errors.Conflict, match="keeps its state in the backend"):
         await ann.write(content(1))

@@ -72,6 +72,63 @@ def show_state(target: Target, named: str, module: str | None) -> None:
         api.download(f"/states/{segment(references.state(api, named, module))}", stream)
 
 
+@state.command("pull")
+@click.argument("module", shell_complete=name_completion.modules)
+@pass_target
+def pull_state(target: Target, module: str) -> None:
+    """Print the current state of MODULE as its engine wrote it. The audit log records this.
+
+    On a terminal, control sequences are removed.
+    """
+    with streams.document_output() as stream:
+        target.api().download(f"/modules/{segment(module)}/state", stream)
+
+
+@state.command("push", epilog=output.examples("terracrew state push platform/network state.json"))
+@click.argument("module", shell_complete=name_completion.modules)
+@click.argument("file", type=click.File("rb"))
+@click.option("--force", is_flag=True, help="Also if it does not continue the state that MODULE has.")
+@output.with_target
+def push_state(target: Target, module: str, file: BinaryIO, force: bool) -> output.CommandResult:
+    """Write FILE as the state of MODULE, under its lock, as an engine at this terminal would. `-` reads standard input.
+
+    FILE must have the same lineage as the current state and a higher serial. `state import` is for a state from elsewhere: after it,
+    what is created waits for an approval.
+    """
+    from terracrew.cli.commands import state_changes
+
+    made = state_changes.push(target.api(), module, file.read(), is_forced=force)
+    return output.message(made, f"wrote version {made.version} of the state of {module}, with serial {made.serial}")
+
+
+@state.command("mv", epilog=output.examples("terracrew state mv platform/network aws_vpc.old aws_vpc.new"))
+@click.argument("module", shell_complete=name_completion.modules)
+@click.argument("source", metavar="FROM")
+@click.argument("destination", metavar="TO")
+@output.with_target
+def move_resource(target: Target, module: str, source: str, destination: str) -> output.CommandResult:
+    """Give a resource in the state of MODULE another address, under its lock. The engine on this machine does it."""
+    from terracrew.cli.commands import state_changes
+
+    made = state_changes.change(target.api(), module, "mv", (source, destination))
+    return output.message(made, f"moved {source} to {destination}; version {made.version} is the state of {module} now")
+
+
+@state.command("rm", epilog=output.examples("terracrew state rm platform/network aws_vpc.old"))
+@click.argument("module", shell_complete=name_completion.modules)
+@click.argument("addresses", metavar="ADDRESS", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@output.with_target
+def forget_resources(target: Target, module: str, addresses: tuple[str, ...], yes: bool) -> output.CommandResult:
+    """Remove resources from the state of MODULE, under its lock. The resources continue to exist, and nothing manages them then."""
+    from terracrew.cli.commands import state_changes
+
+    if not yes:
+        output.ask(f"Forget {', '.join(addresses)} in {module}?", "The state stays as it is.")
+    made = state_changes.change(target.api(), module, "rm", addresses)
+    return output.message(made, f"forgot {', '.join(addresses)}; version {made.version} is the state of {module} now")
+
+
 @state.command("diff")
 @click.argument("named", metavar="STATE")
 @click.argument("other", metavar="[WITH]", required=False)

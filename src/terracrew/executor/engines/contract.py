@@ -46,6 +46,8 @@ class EngineContext(msgspec.Struct, frozen=True):
     """The host names of the server, in lower case and with the port if it is not 443: a source may name it by any of them."""
     is_uploaded_for_job: bool = False
     """Whether the source is an archive that was uploaded for this one job, by the person who asked for it."""
+    state_paths: frozenset[str] = frozenset()
+    """The paths of the module's state on the server, as a source may give them to the backend `http`."""
 
 
 class DownloadContext(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from terracrew.engine_rules import flags as engine_variables
 from terracrew.executor.steps import cloud_variables
@@ -78,6 +78,12 @@ def _ours(start: ExecutorStart, granted: Granted, source: SourceResolved) -> dic
 def server_hosts(start: ExecutorStart) -> frozenset[str]:
     """Return how a source may spell the server's own host and the one under which modules name it."""
     return frozenset(host if port == _HTTPS_PORT else f"{host}:{port}" for host, port in _server_ports(start))
+
+
+def state_paths(spec: JobSpec) -> frozenset[str]:
+    """Return the paths of the module's state on the server, by the module's path and by its id."""
+    names = (quote(spec.module_path, safe=""), spec.module_path.replace("/", "%2f"), spec.module_id)
+    return frozenset(f"/api/v1/modules/{name}/state" for name in names)
 
 
 def _server_ports(start: ExecutorStart) -> list[tuple[str, int]]:

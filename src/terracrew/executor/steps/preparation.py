@@ -218,6 +218,7 @@ def _open_session(
             context.memory_mb,
             environment.server_hosts(start),
             context.spec.has_own_source and isinstance(context.spec.source, ArchiveSource),
+            environment.state_paths(context.spec),
         ),
     )
     path = session.state_file if context.spec.backend == "terracrew" else None

@@ -4,13 +4,15 @@ A handler that anybody may call has `public=True` in its decorator. Its `request
 every change that has only a cookie, so it never acts for a session. A handler with `takes_metrics_token=True` also accepts
 the token for metrics, without a query. A handler with `ignores_credentials=True` answers without a query, so it works while
 the database is unavailable. An address alone never authenticates anybody, and a once token of a runner opens
-nothing but the hub. A release token is accepted only by handlers with `takes_release_token=True`.
+nothing but the hub. A release token is accepted only by handlers with `takes_release_token=True`. Handlers with `takes_basic=True`
+also accept a token as the password of HTTP Basic, with any user name, because the backend `http` of engines knows nothing else.
 A request may name the organization that it is about by a header; otherwise it is about that of its principal or its session.
 A page names the organization that it shows in its token against forgery. A change by a page of another organization than that
 of the session is refused, unless its handler has `in_any_organization=True`: what it changes then does not depend on it.
 WebSockets do not accept cookies: the hub itself calls `principal_from_bearer`.
 """
 
+import base64
 from typing import Any
 
 import msgspec
@@ -70,6 +72,8 @@ async def authenticate(
     scheme, _, token = authorization.partition(" ")
     if scheme.lower() == "bearer":
         return await principal_from_bearer(identity, token.strip()), Authentication()
+    if scheme.lower() == "basic" and request.route_handler.opt.get("takes_basic"):
+        return await principal_from_bearer(identity, _password(token)), Authentication()
     is_change = request.method not in sessions.SAFE_METHODS
     if is_change:
         sessions.check_origin(
@@ -89,6 +93,13 @@ async def authenticate(
     else:
         principal = await _reader(identity, request, cookie, principal)
     return principal, Authentication(sessions.csrf_token(cookie, principal.organization_id))
+
+
+def _password(text: str) -> str:
+    try:
+        return base64.b64decode(text.strip(), validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 async def _reader(identity: Identity, request: Request[Any, Any, Any], cookie: str, principal: Principal) -> Principal:

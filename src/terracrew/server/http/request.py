@@ -33,6 +33,8 @@ T = TypeVar("T")
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 """A NUL character as JSON escapes it. After an odd number of further backslashes, the same characters are ordinary text."""
 API = "/api/v1/"
+_LOCK_METHODS = {"LOCK": "POST", "UNLOCK": "DELETE"}
+"""The methods of the backend `http` of engines that the framework does not know, and what they mean for the lock of a state."""
 MAX_QUOTED_CHARACTERS = 60
 
 
@@ -116,10 +118,21 @@ class App(Litestar):
         if scope["type"] == "http" and scope["method"] == "HEAD":
             # HEAD is handled like GET, and the HTTP server leaves out the body. Monitors request /healthz in this way.
             scope = {**scope, "method": "GET"}
+        if scope["type"] == "http" and scope["method"] in _LOCK_METHODS:
+            scope = _lock_of_state(scope)
         raw: bytes = scope.get("raw_path") or b""
         if b"%2f" in raw.lower():
             scope = {**scope, "path": _keep_slashes(raw.partition(b"?")[0].decode("latin-1"))}
         await super().__call__(scope, receive, send)
+
+
+def _lock_of_state(scope: Any) -> Any:
+    """Return the request that LOCK or UNLOCK of a state stands for. They mean nothing for any other address."""
+    path: str = scope["path"]
+    if not (path.startswith(f"{API}modules/") and path.endswith("/state")):
+        return scope
+    raw: bytes = (scope.get("raw_path") or path.encode()).partition(b"?")[0]
+    return {**scope, "method": _LOCK_METHODS[scope["method"]], "path": f"{path}/lock", "raw_path": raw + b"/lock"}
 
 
 async def refuse_oversized(request: Request[Any, Any, Any]) -> None:

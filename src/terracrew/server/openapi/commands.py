@@ -151,7 +151,8 @@ COMMANDS: dict[str, str] = {
     "POST /api/v1/jobs/{job}/attempts/{attempt}/gone": "job gone",
     "GET /api/v1/jobs/{job}/log": "job logs",
     "GET /api/v1/jobs/{job}/log/stream": "job logs --follow",
-    "GET /api/v1/modules/{module}/state": "module state",
+    "GET /api/v1/modules/{module}/state": "state pull",
+    "POST /api/v1/modules/{module}/state": "state push",
     "POST /api/v1/modules/{module}/lock": "module lock",
     "DELETE /api/v1/modules/{module}/lock": "module unlock",
     "GET /api/v1/modules/{module}/states": "state list",
@@ -223,6 +224,8 @@ COMMANDS: dict[str, str] = {
 """Commands by method and path, without the leading `terracrew`."""
 
 WITHOUT_COMMAND: dict[str, str] = {
+    "POST /api/v1/modules/{module}/state/lock": "is for the backend `http` of engines (`docs/states.md`)",
+    "DELETE /api/v1/modules/{module}/state/lock": "is for the backend `http` of engines (`docs/states.md`)",
     "POST /connect/token": "programs with a service account and runners call it by themselves",
     "GET /.well-known/jwks.json": "clouds read it to check the tokens of jobs",
     "GET /.well-known/openid-configuration": "clouds read it to check the tokens of jobs",

@@ -69,7 +69,8 @@ class _Act(NamedTuple):
     """What has to be done before, in the same transaction."""
 
 
-async def _receive(body: Body) -> ReadState:
+async def receive(body: Body) -> ReadState:
+    """Read a state that is sent. Raises Invalid if it is not one of OpenTofu or Terraform."""
     pieces = [piece async for piece in body.pieces()]
     return await asyncio.to_thread(read, b"".join(pieces))
 
@@ -108,7 +109,7 @@ async def bring(
 
     # before a large body is received
     module = await staging.db.read(lambda tx: find(tx, who, reference, changes_backend=changes_backend))
-    given = await _receive(body)
+    given = await receive(body)
 
     def check(now: State | None) -> None:
         if now is not None and not force:

@@ -43,6 +43,7 @@ async def write(staging: Staging, who: Principal, reference: str, given: ReadSta
     `importing.read` makes a `ReadState` of what was sent. Raises Locked if the caller does not hold the lock; if the lock was removed by
     force, the state is kept in quarantine before that.
     """
+    staging.disk.require()
     module = await staging.db.read(lambda tx: importing.find(tx, who, reference))
     state_id = ids.new("sta")
     name = content.of_event(state_id, 0, 0, given.sha256)

@@ -56,3 +56,31 @@ def test_an_override_file_that_is_read_after_ours_must_not_have_a_block(file: st
 def test_a_file_whose_name_only_resembles_an_override_may_have_one() -> None:
     for file in ("zz.tf", "zzoverride.tf", "override.tf", "zz_overrides.tf", "zz_override.old.tf"):
         backend_override.check([BackendBlock(file, 1, "cloud", "crew.example")], HOSTS, is_uploaded_for_job=False)
+
+
+STATES = frozenset({"/api/v1/modules/net%2Fvpc/state"})
+
+
+@pytest.mark.feature("J15.own")
+@pytest.mark.parametrize(
+    ("address", "is_own"),
+    [
+        ("https://crew.example/api/v1/modules/net%2Fvpc/state", True),
+        ("https://Crew.example.:443/api/v1/modules/net%2Fvpc/state", True),
+        ("http://10.0.0.1:8443/api/v1/modules/net%2Fvpc/state", True),
+        ("http://crew.example/api/v1/modules/net%2Fvpc/state", False),
+        ("https://crew.example/api/v1/modules/net%2Fother/state", False),
+        ("https://other.example/api/v1/modules/net%2Fvpc/state", False),
+        ("https://crew.example/api/v1/modules/net%2Fvpc/state?x=1", False),
+        ("https://crew.example:x/api/v1/modules/net%2Fvpc/state", False),
+        ("", False),
+    ],
+)
+def test_a_backend_http_is_replaced_only_if_it_is_the_state_of_the_module_here(address: str, is_own: bool) -> None:
+    for block in ('backend "http"', "backend http"):
+        found = [BackendBlock("main.tf", 1, block, address)]
+        if is_own:
+            backend_override.check(found, HOSTS, is_uploaded_for_job=False, state_paths=STATES)
+            continue
+        with pytest.raises(Invalid, match="but Terracrew holds"):
+            backend_override.check(found, HOSTS, is_uploaded_for_job=True, state_paths=STATES)

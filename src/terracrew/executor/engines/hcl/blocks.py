@@ -10,6 +10,7 @@ import msgspec
 from terracrew.attempt.engine_directory import read_produced
 from terracrew.source_rules import configurations
 
+HTTP_BACKEND = "backend http"
 _MAX_FILE_BYTES = 16 << 20
 _TOKEN = re.compile(
     r"""(?P<comment>\#[^\n]*|//[^\n]*|/\*.*?(?:\*/|\Z))
@@ -28,7 +29,8 @@ class BackendBlock(NamedTuple):
     block: str
     """`backend "s3"` or `cloud`."""
     host: str = ""
-    """The host name that it gives; empty if it gives none, or an expression that only the engine can evaluate."""
+    """The host name that it gives, or the address of a backend `http`; empty if it gives none, or an expression that only the engine can
+    evaluate."""
 
 
 class NativeBlock(NamedTuple):
@@ -141,16 +143,20 @@ def _backends_in_native(text: str) -> Iterator[tuple[int, str, str]]:
     for block in native_blocks(text):
         if found := _backend_of(block):
             start, name = found
-            yield text.count("\n", 0, start) + 1, name, _host_in(text[start : block.end])
+            yield text.count("\n", 0, start) + 1, name, _host_in(text[start : block.end], _host_attribute(name))
 
 
-def _host_in(block: str) -> str:
-    """Return the host name that a block gives as a plain string."""
+def _host_attribute(block: str) -> str:
+    return "address" if block.replace('"', "") == HTTP_BACKEND else "hostname"
+
+
+def _host_in(block: str, attribute: str) -> str:
+    """Return the host name or address that a block gives as a plain string."""
     depth = 0
     before: tuple[str, str] = ("", "")
     for kind, value, _ in tokens(block):
         depth += (value in "{([") - (value in "})]") if kind == "mark" else 0
-        if kind == "label" and depth == 1 and before == ("hostname", "="):
+        if kind == "label" and depth == 1 and before == (attribute, "="):
             return "" if "${" in value or "%{" in value else value.strip('"')
         before = before[1], value
     return ""
@@ -160,14 +166,15 @@ def _backends_in_json(text: str) -> Iterator[tuple[int, str, str]]:
     for terraform in json_blocks(_decoded(text), "terraform"):
         for backend in json_blocks(terraform, "backend"):
             for name in backend:
-                hosts = [_json_host(body) for body in json_blocks(backend, name)]
+                attribute = _host_attribute(f"backend {name}")
+                hosts = [_json_host(body, attribute) for body in json_blocks(backend, name)]
                 yield 1, f'backend "{name}"', hosts[0] if len(hosts) == 1 else ""
         for cloud in json_blocks(terraform, "cloud"):
-            yield 1, "cloud", _json_host(cloud)
+            yield 1, "cloud", _json_host(cloud, "hostname")
 
 
-def _json_host(body: dict[str, Any]) -> str:
-    host = body.get("hostname")
+def _json_host(body: dict[str, Any], attribute: str) -> str:
+    host = body.get(attribute)
     return host if isinstance(host, str) and "${" not in host and "%{" not in host else ""
 
 

@@ -80,7 +80,10 @@ class HclSession(EngineSession):
         if has_our_backend:
             found = blocks.backend_blocks(folder, self._patterns)
             backend_override.check(
-                found, self._context.server_hosts, is_uploaded_for_job=self._context.is_uploaded_for_job
+                found,
+                self._context.server_hosts,
+                is_uploaded_for_job=self._context.is_uploaded_for_job,
+                state_paths=self._context.state_paths,
             )
             _write(folder / OVERRIDE_FILE, backend_override.CONTENT)
         if inputs:

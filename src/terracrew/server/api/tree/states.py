@@ -22,7 +22,7 @@ from terracrew.server.tree.modules import service as modules
 from terracrew.server.uploads import service as uploads
 
 
-@get("/modules/{module:str}/state", summary="Read a module's state")
+@get("/modules/{module:str}/state", summary="Read a module's state", takes_basic=True)
 async def current(request: TreeCall, module: FromPath[str]) -> Response[bytes]:
     """Return the current state of a module, as the engine wrote it."""
 
