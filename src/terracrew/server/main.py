@@ -112,7 +112,7 @@ async def _run(
     try:
         runners, link = await prepare(server, listener, with_builtin_runner=with_builtin_runner, is_held=is_held)
         reload = SettingsReload(server, reread, given)
-        with serve.stopped_by_signals(server.closing, reload.request):
+        with serve.stopped_by_signals(server.closing, reload.request, reload.request_restart):
             await _serve(server, listener, runners, link, reload)
         if server.closing.error is not None:
             raise server.closing.error

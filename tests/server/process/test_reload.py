@@ -65,6 +65,11 @@ async def test_a_server_reads_its_settings_again(tmp_path: Path) -> None:
         line = await _until(process, "the old ones stay in effect")
         assert "retain_logs_days" in line
         assert "no such file or directory" in line
+        process.send_signal(signal.SIGUSR2)  # it would not start with them, so it goes on
+        assert "the old ones stay in effect" in await _until(process, "the settings were read again")
+        secret.write_text("4712")
+        process.send_signal(signal.SIGUSR2)
+        await _until(process, "Terracrew is at")
         process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(TIMEOUT_SECONDS):
             await process.communicate()

@@ -30,11 +30,9 @@ def open_listener(given: ServerSettings) -> tuple[socket.socket, ServerSettings]
         made = serve.bind(given)
         return made, given.model_copy(update={"port": made.getsockname()[1]})
     host, port = passed.getsockname()[:2]
-    if (given.host, given.port) != (host, port):
+    if given.port not in (0, port):
         log.warning(
-            "the socket that was passed to this server counts, not its settings",
-            socket=f"{host}:{port}",
-            settings=f"{given.host}:{given.port}",
+            "the socket that was passed to this server counts, not its setting", socket=port, setting=given.port
         )
     return passed, given.model_copy(update={"host": host, "port": port})
 

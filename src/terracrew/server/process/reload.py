@@ -1,4 +1,5 @@
-"""Reads the server's settings again on SIGHUP, hides new files and variables with secrets from jobs, and says what needs a restart."""
+"""Reads the server's settings again on SIGHUP, hides new files and variables with secrets from jobs, and says what needs a restart.
+On SIGUSR2 it reads them, too, and restarts the server unless they are wrong."""
 
 import asyncio
 import contextlib
@@ -21,6 +22,8 @@ class SettingsReload:
     def __init__(self, server: Server, reread: Callable[[], ServerSettings], started_with: ServerSettings) -> None:
         self._reread, self._started_with = reread, started_with
         self._is_requested = asyncio.Event()
+        self._is_restart_requested = False
+        self._closing = server.closing
         self._current = started_with
         self.settings = server.settings
         """Those of the running server, with all files and variables that held a secret at its start or at any reading since."""
@@ -31,6 +34,10 @@ class SettingsReload:
     def request(self) -> None:
         self._is_requested.set()
 
+    def request_restart(self) -> None:
+        self._is_restart_requested = True
+        self._is_requested.set()
+
     async def run(self) -> None:
         """Read again when asked, and when the token for a vault must be renewed."""
         while True:
@@ -39,9 +46,13 @@ class SettingsReload:
                     await self._is_requested.wait()
             is_asked = self._is_requested.is_set()
             self._is_requested.clear()
-            await self.step(is_asked=is_asked)
+            is_restart, self._is_restart_requested = self._is_restart_requested, False
+            is_read = await self.step(is_asked=is_asked)
+            if is_restart and is_read:
+                self._closing.restart()
 
-    async def step(self, *, is_asked: bool) -> None:
+    async def step(self, *, is_asked: bool) -> bool:
+        """Read the settings. Returns False if they are wrong or cannot be read: a server could not start with them."""
         try:
             found = await asyncio.to_thread(self._reread)
         except TerracrewError as error:
@@ -49,7 +60,7 @@ class SettingsReload:
             log.error(
                 "the settings were read again and are not used; the old ones stay in effect", reason=error.message
             )
-            return
+            return False
         self._retry_seconds = None
         restart = [name for name in ServerSettings.model_fields if self._needs_restart(name, found)]
         self._current = found
@@ -64,6 +75,7 @@ class SettingsReload:
             log.info("the settings were read again", changed=", ".join(restart) or "nothing")
         if restart:
             log.warning("these settings have changed and need a restart of the server", settings=", ".join(restart))
+        return True
 
     def _needs_restart(self, name: str, found: ServerSettings) -> bool:
         return name not in _NOT_COMPARED and getattr(found, name) != getattr(self._started_with, name)

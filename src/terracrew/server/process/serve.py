@@ -106,13 +106,13 @@ async def serve(
 
 
 @contextlib.contextmanager
-def stopped_by_signals(closing: Closing, reload: Callable[[], None]) -> Generator[None]:
+def stopped_by_signals(closing: Closing, reload: Callable[[], None], restart: Callable[[], None]) -> Generator[None]:
     """Let SIGINT and SIGTERM stop the server instead of ending the process, SIGUSR2 restart it, and SIGHUP read the settings again."""
     loop = asyncio.get_running_loop()
     handlers = {
         signal.SIGINT: closing.stop,
         signal.SIGTERM: closing.stop,
-        signal.SIGUSR2: closing.restart,
+        signal.SIGUSR2: restart,
         signal.SIGHUP: reload,
     }
     for number, handler in handlers.items():
