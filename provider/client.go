@@ -89,9 +89,6 @@ func (c *client) call(ctx context.Context, method, path string, body any) (map[s
 		if err == nil || wait < 0 || try == maxTries {
 			return answer, err
 		}
-		if method == http.MethodDelete && isNotFound(err) {
-			return nil, nil
-		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -125,7 +122,7 @@ func (c *client) try(ctx context.Context, method, path string, sent []byte) (map
 		return nil, waitAfter(ctx, method, err), fmt.Errorf("the answer of %s broke off: %w", c.endpoint, err)
 	}
 	if response.StatusCode >= http.StatusMultipleChoices {
-		return nil, c.wait(response), c.refusal(response, content)
+		return nil, waitAsked(response), c.refusal(response, content)
 	}
 	if len(content) == 0 {
 		return nil, -1, nil
@@ -150,7 +147,8 @@ func waitAfter(ctx context.Context, method string, err error) time.Duration {
 	return -1
 }
 
-func (c *client) wait(response *http.Response) time.Duration {
+// waitAsked returns how long the server asks to wait before the request is repeated; less than zero if it does not ask for that.
+func waitAsked(response *http.Response) time.Duration {
 	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusServiceUnavailable {
 		return -1
 	}

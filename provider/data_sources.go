@@ -13,7 +13,6 @@ import (
 // lookup is a data source: what the server has at a path.
 type lookup struct {
 	name        string
-	title       string
 	description string
 	// read returns the members of the data source, all of which are attributes that the server makes.
 	read       func(ctx context.Context, c *client, path string) (map[string]any, error)
@@ -24,7 +23,6 @@ type lookup struct {
 var lookups = []lookup{
 	{
 		name:        "group",
-		title:       "group",
 		description: "A group that exists.",
 		read: func(ctx context.Context, c *client, path string) (map[string]any, error) {
 			return c.call(ctx, http.MethodGet, group.item(path), nil)
@@ -32,7 +30,6 @@ var lookups = []lookup{
 	},
 	{
 		name:        "module",
-		title:       "module",
 		description: "A module that exists, with the outputs of its last job that read them.",
 		read: func(ctx context.Context, c *client, path string) (map[string]any, error) {
 			found, err := c.call(ctx, http.MethodGet, module.item(path), nil)
@@ -82,7 +79,7 @@ func (l *lookup) Read(ctx context.Context, request datasource.ReadRequest, respo
 	given := valuesOf(request.Config.Raw)
 	answer, err := l.read(ctx, l.client, given.text("path"))
 	if err != nil {
-		response.Diagnostics.AddAttributeError(path.Root("path"), "The "+l.title+" was not read", err.Error())
+		response.Diagnostics.AddAttributeError(path.Root("path"), "The "+l.name+" was not read", err.Error())
 		return
 	}
 	found := values{}

@@ -22,15 +22,13 @@ var nouns = []noun{group, module, runner, assignment, serviceAccount, role, clou
 
 var group = noun{
 	name:        "group",
-	title:       "group",
 	description: "A group of the tree: what is set for it applies to the modules in it and below it.",
 	collection:  "/groups",
 	fields:      groupFields,
 }
 
 var module = noun{
-	name:  "module",
-	title: "module",
+	name: "module",
 	description: "A module: one root module of OpenTofu or Terraform, or one program of Pulumi, with its state. Another `path` moves it, " +
 		"with all that it has. What its configuration is given is set by `terracrew_variable`. A module that manages resources is " +
 		"deleted only after a DESTROY job.",
@@ -55,8 +53,7 @@ var module = noun{
 }
 
 var runner = noun{
-	name:  "runner",
-	title: "runner",
+	name: "runner",
 	description: "A self-hosted runner. Its processes authenticate as its service account, or with a token that `terracrew runner " +
 		"reregister` shows; no token is in a state. When it is destroyed, it drains, and that waits for its jobs.",
 	collection: "/runners",
@@ -96,7 +93,6 @@ var runner = noun{
 
 var assignment = noun{
 	name:        "assignment",
-	title:       "assignment",
 	description: "Lets a group, with all modules in it and below it, or a module use a runner.",
 	fields:      assignmentFields,
 	key:         []string{"runner", "place"},
@@ -118,15 +114,13 @@ var assignment = noun{
 
 var serviceAccount = noun{
 	name:        "service_account",
-	title:       "service account",
 	description: "An account for programs. What it may do is given by `terracrew_role`.",
 	collection:  "/service-accounts",
 	fields:      serviceAccountFields,
 }
 
 var role = noun{
-	name:  "role",
-	title: "role",
+	name: "role",
 	description: "Lets a user or a service account do something at a group, with everything below it, or at a module. A role that has " +
 		"expired is given again by the next apply.",
 	collection: "/roles",
@@ -142,15 +136,13 @@ var role = noun{
 
 var cloudIdentity = noun{
 	name:        "cloud_identity",
-	title:       "cloud identity",
 	description: "A way into a cloud account in which runners are started. It contains no key.",
 	collection:  "/cloud-identities",
 	fields:      cloudIdentityFields,
 }
 
 var variable = noun{
-	name:  "variable",
-	title: "variable",
+	name: "variable",
 	description: "What the jobs of a module, or of all modules of a group, are given: a variable of the configuration, an environment " +
 		"variable or a file. It has exactly one of `value`, `secret`, `output` and `definition`.",
 	collection: "/inputs",
@@ -189,7 +181,6 @@ var variable = noun{
 
 var schedule = noun{
 	name:        "schedule",
-	title:       "schedule",
 	description: "Starts jobs or checks for drift at chosen times, with the permissions of who has applied it last.",
 	collection:  "/schedules",
 	fields:      scheduleFields,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -19,7 +20,6 @@ import (
 // the collection that it was created in.
 type noun struct {
 	name        string
-	title       string
 	description string
 	collection  string
 	fields      []field
@@ -38,6 +38,9 @@ type noun struct {
 	replaces bool
 	remove   func(ctx context.Context, c *client, stored values) error
 }
+
+// title is its name in a sentence.
+func (n noun) title() string { return strings.ReplaceAll(n.name, "_", " ") }
 
 func (n noun) item(id string) string { return n.collection + "/" + url.PathEscape(id) }
 
@@ -95,6 +98,16 @@ func (r *described) isOtherName(ctx context.Context, f field, stored values, pla
 
 func (r *described) Create(ctx context.Context, request resource.CreateRequest, response *resource.CreateResponse) {
 	planned, config := valuesOf(request.Plan.Raw), valuesOf(request.Config.Raw)
+	if r.replaces { // so the request would change one that somebody else has made
+		found, err := r.find(ctx, r.client, planned)
+		if found != nil {
+			err = fmt.Errorf("it exists: import it as `%s`, or remove it", r.identified(planned).text("id"))
+		}
+		if err != nil {
+			r.refuse(&response.Diagnostics, "created", err)
+			return
+		}
+	}
 	answer, err := r.create(ctx, r.client, r.whole(planned, config))
 	if err != nil {
 		r.refuse(&response.Diagnostics, "created", err)
@@ -123,7 +136,7 @@ func (r *described) Read(ctx context.Context, request resource.ReadRequest, resp
 	}
 	if answer == nil && (err == nil || isNotFound(err)) {
 		if r.client.isJob { // it may exist all the same
-			response.Diagnostics.AddError(fmt.Sprintf("The %s cannot be seen", r.title), jobAdvice)
+			response.Diagnostics.AddError(fmt.Sprintf("The %s cannot be seen", r.title()), jobAdvice)
 			return
 		}
 		response.State.RemoveResource(ctx)
@@ -202,7 +215,7 @@ func (r *described) ImportState(_ context.Context, request resource.ImportStateR
 	found["id"] = tftypes.NewValue(tftypes.String, request.ID)
 	parts := strings.SplitN(request.ID, ":", len(r.key))
 	if len(parts) != len(r.key) {
-		response.Diagnostics.AddError("This is not the id of a "+r.title,
+		response.Diagnostics.AddError("This is not the id of a "+r.title(),
 			fmt.Sprintf("%q is not like `%s`.", request.ID, strings.ToUpper(strings.Join(r.key, ":"))))
 		return
 	}
@@ -234,13 +247,11 @@ func (f field) read(stored tftypes.Value, answer map[string]any) tftypes.Value {
 
 // isNamedBy says whether a value is one of those that an answer has for the field.
 func (f field) isNamedBy(answer map[string]any, value tftypes.Value) bool {
-	text, ok := toJSON(value).(string)
-	for _, each := range f.ReadFrom {
-		if found, isText := member(answer, each).(string); ok && isText && strings.Trim(found, "/") == strings.Trim(text, "/") {
-			return true
-		}
-	}
-	return false
+	given, ok := toJSON(value).(string)
+	return ok && slices.ContainsFunc(f.ReadFrom, func(each string) bool {
+		found, ok := member(answer, each).(string)
+		return ok && strings.Trim(found, "/") == strings.Trim(given, "/")
+	})
 }
 
 // completed returns what was planned, with what only the server knows.
@@ -269,7 +280,7 @@ func (r *described) identified(found values) values {
 
 // refuse reports an error at the attribute that it is about, if it is about one.
 func (r *described) refuse(diagnostics *diag.Diagnostics, what string, err error) {
-	summary := fmt.Sprintf("The %s was not %s", r.title, what)
+	summary := fmt.Sprintf("The %s was not %s", r.title(), what)
 	var refused *problem
 	if errors.As(err, &refused) {
 		for _, each := range r.fields {

@@ -100,6 +100,13 @@ resource "terracrew_schedule" "nightly" {
   time_zone = "Europe/Berlin"
 }
 """
+ZONES = """
+resource "terracrew_variable" "zones" {
+  place = terracrew_group.platform.path
+  name  = "zones"
+  value = "a"
+}
+"""
 SETTINGS = """
 resource "terracrew_group" "shop" {
   path               = "shop"
@@ -289,6 +296,10 @@ def test_what_the_server_refuses_is_said_in_its_words(system: System, workspace:
     said = workspace.run("destroy", "-auto-approve", code=1)
     assert "The group was not deleted" in said
     assert "group `platform` is not empty: it has 1 module" in said
+    system.api.post("/inputs", {"place": "platform", "name": "zones", "value": "by hand"})
+    said = workspace.apply(GROUPS % ("Ours", ""), ZONES, code=1)
+    assert "The variable was not created" in said
+    assert "it exists: import it as `platform:variable:zones`, or remove it" in said
     workspace.write(GROUPS % ("Ours", "fly = 3"))
     said = workspace.run("apply", "-auto-approve", code=1)
     assert "The group was not changed with terracrew_group.platform" in said
