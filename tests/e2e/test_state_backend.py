@@ -114,11 +114,13 @@ def test_a_terminal_that_was_killed_keeps_the_lock_until_force_unlock(system: Sy
     assert "Unexpected HTTP response code 423" in ann.run("force-unlock", "-force", "another", code=1)
     ann.run("force-unlock", "-force", held["client_lock_id"])
     assert lock(system) is None
+    assert system.api.get("/modules/m")["lock_doubt"] == "the lock that admin's terminal held was removed by force"
     (system.directory / "go").touch()
     assert "Error" in ann.run("apply", "-auto-approve", "-lock=false", code=1), "a state is written under a lock only"
     assert (ann.folder / "errored.tfstate").exists(), "the engine keeps what it could not write"
     ann.run("apply", "-auto-approve", "-var=note=again")
     assert len(system.state("m")["resources"]) == 2
+    assert system.api.get("/modules/m")["lock_doubt"] == "", "that one ended in order"
 
 
 def test_an_interrupted_apply_saves_its_state_and_releases_the_lock(system: System, tofu: str) -> None:

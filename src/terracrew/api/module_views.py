@@ -36,6 +36,9 @@ class ModuleView(Module, frozen=True, kw_only=True):
     quarantined: list[Quarantined]
     """The oldest 100 at most; the list of the module's states has all of them."""
     lock: Lock | None
+    lock_doubt: str = ""
+    """How the lock of a person ended, if not in order: what was changed under it may be in no state, and the next change waits for an
+    approval."""
     held_lock: HeldLock | None
     """The attempt that may have left the lock of the module's own backend behind."""
     applying_dispatcher: DispatcherChoice

@@ -143,3 +143,19 @@ async def test_a_module_without_a_state_here_cannot_be_locked_by_an_engine(appli
     await application.admin.patch("/api/v1/modules/net%2Fm", json={"backend": "own"})
     status, shown = await asked(ann, "LOCK", INFO)
     assert (status, "keeps its state in the backend" in shown["Info"]) == (423, True)
+
+
+async def test_the_token_of_a_job_reads_the_state_of_its_own_module_and_writes_none(
+    application: Application, runner: SimulatedRunner
+) -> None:
+    await made(application)
+    attempt = await runner.begun()
+    await attempt.write(content(1), serial=1)
+    own, engine = f"/api/v1/modules/{attempt.module_id}/state", application.stranger()
+    password = base64.b64encode(f"job:{attempt.credentials.api}".encode()).decode()
+    engine.headers["Authorization"] = f"Basic {password}"
+    assert (await engine.get(own)).content == content(1)
+    assert (await engine.get(ADDRESS)).status_code == 404
+    assert (await engine.request("LOCK", own, json=INFO)).status_code == 403
+    assert (await engine.post(f"{own}?ID=c1", content=content(2))).status_code == 403
+    assert (await engine.request("UNLOCK", own, json=INFO)).status_code == 403

@@ -16,6 +16,7 @@ from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs.attempts import reads as attempt_reads
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attempt_report, reads
+from terracrew.server.state import locks
 from terracrew.server.state import reads as state_reads
 from terracrew.server.tree.groups import reads as level_reads
 from terracrew.server.tree.groups.inheritance import effective, origins
@@ -65,6 +66,7 @@ async def view(tx: Tx, module: Module, reader: Principal | None) -> ModuleView:
         holds=await holds(tx, module.id),
         quarantined=rows_to(Quarantined, rows),
         lock=await jobs.lock(tx, module.id),
+        lock_doubt=await locks.doubt(tx, module.id),
         held_lock=await held_lock(tx, module.id, module.backend),
         applying_dispatcher=effective(DispatcherChoice, [each for _, each in choices]),
         dispatcher_from={field: path for field, path in decided.items() if path != module.path},

@@ -4,7 +4,7 @@ A module has one holder at most: the attempt of its active job, or a person. The
 takes the lock holds that row, and so does a claim (`jobs/attempts/claim_store.hold_grants`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -187,7 +187,7 @@ async def _remove(tx: Tx, module: Module, doubtful: str) -> None:
     tx.wake("freed", FreedKey("", module.id).encode())
 
 
-async def _record(tx: Tx, who: Principal, action: str, module: Module, details: dict[str, object]) -> None:
+async def _record(tx: Tx, who: Principal, action: str, module: Module, details: Mapping[str, object]) -> None:
     shown = {"path": module.path} | {name: value for name, value in details.items() if value}
     await audit.record(tx, who, action, "module", module.id, shown, organization_id=module.organization_id)
     tx.wake("tree", module.id)

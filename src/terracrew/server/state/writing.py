@@ -3,6 +3,8 @@
 Each one is a new version, like those that jobs write. What a person writes whose lock was removed by force is kept in quarantine.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
 from terracrew import ids
@@ -154,7 +156,9 @@ def _state(tx: Tx, who: Principal, module: Module, state_id: str, given: ReadSta
     )
 
 
-async def _record(tx: Tx, who: Principal, action: str, module: Module, made: State, details: dict[str, object]) -> None:
+async def _record(
+    tx: Tx, who: Principal, action: str, module: Module, made: State, details: Mapping[str, object]
+) -> None:
     details = {"module": module.id, **details}
     await audit.record(tx, who, action, "state", made.id, details, organization_id=module.organization_id)
     tx.wake("states", module.id)

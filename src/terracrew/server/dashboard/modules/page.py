@@ -86,13 +86,14 @@ class ModuleRow(msgspec.Struct, frozen=True):
     quarantined: int = 0
     is_in_doubt: bool = False
     is_state_replaced: bool = False
+    lock_doubt: str = ""
     orphaned_at: datetime | None = None
     """When the attempt that holds the module's lock was lost."""
 
     @property
     def is_asked(self) -> bool:
         """Return whether a change waits for a person, whatever the approval rules say."""
-        return self.is_in_doubt or self.is_state_replaced
+        return self.is_in_doubt or self.is_state_replaced or bool(self.lock_doubt)
 
     @property
     def badge(self) -> Badge | None:

@@ -80,7 +80,7 @@ _PATHS_ONLY: tuple[LiteralString, LiteralString] = (_TEXT, "modules.path")
 _BY_PATH: LiteralString = " ORDER BY groups.path, modules.name LIMIT :count"
 _WITH_NEWEST_JOB: LiteralString = f"""
 SELECT modules.id, modules.organization_id, modules.path, modules.name, groups.path AS "group", {", ".join(_TEXTS)},
-    modules.engine, modules.state_version, jobs.id AS job_id, jobs.number AS job_number,
+    modules.engine, modules.state_version, modules.lock_doubt, jobs.id AS job_id, jobs.number AS job_number,
     jobs.type AS job_type, jobs.status AS job_status,
     (SELECT count(*) FROM states WHERE states.module_id = modules.id AND states.status = 'quarantined') AS quarantined,
     {_IS_IN_DOUBT} AS is_in_doubt,
