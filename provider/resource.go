@@ -283,8 +283,9 @@ func (r *described) refuse(diagnostics *diag.Diagnostics, what string, err error
 	summary := fmt.Sprintf("The %s was not %s", r.title(), what)
 	var refused *problem
 	if errors.As(err, &refused) {
+		name, _, _ := strings.Cut(strings.ReplaceAll(refused.Field, "[", "."), ".")
 		for _, each := range r.fields {
-			if each.isGiven() && each.Name == strings.Split(refused.Field, ".")[0] {
+			if each.isGiven() && each.Name == name {
 				diagnostics.AddAttributeError(path.Root(each.Name), summary, err.Error())
 				return
 			}

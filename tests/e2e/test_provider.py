@@ -303,7 +303,9 @@ def test_what_the_server_refuses_is_said_in_its_words(system: System, workspace:
     workspace.write(GROUPS % ("Ours", "fly = 3"))
     said = workspace.run("apply", "-auto-approve", code=1)
     assert "The group was not changed with terracrew_group.platform" in said
-    assert "fly" in said
+    error = said.partition("Error:")[2]
+    assert "limits = {" in error, "the argument"
+    assert "limits.step_seconds: 'fly' is not one of fetch, " in error
 
 
 def test_a_token_that_is_not_valid_is_one_error(workspace: Workspace) -> None:

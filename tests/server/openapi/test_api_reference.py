@@ -128,6 +128,9 @@ async def test_an_error_about_an_enumeration_names_its_values(application: Appli
     words = await application.admin.refused("POST", "/api/v1/modules", 400, json=source)
     assert words.startswith("source.kind: 'svn' is not one of ")
     assert "local" in words
+    body = {"path": "x", "limits": {"step_seconds": {"fly": 3}}}
+    words = await application.admin.refused("POST", "/api/v1/groups", 400, json=body)
+    assert words.startswith("limits.step_seconds: 'fly' is not one of fetch, "), 'the error named a place "key` in `$"'
 
 
 @on_one

@@ -9,6 +9,8 @@ from msgspec import inspect
 _INVALID = re.compile(r"Invalid (?:enum )?value (.*)\Z", re.DOTALL)
 _PATTERN = "Expected `str` matching regex"
 _INDEX = re.compile(r"\[[^\]]*\]")
+_KEY = "{}"
+"""What a place has instead of a name for the keys of a map."""
 
 
 def explained(message: str, annotation: Any, place: str) -> str:
@@ -58,6 +60,8 @@ def _inside(kinds: list[inspect.Type], name: str) -> list[inspect.Type]:
             found.append(kind.item_type)
         elif isinstance(kind, inspect.DictType) and name == "[]":
             found.append(kind.value_type)
+        elif isinstance(kind, inspect.DictType) and name == _KEY:
+            found.append(kind.key_type)
     return found
 
 
@@ -83,5 +87,6 @@ def _values(kind: inspect.Type) -> list[str]:
 def struct_error(error: msgspec.ValidationError, annotation: Any) -> tuple[str, str]:
     """Return where in the body the error is, and what is wrong there."""
     message, _, place = str(error).partition(" - at `")
-    place = place.rstrip("`").removeprefix("$").removeprefix(".")
-    return place, explained(message, annotation, place)
+    of_map = place.removeprefix("key` in `")  # the key itself is wrong, and msgspec names the map
+    found = of_map.rstrip("`").removeprefix("$").removeprefix(".")
+    return found, explained(message, annotation, found if of_map == place else f"{found}.{_KEY}")
