@@ -11,6 +11,7 @@ PUBLIC = {
     "POST /runnerhub/starts",
     "POST /hooks/{connection}",
     "GET /api/tfe/v2/ping",
+    "GET /app/{tenant}/{workspace}/runs/{job}",
     "GET /api/tfe/v2/links/{sealed}",
     "PUT /api/tfe/v2/links/{sealed}",
 }

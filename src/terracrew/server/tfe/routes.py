@@ -11,7 +11,8 @@ from terracrew.server.tfe.context import BASE, TfeCall
 
 
 def _handlers(*modules: ModuleType) -> list[ControllerRouterHandler]:
-    return [each for module in modules for each in vars(module).values() if isinstance(each, BaseRouteHandler)]
+    found = [each for module in modules for each in vars(module).values() if isinstance(each, BaseRouteHandler)]
+    return [each for each in found if each is not runs.page]
 
 
 ROUTERS: list[ControllerRouterHandler] = [
@@ -21,5 +22,6 @@ ROUTERS: list[ControllerRouterHandler] = [
         request_class=TfeCall,
         exception_handlers=json_api.HANDLERS,
         include_in_schema=False,
-    )
+    ),
+    Router("/", route_handlers=[runs.page], include_in_schema=False),
 ]

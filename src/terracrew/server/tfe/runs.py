@@ -3,6 +3,7 @@
 import msgspec
 from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery
+from litestar.response import Redirect
 
 from terracrew.api.job_views import JobListed
 from terracrew.api.jobs import JobStatus
@@ -321,3 +322,9 @@ async def force_cancel(request: TfeCall, job: FromPath[str]) -> Response[bytes]:
         request.context.tools, request.user, await _seen(request, job, Verb.JOB_CANCEL), is_forced=True
     )
     return json_api.done(202)
+
+
+@get("/app/{tenant:str}/{workspace:str}/runs/{job:str}", public=True)
+async def page(job: FromPath[str]) -> Redirect:
+    """Lead to the page of a job: the clients print this address for people, and nobody can change it."""
+    return Redirect(f"/dashboard/jobs/{names.job_id(job)}", status_code=303)
