@@ -27,6 +27,11 @@ def plain(text: str) -> str:
     return _COLOURS.sub("", text)
 
 
+def flat(text: str) -> str:
+    """The words of an error, without its frame and its lines."""
+    return " ".join(text.replace("│", " ").split())
+
+
 @dataclass(frozen=True)
 class Ran:
     code: int

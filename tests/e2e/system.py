@@ -13,6 +13,8 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+import urllib3
+
 from terracrew.client.address import segment
 from terracrew.client.http import Api
 from terracrew.errors import TerracrewError
@@ -229,6 +231,13 @@ class System:
 
     def state(self, module: str) -> Any:
         return self.api.get(f"/modules/{segment(module)}/state")
+
+    def requests(self) -> int:
+        """How many requests with GET the server has answered."""
+        token = (self.data / "metrics.token").read_text().strip()
+        answer = urllib3.request("GET", f"{self.url}/metrics", headers={"Authorization": f"Bearer {token}"})
+        found = [line for line in answer.data.decode().splitlines() if line.startswith("terracrew_requests_total{")]
+        return sum(int(float(line.rpartition(" ")[2])) for line in found if 'method="GET"' in line)
 
     # ---- what an attacker sees
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.prompt import Prompt, plain
+from tests.e2e.prompt import Prompt, flat, plain
 from tests.e2e.system import System, eventually
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
@@ -37,6 +37,7 @@ def prompt(system: System, tofu: str, tmp_path: Path) -> Prompt:
     return found
 
 
+@pytest.mark.feature("K2.apply", "K2.options")
 def test_a_change_is_planned_and_applied_from_a_prompt(prompt: Prompt, system: System) -> None:
     planned = prompt.succeed("plan")
     assert "Plan: 1 to add, 0 to change, 0 to destroy." in planned
@@ -57,6 +58,7 @@ def test_a_change_is_planned_and_applied_from_a_prompt(prompt: Prompt, system: S
     assert system.state("app")["resources"] == []
 
 
+@pytest.mark.feature("K2.saved")
 def test_a_saved_plan_is_applied_once_and_only_while_it_is_current(prompt: Prompt, system: System) -> None:
     prompt.succeed("plan", "-out", "one.plan")
     prompt.succeed("plan", "-out", "two.plan")
@@ -69,6 +71,7 @@ def test_a_saved_plan_is_applied_once_and_only_while_it_is_current(prompt: Promp
     assert "Saved plan is discarded" in stale.text
 
 
+@pytest.mark.feature("K4")
 def test_a_plan_that_fails_says_why_and_fails_the_command(prompt: Prompt) -> None:
     prompt.write('output "broken" { value = file("there-is-none") }')
     failed = prompt.run("plan")
@@ -77,6 +80,7 @@ def test_a_plan_that_fails_says_why_and_fails_the_command(prompt: Prompt) -> Non
     assert re.search(r"Job \d+ has failed", failed.text)
 
 
+@pytest.mark.feature("K2.cancel")
 def test_an_interrupt_cancels_the_run_and_frees_the_module(prompt: Prompt, system: System, tmp_path: Path) -> None:
     started = tmp_path / "started"
     prompt.write(SLOW.replace("STARTED", str(started)))
@@ -90,6 +94,7 @@ def test_an_interrupt_cancels_the_run_and_frees_the_module(prompt: Prompt, syste
     assert system.api.get("/modules/app")["lock"] is None
 
 
+@pytest.mark.feature("K4")
 def test_what_a_run_waits_for_is_told_at_the_prompt(system: System, tofu: str, tmp_path: Path) -> None:
     system.start_server(runner=False)
     prompt = Prompt(system, tofu, tmp_path / "ann")
@@ -103,3 +108,26 @@ def test_what_a_run_waits_for_is_told_at_the_prompt(system: System, tofu: str, t
     text = plain(text)
     assert "Plan: 1 to add" in text
     assert "runner" in text.partition("Source:")[0], text
+
+
+@pytest.mark.feature("K5")
+def test_a_long_log_is_read_in_few_requests(prompt: Prompt, system: System) -> None:
+    """Each request brings 64 KB, and not the 4 KB that it brings if the headers leave with the body."""
+    prompt.write(
+        'output "it" { value = [for i in range(1000) : join("", [for j in range(50) : "${i} is one of many "])] }'
+    )
+    before = system.requests()
+    text = prompt.succeed("plan")
+    assert len(text) > 900_000
+    assert system.requests() - before < 40 + len(text) / 60_000
+
+
+@pytest.mark.feature("K2.words")
+def test_bad_requests_get_words(prompt: Prompt, system: System) -> None:
+    prompt.write(MAIN, workspace="Not_a.Path")
+    assert "use lowercase letters, digits and hyphens" in flat(prompt.run("init").text)
+    prompt.write(MAIN, workspace="nowhere.app")
+    assert "create the group first" in flat(prompt.run("init").text)
+    prompt.write(MAIN)
+    prompt.token = "tcu_" + "x" * 43
+    assert "unauthorized" in flat(prompt.run("init").text)

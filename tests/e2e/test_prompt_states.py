@@ -40,6 +40,7 @@ def prompt(system: System, tofu: str, tmp_path: Path) -> Prompt:
     return found
 
 
+@pytest.mark.feature("K3")
 def test_a_local_run_keeps_its_state_and_its_lock_here(prompt: Prompt, system: System) -> None:
     assert "Apply complete! Resources: 1 added" in prompt.succeed("apply", "-auto-approve")
     assert system.state("app")["outputs"]["here"]["value"] == 1
@@ -57,6 +58,7 @@ def test_a_local_run_keeps_its_state_and_its_lock_here(prompt: Prompt, system: S
     assert system.api.get("/modules/app")["lock"] is None
 
 
+@pytest.mark.feature("K3.lock")
 def test_two_terminals_and_a_killed_one(prompt: Prompt, system: System, tofu: str, tmp_path: Path) -> None:
     started = tmp_path / "started"
     prompt.write(SLOW.replace("STARTED", str(started)))

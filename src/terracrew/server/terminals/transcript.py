@@ -22,13 +22,13 @@ from terracrew.server.logs import chunks, reads
 from terracrew.server.objects import Objects
 from terracrew.server.runs import reasons
 from terracrew.server.terminals import statuses, store, words
-from terracrew.server.terminals.model import Phase
+from terracrew.server.terminals.model import Phase, TerminalWords
 
 START, END = b"\x02", b"\x03"
 MAX_READ_BYTES = 64 << 10
 MAX_KEPT = 2_000
 """How many logs a server remembers places of. Another one is assembled again, which reads it once."""
-_ASK_SECONDS = 1.0
+ASK_SECONDS = 1.0
 """The least time between two questions why the same job waits."""
 
 
@@ -128,8 +128,10 @@ class Transcripts:
         """Take over more of a log. Returns False if there is nothing more at the moment."""
         if not log.size and not await self._begin(log):
             return False
-        job, attempt = await self._db.read(lambda tx: _progress(tx, log.job_id, log.attempt))
+        job, attempt, following = await self._db.read(lambda tx: _progress(tx, log.job_id, log.attempt))
         mark = 0 if attempt is None else attempt.mark
+        if following is not None:
+            mark = min(mark, following.mark_before)
         has_waited = attempt is not None and attempt.outcome == "waiting"
         is_over = job.is_terminal or job.attempt > log.attempt or has_waited
         if not log.is_in_lines:
@@ -183,7 +185,7 @@ class Transcripts:
 
     def _is_due(self, log: _Transcript, job: Job) -> bool:
         now = time.monotonic()
-        if now - log.asked_at < _ASK_SECONDS:
+        if now - log.asked_at < ASK_SECONDS:
             return False
         log.asked_at = now
         waits = job.status in (JobStatus.QUEUED, JobStatus.CLAIMED, JobStatus.AWAITING_APPROVAL)
@@ -196,36 +198,28 @@ class Transcripts:
         return "" if before.endswith(more) else more
 
     async def _take_lines(self, log: _Transcript, mark: int) -> None:
+        """Take over some of the lines of an attempt up to this event."""
         page = await reads.read_page(self._db, self._objects, log.job_id, log.attempt, log.event, MAX_READ_BYTES)
         ends_with_plan = log.phase == "plan" and log.is_divided
         for stored in page:
             size = last = 0
             for number, record in await stored.open(lambda data: list(chunks.records(data))):
-                if number <= log.event:
+                if not log.event < number <= mark:
                     continue
                 if ends_with_plan and statuses.is_changing_step(record.step):
                     log.add_events(size, last or log.event)
                     self._divide(log)
                     return
                 size, last = size + len(record.payload), number
-            log.add_events(size, max(stored.last, log.event))
+            log.add_events(size, max(min(stored.last, mark), log.event))
         if not page:
             log.event = mark  # the events up to there are no lines
 
     async def _next_attempt(self, log: _Transcript) -> None:
         """Go on with the next attempt. What arrives of this one from now on is not shown at the prompt."""
         opened = await self._db.write(lambda tx: store.open_words(tx, log.job_id, log.attempt + 1, log.event))
-        if opened.mark_before > log.event:  # another server has shown more of it
-            page = await reads.read_page(self._db, self._objects, log.job_id, log.attempt, log.event)
-            for stored in page:
-                taken = [
-                    (number, record)
-                    for number, record in await stored.open(lambda data: list(chunks.records(data)))
-                    if log.event < number <= opened.mark_before
-                ]
-                if taken:
-                    log.add_events(sum(len(record.payload) for _, record in taken), taken[-1][0])
-        log.attempt, log.event, log.said, log.is_in_lines = log.attempt + 1, 0, 0, False
+        if opened.mark_before <= log.event:  # otherwise, another server has shown more of it, which is read first
+            log.attempt, log.event, log.said, log.is_in_lines = log.attempt + 1, 0, 0, False
 
     def _divide(self, log: _Transcript) -> None:
         log.boundary = (log.attempt, log.event)
@@ -251,6 +245,13 @@ class Transcripts:
         return b"".join(found)
 
 
-async def _progress(tx: Tx, job_id: str, attempt: int) -> tuple[Job, Attempt | None]:
-    """Return the job and one of its attempts. The job is read first, so that all lines of an attempt that has ended are stored."""
-    return await job_store.get(tx, job_id), await attempt_store.get_attempt(tx, job_id, attempt)
+async def _progress(tx: Tx, job_id: str, attempt: int) -> tuple[Job, Attempt | None, TerminalWords | None]:
+    """Return the job, one of its attempts, and what stands before the next one, if a log has gone on with that.
+
+    The job is read first, so that all lines of an attempt that has ended are stored.
+    """
+    return (
+        await job_store.get(tx, job_id),
+        await attempt_store.get_attempt(tx, job_id, attempt),
+        await store.words(tx, job_id, attempt + 1),
+    )
