@@ -139,6 +139,7 @@ def answer(browser: httpx.Client, address: str, decision: str) -> str:
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.feature("K1")
 def test_the_real_login_stores_a_token_that_works_until_it_is_revoked(
     system: System, front: TlsFront, tofu: str, tmp_path: Path
 ) -> None:

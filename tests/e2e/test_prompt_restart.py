@@ -36,6 +36,7 @@ def greetings(server: Process) -> int:
     return server.log.read_text().count("Terracrew is at ")
 
 
+@pytest.mark.feature("K6")
 def test_a_restart_in_a_plan_and_one_in_an_apply_are_not_seen_at_the_prompt(
     system: System, tofu: str, tmp_path: Path, gate: Gate
 ) -> None:
