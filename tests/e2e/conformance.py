@@ -109,6 +109,8 @@ class Outcome:
     command: str
     seconds: dict[Mode, float]
     problem: str = ""
+    is_refused_by_client: bool = False
+    """Whether this version of the command line cannot do it with any server."""
 
 
 def outcomes(system: System, engine: str, version: str, folder: Path) -> list[Outcome]:
@@ -134,7 +136,12 @@ def _outcome(command: Command, prompts: dict[Mode, Prompt]) -> Outcome:
     seconds: dict[Mode, float] = {}
     found: dict[Mode, tuple[bool, object, str]] = {}
     for mode, prompt in prompts.items():
-        command.before(prompt)
+        try:
+            command.before(prompt)
+        except AssertionError as error:
+            if "not supported" not in flat(str(error)):
+                raise
+            return Outcome(command.name, {}, is_refused_by_client=True)
         started = time.monotonic()
         ran = prompt.run(*command.arguments, answer=command.answer)
         seconds[mode] = time.monotonic() - started
@@ -179,6 +186,8 @@ def page(results: dict[str, list[Outcome]]) -> str:
 
 
 def _cell(outcome: Outcome) -> str:
+    if outcome.is_refused_by_client:
+        return "refused by the client"
     if outcome.problem:
         return f"differs: {outcome.problem}"
     return " · ".join(f"{outcome.seconds[mode]:.1f}" for mode in MODES)
