@@ -158,6 +158,8 @@ _SEES = (
     }
 )
 _RUNS = _SEES | {
+    "GET /api/tfe/v2/plans/{job}/json-output",
+    "GET /api/tfe/v2/plans/{job}/json-output-redacted",
     "GET /modules/{module}/resources",
     "GET /dashboard/modules/{module}/destroy",
     "POST /archives",

@@ -33,6 +33,7 @@ EMPTY = {
     "module_locks": "is about terminals that work at the moment",
     "lost_resources": "is found again from the log",
     "object_deletions": _BRIEF,
+    "plan_json": "needs a prompt",
     "removed": "needs the loop of the retention",
     "removed_locks": "is about terminals that worked in the last days",
     "retention_runs": "needs the loop of the retention",

@@ -144,6 +144,8 @@ class Job(PlanOptions, msgspec.Struct, frozen=True):
     """Whether it runs `init` even if nothing that `init` reads has changed, because the request or the module says so."""
     has_own_source: bool = False
     """Whether it was asked to run another source than its module's."""
+    needs_plan_json: bool = False
+    """Whether its plan is kept as JSON without sensitive values, because a command line has saved the plan and may show it."""
     plan_attempt: int | None = None
     """The attempt whose saved plan the job waits with, or continues with."""
     runner_id: str | None = None

@@ -27,9 +27,9 @@ MAX_INLINE_OUTPUTS_BYTES = 1 << 20
 MAX_OUTPUTS_BYTES = 8 << 20
 """Larger outputs are not stored, because the server reads them whole into memory."""
 MAX_INLINE_DIFF_BYTES = 256 << 10
-"""A larger diff of a plan is sent by HTTP under the number of its event, like a large state."""
+"""A larger diff or JSON of a plan is sent by HTTP under the number of its event, like a large state."""
 MAX_DIFF_BYTES = 16 << 20
-"""A larger diff of a plan is not stored, because the server reads it whole into memory."""
+"""A larger diff or JSON of a plan is not stored, because the server reads it whole into memory."""
 MAX_BATCH_RECORDS = MAX_BATCH_BYTES // HEADER.size
 """The most records that fit into one batch, if none has a payload."""
 MAX_OUTPUT_LEVELS = 100
@@ -164,6 +164,14 @@ class PlanDescribed(msgspec.Struct, frozen=True, tag="diff"):
     """The document; empty if it was too large. Then `sha256` is the hash of the document, which came by HTTP."""
 
 
+class PlanShown(msgspec.Struct, frozen=True, tag="plan_json"):
+    """The JSON of a plan whose job has `JobSpec.needs_plan_json` (`plan_diff/plan_json.py`), without sensitive values."""
+
+    sha256: Digest
+    content: bytes = b""
+    """The document; empty if it was too large. Then `sha256` is the hash of the document, which came by HTTP."""
+
+
 class EngineUsed(msgspec.Struct, frozen=True, tag="engine"):
     name: str
     version: str
@@ -205,7 +213,17 @@ class Result(msgspec.Struct, frozen=True, tag="result"):
     """A `FailureKind`, or one that only newer executors know."""
 
 
-Fact = StepStatus | SourceResolved | PlanSummary | PlanDescribed | OutputsRead | EngineUsed | OutputMissing | Result
+Fact = (
+    StepStatus
+    | SourceResolved
+    | PlanSummary
+    | PlanDescribed
+    | PlanShown
+    | OutputsRead
+    | EngineUsed
+    | OutputMissing
+    | Result
+)
 
 
 class StateFact(msgspec.Struct, frozen=True):

@@ -420,6 +420,9 @@ class JobSpec(msgspec.Struct, frozen=True):
     """Whether `init` runs even if nothing that it reads has changed since an earlier job of the module."""
     has_own_source: bool = False
     """Whether the request for the job named its source, instead of the module."""
+    needs_plan_json: bool = False
+    """Whether the plan is also sent as JSON without sensitive values (`PlanShown`), because a command line that has saved it shows it.
+    Executors of 0.1.0 ignore this field."""
 
     def __repr__(self) -> str:
         return f"JobSpec({self.job_id!r}, {self.attempt})"

@@ -312,6 +312,7 @@ class Server:
             staging=self.staging,
             tools=tools,
             transcripts=Transcripts(self.db, self.objects, self.watch, url),
+            diffs=self.diffs,
             url=url,
             version=__version__,
         )

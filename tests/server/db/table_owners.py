@@ -66,6 +66,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "organizations": ("tree/groups/store.py", "tree/groups/organization_store.py"),
     "outputs": ("state/store.py",),
     "plan_diffs": ("jobs/plans/diff_store.py",),
+    "plan_json": ("jobs/plans/json_store.py",),
     "plans": ("jobs/plans/store.py",),
     "pull_request_modules": ("pull_requests/store.py",),
     "pull_requests": ("pull_requests/store.py",),
@@ -209,7 +210,7 @@ READERS = (
     ),
     _reader(
         "retention/usage_reads.py",
-        "archives audit jobs log_chunks log_objects modules outputs plan_diffs plans release_artifacts states",
+        "archives audit jobs log_chunks log_objects modules outputs plan_diffs plan_json plans release_artifacts states",
         "the survey counts every table that grows",
     ),
     _reader(

@@ -67,6 +67,7 @@ FACTS: dict[type[msgspec.Struct], Any] = {
     events.SourceResolved: events.SourceResolved("ab", LEAVE_IT),
     PlanSummary: PlanSummary(add=5),
     events.PlanDescribed: events.PlanDescribed("ab" * 32, b"{}"),
+    events.PlanShown: events.PlanShown("ab" * 32, b"{}"),
     OutputsRead: OutputsRead({"a": Output(1)}, "ab"),
     EngineUsed: EngineUsed("tofu", "9"),
     events.OutputMissing: events.OutputMissing(),

@@ -60,6 +60,7 @@ def test_every_place_that_encrypts_is_known() -> None:
         "tree/inputs/sealing.py",
         "jobs/job_inputs.py",
         "jobs/plans/diff_store.py",
+        "jobs/plans/json_store.py",
         "tree/modules/module_key.py",
         "rekey/service.py",
         "runners/starts/service.py",

@@ -8,7 +8,7 @@ import pytest
 
 from terracrew.api.operations import RekeyProgress
 from terracrew.errors import Invalid, Unavailable
-from terracrew.protocol.events import Output, OutputsRead, PlanDescribed
+from terracrew.protocol.events import Output, OutputsRead, PlanDescribed, PlanShown
 from terracrew.server.app import build, close
 from terracrew.server.context import Server
 from terracrew.server.db import lease
@@ -26,7 +26,7 @@ from terracrew.server.tree.inputs.effective import JobContent
 from terracrew.server.tree.modules import contents, module_key
 from terracrew.server.tree.modules.contents import Content
 from tests.builders.deliveries import DONE, fact
-from tests.builders.job_rows import change_inputs
+from tests.builders.job_rows import change_inputs, change_jobs
 from tests.server.application import Application, on_one, open_application
 from tests.server.forges import forge_rows
 from tests.server.simulated_runner import SimulatedRunner
@@ -49,6 +49,8 @@ async def populate(application: Application) -> str:
     attempt = await written(runner, content(1), content(2, MAX_INLINE_BYTES), content(3))
     await attempt.deliver(fact(OutputsRead({"a": Output("secret", is_sensitive=True)}, "ab")))
     await attempt.deliver(fact(PlanDescribed("1" * 64, b"a diff")))
+    await change_jobs(application.server.db, attempt.ref.job_id, needs_plan_json=True)
+    await attempt.deliver(fact(PlanShown("2" * 64, b"a plan")))
     await attempt.deliver(DONE)
     keys, db, module_id = application.server.keys, application.server.db, attempt.module_id
     await db.write(lambda tx: contents.save(tx, keys, module_id, Content({"a": 1}, {"B": "c"})))

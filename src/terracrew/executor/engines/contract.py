@@ -18,6 +18,7 @@ from terracrew import plugins
 from terracrew.attempt.engine_directory import EngineDirectory
 from terracrew.errors import Invalid
 from terracrew.plan_diff.document import PlanDescription
+from terracrew.plan_diff.plan_json import PlanJson
 from terracrew.plan_diff.values import Mask
 from terracrew.protocol import events
 from terracrew.protocol.events import OutputsRead, PlanSummary
@@ -206,6 +207,19 @@ class EngineSession(ABC):
         """Return the plan that was just made as one JSON document, without the values that are sensitive. `printed` is the same as
         for `describe`; `mask` replaces the secrets that the executor knows in a text. Raises Invalid if that is not possible. It is
         called in a thread."""
+        raise NotImplementedError
+
+    has_plans_to_show = False
+    """Whether a command line at another place can show its plans (`show SAVED`). It describes its plans, too."""
+
+    def schema_arguments(self, printed: bytes) -> list[str] | None:
+        """Return the command that prints the schemas which such a command line needs to show this plan; None if it needs none.
+        `printed` is the same as for `describe`. Raises Invalid if it is not the description of a plan."""
+        return None
+
+    def plan_to_show(self, printed: bytes, schemas: bytes | None, mask: Mask) -> PlanJson:
+        """Return the plan for such a command line, without the values that are sensitive. `schemas` is what the command printed. It is
+        called in a thread. Raises Invalid if it is not possible."""
         raise NotImplementedError
 
     # ---- its init

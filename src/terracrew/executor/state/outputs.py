@@ -7,17 +7,22 @@ from collections.abc import Callable
 import msgspec
 
 from terracrew.attempt.encryption import AttemptCipher
+from terracrew.errors import TooLarge
 from terracrew.executor.delivery.large_states import LargeStates
 from terracrew.executor.delivery.recorder import Recorder
 from terracrew.masking import facts, names
-from terracrew.plan_diff import document
+from terracrew.plan_diff import document, plan_json
 from terracrew.plan_diff.document import PlanDescription
+from terracrew.plan_diff.plan_json import PlanJson
+from terracrew.plan_diff.values import Mask
 from terracrew.protocol.events import (
+    MAX_DIFF_BYTES,
     MAX_INLINE_DIFF_BYTES,
     MAX_INLINE_OUTPUTS_BYTES,
     Fact,
     OutputsRead,
     PlanDescribed,
+    PlanShown,
 )
 
 
@@ -65,3 +70,11 @@ class PlanDiffs(_LargeFacts):
         content = await asyncio.to_thread(lambda: document.build(describe(printed), self._recorder.redactor.mask_text))
         sha256 = hashlib.sha256(content).hexdigest()
         await self._record(content, MAX_INLINE_DIFF_BYTES, PlanDescribed(sha256, content), PlanDescribed(sha256))
+
+    async def record_json(self, make: Callable[[Mask], PlanJson]) -> None:
+        """Record the JSON of a plan, from which `make` leaves out the sensitive values. Raises TooLarge if it cannot be kept."""
+        content = await asyncio.to_thread(lambda: plan_json.pack(make(self._recorder.redactor.mask_text)))
+        if len(content) > MAX_DIFF_BYTES:
+            raise TooLarge(f"its JSON has {len(content):,} bytes. At most {MAX_DIFF_BYTES:,} are kept")
+        sha256 = hashlib.sha256(content).hexdigest()
+        await self._record(content, MAX_INLINE_DIFF_BYTES, PlanShown(sha256, content), PlanShown(sha256))

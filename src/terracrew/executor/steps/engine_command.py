@@ -22,6 +22,8 @@ from terracrew.wording import plan_words
 
 _MAX_FACTS_BYTES = 512 << 20
 """The largest description of a plan that is read. A plan of 10,000 resources has about 50 MB."""
+_MAX_SCHEMAS_BYTES = 512 << 20
+"""The most schemas that are read. Those of all resources of a large cloud have more than 100 MB."""
 
 
 _LOST_CHANGES = (
@@ -224,6 +226,7 @@ async def _report_plan(context: StepContext) -> None:
     context.plan.has_changes = plan_words.has_changes(summary)
     if hook_plan.is_wanted(context):
         await hook_plan.write(context, await _description(context, facts))
+    await _record_json(context, facts)
     if not session.describes_plans or not (context.plan.has_changes or context.spec.is_refresh_only):
         return
     try:
@@ -231,8 +234,27 @@ async def _report_plan(context: StepContext) -> None:
     except (EngineFailedError, Invalid) as error:
         if context.control.stop_mode(is_mutating=False) is not None:  # the engine was stopped
             raise
-        why = f"the engine ended with code {error.code}" if isinstance(error, EngineFailedError) else str(error)
-        context.recorder.say(f"The plan is complete, but its changes cannot be shown by attribute: {why}")
+        context.recorder.say(f"The plan is complete, but its changes cannot be shown by attribute: {_why(error)}")
+
+
+async def _record_json(context: StepContext, facts: bytes | None) -> None:
+    """Record the JSON of the plan that was just made, if the command line that has asked for the plan may show it."""
+    session = context.prepared.session
+    if not context.spec.needs_plan_json or not session.has_plans_to_show:
+        return
+    try:
+        described = await _description(context, facts)
+        arguments = session.schema_arguments(described)
+        schemas = await _described(context, arguments, _MAX_SCHEMAS_BYTES) if arguments else None
+        await context.plan_diffs.record_json(lambda mask: session.plan_to_show(described, schemas, mask))
+    except (EngineFailedError, Invalid) as error:
+        if context.control.stop_mode(is_mutating=False) is not None:  # the engine was stopped
+            raise
+        context.recorder.say(f"The plan is complete, but `show` will not show it: {_why(error)}")
+
+
+def _why(error: EngineFailedError | Invalid) -> str:
+    return f"the engine ended with code {error.code}" if isinstance(error, EngineFailedError) else str(error)
 
 
 async def _description(context: StepContext, facts: bytes | None) -> bytes:

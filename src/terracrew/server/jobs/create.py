@@ -74,6 +74,8 @@ class JobRequest(msgspec.Struct, frozen=True):
     """The PLAN job whose plan the new job applies."""
     allows_merge: bool = False
     """Whether the principal needs no right to change the module for that plan's source, because it is a pull request's."""
+    needs_plan_json: bool = False
+    """Whether a command line shows the plan later."""
 
 
 class Created(msgspec.Struct, frozen=True):
@@ -399,6 +401,7 @@ def _job(one: _Checked, number: int, settings: JobSettings, now: datetime) -> Jo
         is_destroy_plan=asked.is_destroy_plan,
         is_fresh=one.module.is_fresh or asked.is_fresh,
         has_own_source=asked.source is not None,
+        needs_plan_json=one.wanted.needs_plan_json,
         group_run_id=one.wanted.group_run_id,
         origin=one.wanted.origin,
         plan_job_id=None if one.wanted.plan_of is None else one.wanted.plan_of.id,

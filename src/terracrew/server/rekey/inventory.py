@@ -12,7 +12,7 @@ from terracrew.server.forges import sealing as forge_sealing
 from terracrew.server.identity.keys import signing
 from terracrew.server.jobs import job_inputs
 from terracrew.server.jobs.attempts import claims
-from terracrew.server.jobs.plans import diff_store
+from terracrew.server.jobs.plans import diff_store, json_store
 from terracrew.server.notifications import sealing as channel_sealing
 from terracrew.server.runners.starts import service as starts
 from terracrew.server.secrets import keyring as master_key
@@ -118,6 +118,7 @@ COLUMNS: tuple[Column, ...] = (
         batch_rows=1,  # up to a MiB each
     ),
     Column("diffs of plans", "plan_diffs", "content", _JOB_ID, lambda row: diff_store.context(row["job_id"])),
+    Column("JSON of plans", "plan_json", "content", _JOB_ID, lambda row: json_store.context(row["job_id"])),
     Column(
         "keys of attempts",
         "attempts",

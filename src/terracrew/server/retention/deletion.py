@@ -12,7 +12,7 @@ from terracrew.server.jobs import reads as job_reads
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs import store as job_store
 from terracrew.server.jobs.lost_resources import store as lost_resource_store
-from terracrew.server.jobs.plans import diff_store
+from terracrew.server.jobs.plans import diff_store, json_store
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.logs import store as log_store
 from terracrew.server.objects import Objects
@@ -84,6 +84,7 @@ async def _delete_small_rows(tx: Tx, job_id: str) -> None:
     named += await state_store.delete_outputs(tx, job_id)
     named += await plan_store.delete_of_job(tx, job_id)
     named += await diff_store.delete_of_job(tx, job_id)
+    named += await json_store.delete_of_job(tx, job_id)
     await store.delete_later(tx, named)
 
 

@@ -16,7 +16,7 @@ from terracrew.api.operations import Tally
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import reads as jobs
 from terracrew.server.jobs.attempts import reads as attempt_reads
-from terracrew.server.jobs.plans import diff_store
+from terracrew.server.jobs.plans import diff_store, json_store
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.logs import object_reads as log_objects
 from terracrew.server.objects import Listed, Objects
@@ -56,10 +56,12 @@ async def _plans(tx: Tx, names: Sequence[str], _: float) -> set[str]:
 
 
 async def _states(tx: Tx, names: Sequence[str], late_seconds: float) -> set[str]:
-    """States, large outputs, and large diffs of plans. One whose event has yet to come is needed for as long as the attempt may deliver."""
+    """States, large outputs, diffs and JSON of plans. One whose event has yet to come is needed for as long as the attempt may deliver."""
     wanted = _attempts(names)
     named = await states.object_names(tx, wanted)
-    named |= await diff_store.object_names(tx, sorted({job_id for job_id, _ in wanted}))
+    jobs_of_names = sorted({job_id for job_id, _ in wanted})
+    named |= await diff_store.object_names(tx, jobs_of_names)
+    named |= await json_store.object_names(tx, jobs_of_names)
     open_rows = await attempt_reads.without_result(tx, wanted)
     marks = {
         content.folder(row["job_id"], row["number"]): row["mark"]

@@ -8,7 +8,7 @@ from terracrew.server.audit import store as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.db.topics import log_of
-from terracrew.server.jobs.plans import diff_store
+from terracrew.server.jobs.plans import diff_store, json_store
 from terracrew.server.logs import object_reads
 from terracrew.server.logs import store as logs
 from terracrew.server.retention import store
@@ -42,13 +42,14 @@ async def _find_logs(tx: Tx, policy: RetentionPolicy, after: Item | None, limit:
 
 
 async def _remove_logs(tx: Tx, policy: RetentionPolicy, items: list[Item]) -> list[Item]:
-    """Remove logs with the diffs of their plans. A line replaces a log that was removed (`logs/moved.Removal`)."""
+    """Remove logs with the diffs and the JSON of their plans. A line replaces a log that was removed (`logs/moved.Removal`)."""
     removed: list[Item] = []
     for item in items:
         if not await logs.set_removed(tx, item.id, item.number, policy.logs_days):
             continue  # something was delivered meanwhile, or the module was deleted
         await store.delete_later(tx, await logs.delete_objects(tx, item.id, item.number))
         await store.delete_later(tx, await diff_store.delete_of_job(tx, item.id))
+        await store.delete_later(tx, await json_store.delete_of_job(tx, item.id))
         tx.wake(log_of(item.id))
         removed.append(item)
     return removed

@@ -13,6 +13,7 @@ _TOTALS: dict[str, LiteralString] = {
     "files of releases": "SELECT count(*) AS count, sum(size_bytes) AS bytes FROM release_artifacts WHERE object_name <> ''",
     "outputs": "SELECT count(*) AS count, sum(length(content)) AS bytes FROM outputs",
     "diffs of plans": "SELECT count(*) AS count, sum(length(content)) AS bytes FROM plan_diffs",
+    "JSON of plans": "SELECT count(*) AS count, sum(length(content)) AS bytes FROM plan_json",
     "audit": "SELECT count(*) AS count, sum(length(details) + length(action) + length(target_id)) AS bytes FROM audit",
     "objects to be deleted": "SELECT count(*) AS count, 0 AS bytes FROM object_deletions",
 }

@@ -15,6 +15,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.state.diff_process import DiffProcess
 from terracrew.server.terminals import links
 from terracrew.server.terminals.links import LinkKind
 from terracrew.server.terminals.service import TerminalTools
@@ -33,6 +34,7 @@ class TfeContext:
     staging: Staging
     tools: TerminalTools
     transcripts: Transcripts
+    diffs: DiffProcess
     url: str
     version: str
 

@@ -6,7 +6,17 @@ from litestar import Router
 from litestar.handlers import BaseRouteHandler
 from litestar.types import ControllerRouterHandler
 
-from terracrew.server.tfe import configuration, json_api, logs, organizations, runs, states, variables, workspaces
+from terracrew.server.tfe import (
+    configuration,
+    json_api,
+    logs,
+    organizations,
+    plan_json,
+    runs,
+    states,
+    variables,
+    workspaces,
+)
 from terracrew.server.tfe.context import BASE, TfeCall
 
 
@@ -18,7 +28,7 @@ def _handlers(*modules: ModuleType) -> list[ControllerRouterHandler]:
 ROUTERS: list[ControllerRouterHandler] = [
     Router(
         BASE,
-        route_handlers=_handlers(organizations, workspaces, configuration, runs, logs, states, variables),
+        route_handlers=_handlers(organizations, workspaces, configuration, runs, plan_json, logs, states, variables),
         request_class=TfeCall,
         exception_handlers=json_api.HANDLERS,
         include_in_schema=False,

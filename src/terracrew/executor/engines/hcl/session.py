@@ -26,6 +26,7 @@ from terracrew.executor.engines.hcl import (
     kept_init,
     lockfile,
     plan_for_hooks,
+    plan_for_show,
     plugins,
     shown_plan,
 )
@@ -35,6 +36,7 @@ from terracrew.executor.engines.hcl import (
 from terracrew.executor.engines.hcl.backend_override import OVERRIDE_FILE
 from terracrew.executor.engines.hcl.dialect import Dialect, find_operator_paths
 from terracrew.plan_diff.document import PlanDescription
+from terracrew.plan_diff.plan_json import PlanJson
 from terracrew.plan_diff.values import Mask
 from terracrew.protocol.events import Output, OutputsRead, PlanSummary
 from terracrew.protocol.spec import Step
@@ -55,7 +57,7 @@ class _PrintedOutput(msgspec.Struct):
 
 
 class HclSession(EngineSession):
-    describes_plans = has_plan_json = keeps_init = True
+    describes_plans = has_plan_json = has_plans_to_show = keeps_init = True
     orderly_exit_codes = frozenset({0, 1})
     """A failed apply ends with 1. Go's own fatal errors end with 2, and a panic with 11."""
 
@@ -152,6 +154,12 @@ class HclSession(EngineSession):
 
     def plan_json(self, printed: bytes, mask: Mask) -> bytes:
         return plan_for_hooks.masked(printed, mask)
+
+    def schema_arguments(self, printed: bytes) -> list[str] | None:
+        return [self._program, "providers", "schema", "-json"] if plan_for_show.has_resources(printed) else None
+
+    def plan_to_show(self, printed: bytes, schemas: bytes | None, mask: Mask) -> PlanJson:
+        return plan_for_show.build(printed, schemas, mask)
 
     def outputs(self, printed: bytes) -> OutputsRead:
         decode = msgspec.json.decode

@@ -19,6 +19,7 @@ from terracrew.protocol.events import (
     Kind,
     OutputsRead,
     PlanDescribed,
+    PlanShown,
     Record,
     Result,
     fact_of,
@@ -182,7 +183,7 @@ class Deliveries:
                     outputs[number] = await event_contents.large_outputs(
                         self._hub, self._session.ref, self._module_id, number, fact
                     )
-                elif isinstance(fact, PlanDescribed) and not fact.content:
+                elif isinstance(fact, PlanDescribed | PlanShown) and not fact.content:
                     diffs[number] = await event_contents.large_diff(self._hub, self._session.ref, number, fact)
         numbered = list(enumerate(records, first))
         chunk = chunks.pack(numbered) if size < THREAD_ABOVE_BYTES else await asyncio.to_thread(chunks.pack, numbered)

@@ -14,6 +14,7 @@ from terracrew.protocol.events import (
     Output,
     OutputsRead,
     PlanDescribed,
+    PlanShown,
     StateFact,
     is_deep,
 )
@@ -87,8 +88,10 @@ async def large_outputs(
     return LargeOutputs(name, await asyncio.to_thread(problem_of_outputs, found.content))
 
 
-async def large_diff(hub: ExecutorContext, ref: AttemptRef, number: int, fact: PlanDescribed) -> LargeOutputs:
-    """The diff of a plan that came by HTTP before this event. It raises ValueError until the diff is there."""
+async def large_diff(
+    hub: ExecutorContext, ref: AttemptRef, number: int, fact: PlanDescribed | PlanShown
+) -> LargeOutputs:
+    """The diff or the JSON of a plan that came by HTTP before this event. It raises ValueError until that is there."""
     name = content.of_event(ref.job_id, ref.attempt, number, fact.sha256)
     size = await _stored_size(hub, ref, number, name)
     if size is None:

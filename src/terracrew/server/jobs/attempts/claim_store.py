@@ -81,7 +81,7 @@ _INSERT_ATTEMPTS: LiteralString = attempt_store.ATTEMPTS.insert_batch(
 
 _GRANTS: LiteralString = f"""
 SELECT jobs.id, jobs.attempt, jobs.number, jobs.created_at, jobs.queued_at, jobs.type, jobs.is_destroy_plan, jobs.is_refresh_only,
-    jobs.limits, jobs.cloud, jobs.dispatcher, jobs.is_fresh, jobs.has_own_source,
+    jobs.limits, jobs.cloud, jobs.dispatcher, jobs.is_fresh, jobs.has_own_source, jobs.needs_plan_json,
     jobs.targets, jobs.replace, jobs.refresh,
     jobs.organization_id, jobs.module_id, jobs.source, jobs.source_digest,
     jobs.source_commit, jobs.source_revision,

@@ -323,6 +323,7 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
         is_refresh_only=bool(row["is_refresh_only"]),
         is_fresh=bool(row["is_fresh"]),
         has_own_source=bool(row["has_own_source"]),
+        needs_plan_json=bool(row["needs_plan_json"]),
         hooks=model.hooks(row["steps"]),
         hook_environments=given.hook_environments,
         flags=_flags(row),

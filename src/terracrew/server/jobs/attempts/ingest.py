@@ -23,8 +23,10 @@ from terracrew.server.jobs import attempt_store, decide, module_outputs, news, s
 from terracrew.server.jobs import metrics as counts
 from terracrew.server.jobs.attempts import received_states
 from terracrew.server.jobs.plans import diff_store as diffs
+from terracrew.server.jobs.plans import json_store
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.jobs.plans.diff_store import StoredDiff
+from terracrew.server.jobs.plans.json_store import StoredPlanJson
 from terracrew.server.logs import chunks
 from terracrew.server.logs import store as log_store
 from terracrew.server.principals.model import SYSTEM
@@ -53,7 +55,7 @@ class Delivery(msgspec.Struct, frozen=True):
     address: str | None = None
     """The address of the executor."""
     diffs: dict[int, LargeOutputs] = {}
-    """Diffs of plans that came by HTTP, by the numbers of their events."""
+    """Diffs and the JSON of plans that came by HTTP, by the numbers of their events."""
     facts: dict[int, Fact] = {}
     """The facts that were decoded already, by the numbers of their events."""
 
@@ -91,6 +93,7 @@ class _Change:
         self.outputs_object: str | None = None
         self.plan: Plan | None = None
         self.diff: StoredDiff | None = None
+        self.plan_json: StoredPlanJson | None = None
         self.states: list[tuple[int, Received, Job, Attempt]] = []
         new = list(enumerate(delivery.records, delivery.first))[attempt.mark + 1 - delivery.first :]
         self.chunk = delivery.chunk if len(new) == len(delivery.records) else chunks.pack(new)
@@ -191,6 +194,8 @@ class _Change:
                 self._facts(plan=fact)
             case events.PlanDescribed() if is_current:
                 self._diff(number, fact)
+            case events.PlanShown() if is_current:
+                self._plan_json(number, fact)
             case events.OutputMissing():
                 self.attempt = msgspec.structs.replace(self.attempt, is_output_missing=True)
             case _:
@@ -214,6 +219,19 @@ class _Change:
         else:
             why = "it did not come" if large is None else large.problem
             self._note(number, f"the diff of its plan was not kept: {why}")
+
+    def _plan_json(self, number: int, fact: events.PlanShown) -> None:
+        if not self.job.needs_plan_json:
+            return
+        stored = StoredPlanJson(self.job.id, self.attempt.number, self.job.module_id, fact.sha256)
+        large = self.delivery.diffs.get(number)
+        if fact.content:
+            self.plan_json = msgspec.structs.replace(stored, content=fact.content)
+        elif large is not None and not large.problem:
+            self.plan_json = msgspec.structs.replace(stored, object=large.object)
+        else:
+            why = "it did not come" if large is None else large.problem
+            self._note(number, f"the JSON of its plan was not kept: {why}")
 
     def _end(self, number: int, result: events.Result, *, is_current: bool) -> None:
         ended = None
@@ -355,6 +373,8 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
             await plan_store.save(tx, change.plan)
         if change.diff is not None:
             await diffs.keep(tx, change.diff, keys)
+        if change.plan_json is not None:
+            await json_store.keep(tx, change.plan_json, keys)
         if change.outputs is not None:
             if change.outputs_object is None:
                 await module_outputs.trigger(tx, keys, change.job, change.outputs)

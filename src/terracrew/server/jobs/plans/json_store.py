@@ -1,0 +1,62 @@
+"""Rows of the JSON of plans, for command lines that show a saved plan: the last one of each job, encrypted, in its row or in an object."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.mapping import to_params
+from terracrew.server.db.statements.table import Table, excluded_assignments
+from terracrew.server.secrets.keyring import Keyring
+
+
+class StoredPlanJson(msgspec.Struct, frozen=True):
+    """Where the JSON of a plan is stored. Either `content` or `object` is set."""
+
+    job_id: str
+    attempt: int
+    """The attempt that made the plan."""
+    module_id: str
+    sha256: str
+    content: bytes | None = None
+    object: str | None = None
+
+
+PLAN_JSON = Table("plan_json", StoredPlanJson)
+_CHANGED = excluded_assignments("attempt", "sha256", "content", "object", "created_at")
+
+
+async def get(tx: Tx, job_id: str) -> StoredPlanJson | None:
+    return await PLAN_JSON.find(tx, job_id=job_id)
+
+
+async def delete_of_job(tx: Tx, job_id: str) -> list[str]:
+    """Delete the JSON of a job's plan and return the name of the object that held it, if there is one."""
+    rows = await tx.all("DELETE FROM plan_json WHERE job_id = :job_id RETURNING object", job_id=job_id)
+    return [row["object"] for row in rows if row["object"] is not None]
+
+
+async def object_names(tx: Tx, job_ids: Sequence[str]) -> set[str]:
+    """Return the objects that hold the JSON of the plans of these jobs."""
+    rows: list[Row] = await tx.each(
+        "SELECT plan_json.object FROM batch JOIN plan_json ON plan_json.job_id = batch.job_id WHERE object IS NOT NULL",
+        {"job_id": "text"},
+        [(each,) for each in job_ids],
+    )
+    return {row["object"] for row in rows}
+
+
+def context(job_id: str) -> str:
+    """Return what the content of a row is bound to."""
+    return f"plan_json:{job_id}"
+
+
+async def keep(tx: Tx, found: StoredPlanJson, keys: Keyring) -> None:
+    """Store the JSON of a job's new plan instead of the one before. One that came in its event is encrypted here; an object is
+    encrypted already."""
+    sealed = None if found.content is None else keys.encrypt(found.content, context(found.job_id))
+    await tx.run(
+        f"{PLAN_JSON.insert('created_at')} ON CONFLICT (job_id) DO UPDATE SET {_CHANGED}",
+        **to_params(msgspec.structs.replace(found, content=sealed), *PLAN_JSON.fields),
+        created_at=tx.now,
+    )
