@@ -11,13 +11,15 @@ from terracrew.protocol.events import Kind, Record, Stream
 from terracrew.protocol.spec import Step
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database
+from terracrew.server.jobs import service
 from terracrew.server.objects import Objects, open_objects
+from terracrew.server.principals.model import SYSTEM
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.terminals import transcript
 from terracrew.server.terminals.model import Phase
 from terracrew.server.terminals.transcript import Transcripts
 from tests.builders.deliveries import DONE, delivery, log
-from tests.builders.job_rows import JobRows, change_jobs
+from tests.builders.job_rows import JobRows
 
 pytestmark = pytest.mark.feature("K5.same")
 
@@ -124,6 +126,6 @@ async def test_a_job_that_ends_before_it_has_a_runner_ends_its_log(database: Dat
     job_id = await rows.job(await rows.module())
     reader = Reader(server(database, objects))
     await reader.go_on(job_id)
-    await change_jobs(rows.db, job_id, status="CANCELED", finished_at=time.time(), message="canceled by ann")
+    await service.cancel(rows.db, SYSTEM, job_id, "interrupt")
     assert (await reader.go_on(job_id)).endswith(b"\x03")
-    assert b"canceled by ann" in reader.read
+    assert b"is canceled" in reader.read
