@@ -42,6 +42,7 @@ def prompt(system: System, tofu: str, tmp_path: Path) -> Prompt:
     return found
 
 
+@pytest.mark.feature("K2.show")
 def test_a_saved_plan_is_shown_without_what_is_sensitive_and_then_applied(prompt: Prompt, system: System) -> None:
     first = ("-var", f"password={SECRET}")
     prompt.succeed("plan", "-out", "first.plan", *first)
