@@ -66,6 +66,10 @@ def test_a_saved_plan_is_shown_without_what_is_sensitive_and_then_applied(prompt
     assert "Plan: 1 to add, 2 to change, 1 to destroy." in shown
     assert not [secret for secret in (SECRET, "list-secret", "map-secret") if secret in shown]
 
-    unsaved = prompt.succeed("plan", "-out", "third.plan", *first)
-    assert "No changes" in unsaved
+    whole = prompt.succeed("show", "-json", "second.plan")
+    assert {"prior_state", "planned_values", "variables"} <= json.loads(whole).keys()
+    assert not [secret for secret in (SECRET, "list-secret", "map-secret") if secret in whole]
+
+    without_changes = prompt.succeed("plan", "-out", "third.plan", *first)
+    assert "No changes" in without_changes
     assert "No changes" in prompt.succeed("show", "third.plan")
