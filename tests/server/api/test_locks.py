@@ -66,6 +66,8 @@ async def test_a_locked_module_is_not_moved_deleted_or_given_another_backend(app
     assert "locked by ann's terminal" in words
     await bob.refused("DELETE", "/api/v1/modules/m?force=true", 409)
     await bob.refused("PATCH", "/api/v1/modules/m", 409, json={"backend": "own"})
+    await bob.refused("PATCH", "/api/v1/modules/m", 409, json={"engine": "pulumi"})
+    await owner.refused("PATCH", "/api/v1/modules/m", 409, json={"backend": "own"})
     state = b'{"version":4,"serial":1,"lineage":"a"}'
     await bob.refused("POST", "/api/v1/modules/m/states", 409, content=state)
     assert (await owner.post("/api/v1/modules/m/states", content=state)).status_code == 201

@@ -4,12 +4,15 @@ import msgspec
 
 from terracrew.api.access import User
 from terracrew.errors import Unauthenticated
+from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.identity.access import credential_store
+from terracrew.server.identity.access import store as access_store
 from terracrew.server.identity.context import Identity
+from terracrew.server.identity.federation import store as trust_store
 from terracrew.server.identity.keys.signing import GENERIC
 from terracrew.server.identity.oidc.tokens import USED_AT_SECONDS
-from terracrew.server.identity.people import store
+from terracrew.server.identity.people import sessions, store
 from terracrew.server.identity.people.sessions import person
 from terracrew.server.principals.model import Principal
 from terracrew.server.releases import tokens
@@ -35,6 +38,18 @@ async def principal_from_bearer(identity: Identity, token: str) -> Principal:
     if principal is None:
         raise Unauthenticated(GENERIC)
     return principal
+
+
+async def is_credential_valid(tx: Tx, who: Principal) -> bool:
+    """Return whether the token, session or secret of a person or a service account still lets them in."""
+    credential_id = who.credential_id or ""
+    if who.kind == "service_account" and credential_id.startswith("trp_"):
+        return await trust_store.account_of_policy(tx, who.id, credential_id) is not None
+    if who.kind == "service_account":
+        return await access_store.account_of_secret(tx, who.id, credential_id) is not None
+    if credential_id.startswith("ses_"):
+        return await store.is_session_open(tx, who.id, credential_id, tx.now - sessions.IDLE_SECONDS)
+    return await store.is_token_valid(tx, who.id, credential_id)
 
 
 async def _user(identity: Identity, sha256: str) -> Principal | None:

@@ -12,6 +12,7 @@ import msgspec
 
 from terracrew.errors import NotFound, Undecryptable
 from terracrew.server.db.seam import Tx
+from terracrew.server.identity import bearer
 from terracrew.server.identity.people import acting
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
@@ -60,8 +61,9 @@ def opened(keys: Keyring, sealed: str, kinds: tuple[LinkKind, ...], now: float) 
 
 
 async def actor(tx: Tx, link: SealedAddress) -> Principal:
-    """Return who has asked for an address, with the rights that they have now."""
+    """Return who has asked for an address, with the rights that they have now. It ends with the token that it was asked for with."""
     who = await acting.principal(tx, link.actor_id, link.organization_id)
-    if who is None:
+    who = None if who is None else msgspec.structs.replace(who, credential_id=link.credential_id)
+    if who is None or not await bearer.is_credential_valid(tx, who):
         raise NotFound(_UNSEEN)
-    return msgspec.structs.replace(who, credential_id=link.credential_id or None)
+    return who

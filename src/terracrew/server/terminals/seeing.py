@@ -2,8 +2,11 @@
 
 from terracrew.api.job_views import JobView
 from terracrew.api.jobs import Job, JobStatus
+from terracrew.api.modules import Module
+from terracrew.errors import Conflict
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.jobs import module_outputs
 from terracrew.server.jobs import service as jobs
 from terracrew.server.jobs import store as job_store
 from terracrew.server.jobs.plans import store as plan_store
@@ -11,11 +14,13 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import view
 from terracrew.server.runs.reasons import Watch
+from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import store as state_store
 from terracrew.server.terminals import names, statuses, store
 from terracrew.server.terminals.model import Phase, TerminalRun
 from terracrew.server.terminals.statuses import SeenRun
 from terracrew.server.terminals.transcript import Transcripts
+from terracrew.server.tree.modules import service as modules
 
 
 async def seen(
@@ -63,7 +68,30 @@ async def job_of_log(tx: Tx, who: Principal, run_id: str, phase: Phase) -> tuple
     return statuses.taken_by(kept) or (run.applied_by if run else ""), False
 
 
-async def has_resources(tx: Tx, module_id: str) -> bool:
-    """Return whether the state of a module has, or may have, resources."""
-    kept = await state_store.current(tx, module_id)
-    return kept is not None and await state_store.resources(tx, kept.state.id) != 0
+async def delete_if_empty(tx: Tx, keys: Keyring, who: Principal, module_id: str) -> None:
+    """Delete a module, unless it has resources, or may have some."""
+    module = await modules.find(tx, who, module_id, Verb.TREE_WRITE)
+    await modules.hold_at(tx, module.id, module.path)
+    if why := await _what_it_may_have(tx, await modules.find(tx, who, module.id, Verb.TREE_WRITE)):
+        raise Conflict(f"module `{module.path}` is not safe to delete: {why}")
+    await module_outputs.delete_module(tx, keys, who, module.id, force=True)
+
+
+async def _what_it_may_have(tx: Tx, module: Module) -> str:
+    """Return why a module is not known to have no resources; an empty text if it has none."""
+    if module.backend != "terracrew":
+        return "its state is in a backend of its own, which only its engine can read"
+    facts = await state_store.version_facts(tx, module.id)
+    if facts.has_quarantine:
+        return "one of its states is in quarantine: adopt or discard it first"
+    if facts.is_locked or await jobs.lock(tx, module.id):
+        return "it is locked, so its resources may be changing"
+    if facts.lock_doubt:
+        return f"{facts.lock_doubt}, and no state was written since"
+    kept = await state_store.current(tx, module.id)
+    if kept is None:
+        return ""
+    count = await state_store.resources(tx, kept.state.id)
+    if count is None:
+        return "its state cannot be read, for example because its engine has encrypted it"
+    return "its state has resources" if count else ""

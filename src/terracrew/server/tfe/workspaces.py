@@ -9,7 +9,7 @@ from litestar.params import FromPath, QueryParameter
 
 from terracrew.api.jobs import Lock
 from terracrew.api.modules import CommandLine, Module, ModuleChange, NewModule
-from terracrew.errors import Conflict, Invalid, NotFound
+from terracrew.errors import Invalid, NotFound
 from terracrew.protocol.spec import ArchiveSource
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import module_outputs
@@ -334,8 +334,8 @@ async def force_delete(request: TfeCall, module: FromPath[str]) -> None:
 
 async def _delete(request: TfeCall, who: Principal, module: Module, *, is_forced: bool) -> None:
     terminals.refuse_engines(who)
-    if not is_forced and await request.context.db.read(lambda tx: seeing.has_resources(tx, module.id)):
-        raise Conflict(f"module `{module.path}` is not safe to delete: its state has resources")
-    await request.context.db.write(
-        lambda tx: module_outputs.delete_module(tx, request.context.keys, who, module.id, force=True)
-    )
+    keys = request.context.keys
+    if is_forced:
+        await request.context.db.write(lambda tx: module_outputs.delete_module(tx, keys, who, module.id, force=True))
+    else:
+        await request.context.db.write(lambda tx: seeing.delete_if_empty(tx, keys, who, module.id))

@@ -247,6 +247,16 @@ async def is_session_open(tx: Tx, user_id: str, session_id: str, seen_after: flo
 # API tokens
 
 
+async def is_token_valid(tx: Tx, user_id: str, token_id: str) -> bool:
+    row = await tx.one(
+        "SELECT id FROM api_tokens WHERE id = :id AND user_id = :user_id AND (expires_at IS NULL OR expires_at > :now)",
+        id=token_id,
+        user_id=user_id,
+        now=tx.now,
+    )
+    return row is not None
+
+
 async def insert_token(
     tx: Tx,
     user_id: str,

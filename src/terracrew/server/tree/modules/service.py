@@ -168,8 +168,11 @@ async def change(
             "that it has now: cancel them first, or wait, and change the backend then",
             unfinished_jobs=count,
         )
-    if after.backend != before.backend:
-        await lock_store.require_free(tx, before.id, before.path, (who.id, who.credential_id))
+    if (after.backend, after.engine) != (before.backend, before.engine):
+        # The holder may let the server keep the state; after any other change, the state of an engine at work would be refused.
+        is_brought = after.backend == "terracrew" and after.engine == before.engine
+        holder = (who.id, who.credential_id) if is_brought else None
+        await lock_store.require_free(tx, before.id, before.path, holder)
     if after == before and has == had:
         return contents.shown(before, had)
     await store.update(tx, after)
