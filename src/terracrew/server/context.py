@@ -300,8 +300,8 @@ class Server:
             quotas=self.quotas,
             registry=self.registry,
             folder=self.settings.uploads,
+            roots=self.settings.local_roots,
             create_job=self.create_job,
-            apply_plan=self.apply_plan,
         )
         url = self.settings.url.rstrip("/")
         return TfeContext(

@@ -56,6 +56,7 @@ from terracrew.server.runners.removal.service import Removals
 from terracrew.server.schedules.loop import Schedules
 from terracrew.server.scheduling import crews
 from terracrew.server.supervise import supervise
+from terracrew.server.terminals.adopting import Adoption
 from terracrew.server.uploads import service as uploads
 from terracrew.settings.server import ServerSettings
 from terracrew.system import durable, procfs
@@ -177,6 +178,7 @@ async def _serve(
             server.quotas,
             server.settings.drift_slots_percent,
         ).run,
+        "sources of prompts": Adoption(server.db, server.keys).run,
         "triggers": Triggers(server.db, server.keys, server.settings.local_roots).run,
         "forge deliveries": ForgeDeliveries(server.db, server.forges).run,
         "forge polling": ForgePolling(

@@ -32,7 +32,25 @@ def test_a_literal_is_read(text: str, value: Any) -> None:
     assert literals.read("it", text) == value
 
 
-@pytest.mark.parametrize("text", ["", "a", '"${file("/etc/passwd")}"', "[1", "{ a }", "f(1)", '"a', "1 2", "[" * 100])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a",
+        '"${file("/etc/passwd")}"',
+        "[1",
+        "{ a }",
+        "f(1)",
+        '"a',
+        "1 2",
+        "[" * 100,
+        "9" * 5_000,
+        "1e999",
+        '"\\UFFFFFFFF"',
+        '"\\ud800"',
+        "{(" * 500,
+    ],
+)
 def test_anything_else_is_refused_with_the_name_of_the_variable(text: str) -> None:
     with pytest.raises(Invalid, match="variable it"):
         literals.read("it", text)
@@ -51,13 +69,18 @@ def test_a_long_hostile_text_costs_little() -> None:
     [
         ("app", "", "app"),
         ("platform.network", "", "platform/network"),
-        ("network", "platform", "platform/network"),
         ("platform.network", "platform", "platform/network"),
     ],
 )
 def test_a_workspace_is_a_path_with_dots(name: str, project: str, path: str) -> None:
     assert names.new_module_path(name, project) == path
     assert names.module_path(names.workspace(path)) == path
+
+
+def test_a_name_outside_of_its_project_is_refused_with_the_right_one() -> None:
+    """Only the first command would find the module: later ones ask for the name without its project."""
+    with pytest.raises(Invalid, match=r"call it platform\.network"):
+        names.new_module_path("network", "platform")
 
 
 @pytest.mark.parametrize("name", ["", ".", "a..b", "a/b", "a b", "A", "a_b", ".a", "a."])

@@ -19,6 +19,7 @@ Topic: TypeAlias = (
         "deletions",  # a module: something was deleted, and its content can be removed
         "deployments",  # a runner: its deployment or an instance of it in the cloud has changed
         "discovery",  # a discovery rule: it was made, changed, asked to look, or has found something else
+        "terminals",  # a run that was started at a prompt has begun, or somebody has said yes
         "drift",  # a module: a check of it is due or has ended, or what is muted in it has changed
         "ended",  # an `AttemptKey`: the attempt was ended by somebody else
         "fleet",  # a job of the fleet: it waits, is wanted canceled, or something that people see of it has changed

@@ -83,8 +83,7 @@ class Call(Request[Principal, Any, State]):
         if kind != "application/json":
             raise Invalid(f"the body should be JSON: send Content-Type: application/json, not {kind or 'nothing'}")
         body = await self.body()
-        if b"\\u0000" in body and _NUL.search(body):
-            raise Invalid("the body has a NUL character in it (\\u0000), which cannot be stored")
+        refuse_nul(body)
         try:
             return _decoder(field.annotation).decode(body)
         except msgspec.ValidationError as error:
@@ -93,6 +92,12 @@ class Call(Request[Principal, Any, State]):
             raise Invalid(f"{place}: {message}" if place else message, field=place, errors=errors) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Invalid(f"the request body is not valid JSON: {error}") from None
+
+
+def refuse_nul(body: bytes) -> None:
+    """Refuse JSON with a NUL character, which cannot be stored."""
+    if b"\\u0000" in body and _NUL.search(body):
+        raise Invalid("the body has a NUL character in it (\\u0000), which cannot be stored")
 
 
 @cache

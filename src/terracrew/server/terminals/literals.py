@@ -1,5 +1,6 @@
 """Reads the values of variables as command lines send them: literals of HCL, such as `"a"`, `[1, 2]` or `{ size = "small" }`."""
 
+import math
 import re
 from typing import Any
 
@@ -20,7 +21,10 @@ _CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "null": None
 def read(name: str, text: str) -> Any:
     """Return the value of a literal. Raises Invalid for anything else, such as an expression."""
     reader = _Literal(name, text)
-    value = reader.value(0)
+    try:
+        value = reader.value(0)
+    except (ValueError, OverflowError):  # a number with thousands of digits, or an escape that is no character
+        raise reader.refusal() from None
     if reader.rest():
         raise reader.refusal()
     return value
@@ -41,7 +45,7 @@ class _Literal:
         if depth > MAX_DEPTH:
             raise self.refusal()
         if kind == "number":
-            return int(found) if re.fullmatch(r"-?\d+", found) else float(found)
+            return self._number(found)
         if kind == "name" and found in _CONSTANTS:
             return _CONSTANTS[found]
         if kind == "quote":
@@ -51,6 +55,12 @@ class _Literal:
         if found == "{":
             return self._members(depth)
         raise self.refusal()
+
+    def _number(self, text: str) -> int | float:
+        found = int(text) if re.fullmatch(r"-?\d+", text) else float(text)
+        if isinstance(found, float) and not math.isfinite(found):
+            raise self.refusal()
+        return found
 
     def _items(self, depth: int) -> list[Any]:
         found: list[Any] = []
@@ -68,7 +78,7 @@ class _Literal:
             if kind == "quote":
                 key = self._quoted()
             elif word == "(":  # a key that is an expression is written in parentheses
-                key = self._key_in_parentheses()
+                key = self._key_in_parentheses(depth)
             elif kind in ("name", "number"):
                 key = word
             else:
@@ -79,8 +89,8 @@ class _Literal:
             self._has(",")
         return found
 
-    def _key_in_parentheses(self) -> str:
-        key = self.value(0)
+    def _key_in_parentheses(self, depth: int) -> str:
+        key = self.value(depth + 1)
         self._expect(")")
         if not isinstance(key, str):
             raise self.refusal()
@@ -104,6 +114,12 @@ class _Literal:
         if not self._has(mark):
             raise self.refusal()
 
+    def _character(self, escape: str) -> str:
+        found = chr(int(escape[2:], 16))
+        if "\ud800" <= found <= "\udfff" or found == "\0":
+            raise self.refusal()
+        return found
+
     def _quoted(self) -> str:
         parts: list[str] = []
         while not self._text.startswith('"', self._at):
@@ -113,7 +129,7 @@ class _Literal:
             self._at = found.end()
             piece = found[0]
             if found.lastgroup == "escape":
-                piece = _ESCAPES.get(piece) or chr(int(piece[2:], 16))
+                piece = _ESCAPES.get(piece) or self._character(piece)
             elif found.lastgroup == "twice":
                 piece = piece[1:]
             parts.append(piece)

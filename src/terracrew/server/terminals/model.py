@@ -54,6 +54,8 @@ class TerminalRun(msgspec.Struct, frozen=True, kw_only=True):
     """The job that applies a plan that only refreshes. Every other plan names the job that has taken it."""
     discarded_by: str = ""
     """The name of who has answered no at the prompt."""
+    is_adopting: bool = False
+    """Whether its files become the source of its module, once they are applied."""
 
 
 class TerminalWords(msgspec.Struct, frozen=True, kw_only=True):

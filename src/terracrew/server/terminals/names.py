@@ -32,9 +32,14 @@ def new_module_path(name: str, project: str = "") -> str:
             f"{name!r} cannot be the name of a module: use lowercase letters, digits and hyphens, and a dot where its path has a slash "
             "(platform.network is the module platform/network)",
         )
-    path = module_path(name)
-    within = project and not tree_path.is_within(path, project)
-    return tree_path.parse(f"{project}/{path}" if within else path)
+    path = tree_path.parse(module_path(name))
+    if project and not path.startswith(f"{project}/"):
+        raise Invalid.in_field(
+            "name",
+            f"{name!r} is not in the project {project}: the name of a workspace is its whole path, so call it "
+            f"{workspace(f'{project}/{path}')}",
+        )
+    return path
 
 
 def unseen(name: str) -> NotFound:

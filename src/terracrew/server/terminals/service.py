@@ -1,24 +1,23 @@
 """What a command line asks for: an upload, a run, and yes, no or stop."""
 
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from terracrew import ids
-from terracrew.api.jobs import ApplyPlan, Job, JobStatus, NewJob
-from terracrew.api.modules import ModuleChange
+from terracrew.api.jobs import ApplyPlan, Job, NewJob, plain
 from terracrew.api.plan_options import PlanOptions
-from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
+from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TerracrewError
 from terracrew.protocol.spec import ArchiveSource, JobType
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import approvals
 from terracrew.server.jobs import service as jobs
-from terracrew.server.jobs.apply_plan import Apply
-from terracrew.server.jobs.create import Create, JobRequest
+from terracrew.server.jobs.apply_plan import apply_plan
+from terracrew.server.jobs.create import Create, JobRequest, create_all
+from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.terminals import literals, statuses, store
@@ -30,6 +29,9 @@ from terracrew.server.tree.modules import service as modules
 from terracrew.server.uploads import service as uploads
 from terracrew.server.uploads.service import Staging
 
+MAX_MESSAGE_CHARACTERS = 1_000
+_UPLOADED = "the files of this configuration version have been uploaded already"
+
 
 @dataclass(frozen=True)
 class TerminalTools:
@@ -39,8 +41,8 @@ class TerminalTools:
     registry: Registry
     folder: Path
     """Where uploads are written until they are inspected."""
+    roots: Sequence[Path]
     create_job: Create
-    apply_plan: Apply
 
 
 class RunWanted(PlanOptions, frozen=True, kw_only=True):
@@ -85,11 +87,14 @@ async def version(tx: Tx, who: Principal, version_id: str) -> ConfigurationVersi
 async def receive(tools: TerminalTools, who: Principal, version_id: str, body: AsyncIterator[bytes]) -> None:
     """Store the files of a configuration version. Only the first upload counts."""
     found = await tools.db.read(lambda tx: version(tx, who, version_id))
+    await tools.db.read(lambda tx: modules.find(tx, who, found.module_id, Verb.TREE_WRITE))
     if found.archive_id is not None:
-        raise Conflict("the files of this configuration version have been uploaded already")
+        raise Conflict(_UPLOADED)
     received = await uploads.body(tools.staging, body, who.id, "", archives.TARGET)
     archive = await archives.keep(tools.staging, tools.quotas, tools.folder, who, found.organization_id, received)
-    await tools.db.write(lambda tx: store.fill_version(tx, found.id, archive.id, is_empty=archive.configurations == []))
+    is_empty = archive.configurations == []
+    if not await tools.db.write(lambda tx: store.fill_version(tx, found.id, archive.id, is_empty=is_empty)):
+        raise Conflict(_UPLOADED)  # what this request has sent is removed like every archive that nobody uses
 
 
 async def start(tools: TerminalTools, who: Principal, wanted: RunWanted) -> Job:
@@ -101,11 +106,13 @@ async def start(tools: TerminalTools, who: Principal, wanted: RunWanted) -> Job:
         given = await tools.db.read(lambda tx: version(tx, who, wanted.version_id))
         if given.module_id != module.id or given.archive_id is None:
             raise Invalid("the configuration version is one of another module, or nothing was uploaded for it")
-    is_plan = wanted.is_plan_only or wanted.is_saved or not wanted.is_automatic
+    is_plan_only = wanted.is_plan_only or (given is not None and given.is_speculative)
+    is_plan = is_plan_only or wanted.is_saved or not wanted.is_automatic
     kind = JobType.PLAN if is_plan else JobType.DESTROY if wanted.is_destroy else JobType.APPLY
+    source = _source(given, module.source.subdirectory, is_destroy=wanted.is_destroy)
     asked = NewJob(
         kind,
-        source=_source(given, is_destroy=wanted.is_destroy),
+        source=source,
         is_destroy_plan=is_plan and wanted.is_destroy,
         is_refresh_only=wanted.is_refresh_only,
         targets=wanted.targets,
@@ -113,32 +120,34 @@ async def start(tools: TerminalTools, who: Principal, wanted: RunWanted) -> Job:
         refresh=wanted.refresh,
         inputs={name: literals.read(name, text) for name, text in wanted.variables.items()},
     )
-    created = await tools.create_job(
-        JobRequest(who, module.id, asked, _key(wanted, asked), needs_plan_json=is_plan and wanted.is_saved)
-    )
+    created = await tools.create_job(JobRequest(who, module.id, asked, _key(wanted, asked)))
+    is_whole_apply = not (is_plan_only or wanted.is_saved or wanted.is_destroy)
     run = TerminalRun(
         job_id=created.job.id,
         configuration_version_id=wanted.version_id,
         is_automatic=not is_plan,
         is_saved=wanted.is_saved,
-        is_plan_only=wanted.is_plan_only,
-        message=wanted.message[:1000],
+        is_plan_only=is_plan_only,
+        message=plain(wanted.message)[:MAX_MESSAGE_CHARACTERS],
+        is_adopting=source is not None and is_whole_apply,
     )
 
     async def work(tx: Tx) -> None:
         await store.insert_run(tx, run)
-        if not is_plan and given is not None:
-            await _adopt(tx, who, tools, module.id, created.job)
+        tx.wake("terminals", run.job_id)
 
     await tools.db.write(work)
     return created.job
 
 
-def _source(given: ConfigurationVersion | None, *, is_destroy: bool) -> ArchiveSource | None:
-    """Return the source of the run. A destroy without any configuration runs what the module has."""
+def _source(given: ConfigurationVersion | None, subdirectory: str, *, is_destroy: bool) -> ArchiveSource | None:
+    """Return the source of the run. A destroy without any configuration runs what the module has.
+
+    Command lines upload the whole of which the working directory of the module is a part.
+    """
     if given is None or given.archive_id is None or (given.is_empty and is_destroy):
         return None
-    return ArchiveSource(given.archive_id)
+    return ArchiveSource(given.archive_id, subdirectory)
 
 
 def _key(wanted: RunWanted, asked: NewJob) -> str | None:
@@ -149,61 +158,64 @@ def _key(wanted: RunWanted, asked: NewJob) -> str | None:
     return f"{wanted.version_id}.{said[:32]}"
 
 
-async def _adopt(tx: Tx, who: Principal, tools: TerminalTools, module_id: str, job: Job) -> None:
-    """Make what a run applies the source of its module, if the source of that is uploads. Later jobs then run the same."""
-    module = await modules.find(tx, who, module_id, Verb.TREE_WRITE)
-    if not isinstance(module.source, ArchiveSource) or not isinstance(job.source, ArchiveSource):
-        return
-    change = ModuleChange(source=msgspec.structs.replace(job.source, subdirectory=module.source.subdirectory))
-    await modules.change(tx, who, module_id, change, (), tools.staging.keys)
-
-
 async def confirm(tools: TerminalTools, who: Principal, seen: SeenRun) -> None:
-    """Apply the plan of a run, or count this as an approval if the run waits for one."""
+    """Apply the plan that a run has shown. A job that waits for approvals is approved where people see what it waits with."""
     job = seen.job
     if seen.is_single:
-        if job.status is not JobStatus.AWAITING_APPROVAL or job.plan_attempt is None:
-            raise Conflict(f"job {job.number} does not wait for an answer: it is {job.status}")
-        await approvals.approve(tools.db, tools.registry, who, job.id, job.plan_attempt, [], "")
-        return
+        raise Conflict(
+            f"job {job.number} needs no answer at the prompt. If it waits for an approval, give it on the page of the job"
+        )
     if seen.run.is_plan_only:
         raise Conflict(f"job {job.number} only shows a plan: run apply")
-    if seen.run.discarded_by:
-        raise Conflict(f"{seen.run.discarded_by} has discarded the plan of job {job.number}")
-    if job.is_refresh_only:
-        applying = await _refresh(tools, who, job)
-    else:
-        applying = (await tools.apply_plan(who, job.id, ApplyPlan(is_destroy=job.is_destroy_plan))).job
 
     async def work(tx: Tx) -> None:
-        if job.is_refresh_only:
-            await store.set_applied(tx, job.id, applying.id)
-        if seen.run.configuration_version_id:
-            await _adopt(tx, who, tools, job.module_id, applying)
+        run = await store.hold_run(tx, job.id)
+        if run is not None and run.discarded_by:
+            raise Conflict(f"{run.discarded_by} has discarded the plan of job {job.number}")
+        if not job.is_refresh_only:
+            asked = ApplyPlan(is_destroy=job.is_destroy_plan)
+            await apply_plan(
+                tx, tools.registry, who, job.id, asked, keys=tools.staging.keys, roots=tools.roots, quotas=tools.quotas
+            )
+        elif run is None or not run.applied_by:
+            await store.set_applied(tx, job.id, await _refresh(tx, tools, who, job))
+        if run is not None and run.configuration_version_id and not job.is_destroy_plan:
+            await store.begin_adoption(tx, job.id)
+        tx.wake("terminals", job.id)
 
     await tools.db.write(work)
 
 
-async def _refresh(tools: TerminalTools, who: Principal, planned: Job) -> Job:
-    """Record in the state what a plan that only refreshes has shown. It cannot change anything else, so it is made again."""
+async def _refresh(tx: Tx, tools: TerminalTools, who: Principal, planned: Job) -> str:
+    """Record in the state what a plan that only refreshes has shown. It cannot change anything else, so it is made again.
+
+    Returns the id of the job, which has the inputs of the plan.
+    """
     source = planned.source if planned.has_own_source else None
     asked = NewJob(JobType.APPLY, source=source, is_refresh_only=True, targets=planned.targets)
-    return (await tools.create_job(JobRequest(who, planned.module_id, asked, f"refresh.{planned.id}"))).job
+    request = JobRequest(who, planned.module_id, asked, repeats=planned.id)
+    [created] = await create_all(tx, [request], keys=tools.staging.keys, roots=tools.roots, quotas=tools.quotas)
+    if isinstance(created, TerracrewError):
+        raise created
+    return created.job.id
 
 
 async def discard(tools: TerminalTools, who: Principal, seen: SeenRun) -> None:
-    """End a run without applying its plan."""
+    """End a run without applying its plan, so that nobody applies it later."""
     job = seen.job
-    if seen.is_single and job.status is JobStatus.AWAITING_APPROVAL and job.plan_attempt is not None:
-        await approvals.decline(tools.db, who, job.id, job.plan_attempt, "discarded at the prompt")
-        return
     if not statuses.is_confirmable(seen):
         raise Conflict(f"job {job.number} has no plan that waits for an answer")
 
     async def work(tx: Tx) -> None:
         await jobs.find(tx, who, job.id, Verb.JOB_RUN)
-        if await store.hold_run(tx, job.id) is None:
-            raise Conflict(f"job {job.number} was not started at a prompt: nothing waits for an answer")
+        run = await store.hold_run(tx, job.id)
+        if run is None or run.applied_by:
+            raise Conflict(
+                f"the plan of job {job.number} is applied, or was not made at a prompt: nothing waits for an answer"
+            )
+        kept = None if job.plan_attempt is None else await plan_store.get(tx, job.id, job.plan_attempt)
+        if kept is not None:
+            await plan_store.discard(tx, kept, who.name)
         await store.set_discarded(tx, job.id, who.name)
 
     await tools.db.write(work)

@@ -52,6 +52,22 @@ async def hold_run(tx: Tx, job_id: str) -> TerminalRun | None:
     return await RUNS.hold(tx, job_id=job_id)
 
 
+async def adopting(tx: Tx, count: int) -> list[str]:
+    """Return the newest runs whose files may become the source of their module."""
+    rows = await tx.all(
+        "SELECT job_id FROM terminal_runs WHERE is_adopting ORDER BY job_id DESC LIMIT :count", count=count
+    )
+    return [row["job_id"] for row in rows]
+
+
+async def begin_adoption(tx: Tx, job_id: str) -> None:
+    await tx.run("UPDATE terminal_runs SET is_adopting = true WHERE job_id = :job_id", job_id=job_id)
+
+
+async def end_adoption(tx: Tx, job_id: str) -> None:
+    await tx.run("UPDATE terminal_runs SET is_adopting = false WHERE job_id = :job_id", job_id=job_id)
+
+
 async def set_applied(tx: Tx, job_id: str, by: str) -> None:
     await tx.run("UPDATE terminal_runs SET applied_by = :by WHERE job_id = :job_id", job_id=job_id, by=by)
 

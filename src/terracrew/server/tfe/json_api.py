@@ -12,6 +12,7 @@ from litestar.params import QueryParameter
 
 from terracrew.errors import Invalid, TerracrewError
 from terracrew.server.http import problem
+from terracrew.server.http.request import refuse_nul
 
 MEDIA_TYPE = "application/vnd.api+json"
 MAX_PAGE_ITEMS = 100
@@ -127,6 +128,7 @@ async def given_list(request: Request[Any, Any, Any]) -> list[GivenResource]:
 
 async def _read(request: Request[Any, Any, Any]) -> GivenResource | list[GivenResource] | None:
     body = await request.body()
+    refuse_nul(body)
     try:
         return _document.decode(body).data if body.strip() else None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

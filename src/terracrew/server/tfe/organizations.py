@@ -26,6 +26,8 @@ API_VERSION = "2.6"
 ROOT_PROJECT = "Default Project"
 """The name of the organization itself where a project is expected. The clients know a project of this name."""
 MAX_COUNTED_JOBS = 200
+MAX_PROJECTS = 10_000
+"""How many groups below the organization are listed as projects."""
 
 
 class _Entitlements(Attributes, frozen=True, kw_only=True):
@@ -142,13 +144,22 @@ async def list_projects(
     async def read(tx: Tx) -> list[Group]:
         if names_wanted:
             return [await _project(tx, who, names_wanted)]
-        return (await groups.listing(tx, who, None, None, json_api.MAX_PAGE_ITEMS)).items
+        found: list[Group] = []
+        after: str | None = None
+        while len(found) < MAX_PROJECTS:
+            page = await groups.listing(tx, who, None, after, json_api.MAX_PAGE_ITEMS)
+            found += page.items
+            after = page.next
+            if after is None:
+                break
+        return found
 
     try:
         found = await request.context.db.read_in_background(read)
     except NotFound:
         found = []
-    return json_api.answer_list([project_resource(each) for each in found], number, size, len(found))
+    shown = [project_resource(each) for each in found[(number - 1) * size : number * size]]
+    return json_api.answer_list(shown, number, size, len(found))
 
 
 @get("/projects/{group:str}")

@@ -1,11 +1,13 @@
 """The addresses of this face."""
 
 from types import ModuleType
+from typing import Any
 
-from litestar import Router
+from litestar import Request, Router
 from litestar.handlers import BaseRouteHandler
 from litestar.types import ControllerRouterHandler
 
+from terracrew.server.http.request import refuse_oversized
 from terracrew.server.tfe import (
     configuration,
     json_api,
@@ -25,11 +27,23 @@ def _handlers(*modules: ModuleType) -> list[ControllerRouterHandler]:
     return [each for each in found if each is not runs.page]
 
 
+async def _enter(request: Request[Any, Any, Any]) -> None:
+    """Act in the organization of what the address names by an id. In the others, the address names the organization itself."""
+    assert isinstance(request, TfeCall)
+    await refuse_oversized(request)
+    params = request.path_params
+    if "tenant" in params or "sealed" in params:
+        return
+    for reference in params.values():
+        await request.enter(str(reference))
+
+
 ROUTERS: list[ControllerRouterHandler] = [
     Router(
         BASE,
         route_handlers=_handlers(organizations, workspaces, configuration, runs, plan_json, logs, states, variables),
         request_class=TfeCall,
+        before_request=_enter,
         exception_handlers=json_api.HANDLERS,
         include_in_schema=False,
     ),

@@ -149,6 +149,7 @@ async def create(request: TfeCall) -> Response[bytes]:
     module_id = json_api.related(given, "workspace")
     if not module_id:
         raise Invalid("a run needs the relationship `workspace`")
+    await request.enter(module_id)
     wanted = RunWanted(
         module_id=module_id,
         version_id=json_api.related(given, "configuration-version"),

@@ -23,8 +23,11 @@ CREATE TABLE terminal_runs (
     is_plan_only boolean NOT NULL,
     message text NOT NULL DEFAULT '',
     applied_by text NOT NULL DEFAULT '',
-    discarded_by text NOT NULL DEFAULT ''
+    discarded_by text NOT NULL DEFAULT '',
+    is_adopting boolean NOT NULL DEFAULT false
 );
+
+CREATE INDEX terminal_runs_adopting ON terminal_runs (job_id) WHERE is_adopting;
 
 CREATE TABLE terminal_words (
     job_id text NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,

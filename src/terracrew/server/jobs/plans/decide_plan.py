@@ -87,6 +87,8 @@ def refusal_to_apply(job: Job, plan: Plan | None, *, state_version: int, source:
         return f"{name} was not saved, as its log says: {again}"
     if plan.taken_by:
         return f"another job applies {name}"
+    if plan.decision == "declined":
+        return f"{plan.decided_by} has discarded {name}: {again}"
     if plan.state_version != state_version:
         return f"the state of the module has changed since {name} was made: {again}"
     if not job.has_own_source and job.source != source:

@@ -86,6 +86,20 @@ async def take(tx: Tx, plan: Plan, by_job_id: str, by: str) -> None:
         raise Superseded("another job has taken this plan in the meantime")
 
 
+async def discard(tx: Tx, plan: Plan, by: str) -> None:
+    """Note that nobody may apply the plan of a PLAN job any more."""
+    discarded = await tx.run(
+        """UPDATE plans SET decision = 'declined', decided_by = :by, decided_at = :now, is_open = false
+        WHERE job_id = :job_id AND attempt = :attempt AND taken_by = '' AND decision IS NULL""",
+        by=by,
+        now=tx.now,
+        job_id=plan.job_id,
+        attempt=plan.attempt,
+    )
+    if not discarded:
+        raise Superseded("the plan was applied or discarded in the meantime")
+
+
 async def close(tx: Tx, plans: Sequence[tuple[str, int]]) -> None:
     """Stop looking at overdue plans, named by job and attempt, that no job waits for."""
     await tx.each(
