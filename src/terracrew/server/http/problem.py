@@ -80,9 +80,16 @@ def from_surprise(request: Request[Any, Any, Any], error: Exception) -> Response
     if isinstance(error, OSError) and error.errno in _FULL_DISK:
         return from_error(request, Unavailable("the disk of the server is full"))
     number = uuid7().hex
-    _log.error("error %s in %s %s", number, request.scope["method"], request.scope["path"], exc_info=error)
+    _log.error("error %s in %s %s", number, request.scope["method"], _loggable_path(request), exc_info=error)
     detail = f"something went wrong on the server; its log has it under {number}"
     return answer(500, "internal", detail, {"error": number})
+
+
+def _loggable_path(request: Request[Any, Any, Any]) -> str:
+    """Return the path for the log. An address that is itself a credential is not written there."""
+    path = request.scope["path"]
+    sealed = request.path_params.get("sealed") if "path_params" in request.scope else None
+    return path.replace(str(sealed), "{sealed}") if sealed else path
 
 
 def _invalid(request: Request[Any, Any, Any], error: ValidationException) -> Invalid:

@@ -1,0 +1,36 @@
+"""Everybody who may see a job reads the same log of it, at an address that is a credential."""
+
+import logging
+
+import pytest
+
+from terracrew.server.terminals.transcript import Transcripts
+from tests.server.application import Application, Person, on_one
+
+pytestmark = pytest.mark.feature("K5.same")
+
+
+async def address_of_log(who: Person, job_id: str) -> str:
+    plan = (await who.get(f"/api/tfe/v2/plans/{job_id}")).json()
+    url: str = plan["data"]["attributes"]["log-read-url"]
+    return url[url.index("/api/tfe") :]
+
+
+@on_one
+async def test_the_address_of_a_log_does_not_stand_in_the_log_of_the_server(
+    application: Application, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    module = await application.admin.made(
+        "/api/v1/modules", {"path": "m", "source": {"kind": "local", "path": "/srv/sources/m"}}
+    )
+    job = await application.admin.made(f"/api/v1/modules/{module['id']}/jobs", {"type": "PLAN"})
+    address = await address_of_log(application.admin, job["id"])
+
+    async def broken(*_: object, **__: object) -> bytes:
+        raise RuntimeError("a damaged row")
+
+    monkeypatch.setattr(Transcripts, "read", broken)
+    with caplog.at_level(logging.DEBUG, "terracrew"):
+        assert (await application.stranger().get(address)).status_code == 500
+    assert "in GET /api/tfe/v2/links/{sealed}" in caplog.text
+    assert address.rpartition("/")[2] not in caplog.text
