@@ -1,19 +1,22 @@
 """The bytes of a log at an offset never change, whichever server assembles them."""
 
+import asyncio
 import random
 import time
 from datetime import timedelta
 
 import pytest
 
+from terracrew.api.job_views import Reason
 from terracrew.protocol import events
 from terracrew.protocol.events import Kind, Record, Stream
 from terracrew.protocol.spec import Step
 from terracrew.server.connections.registry import Registry
-from terracrew.server.db.seam import Database
+from terracrew.server.db.seam import Database, Tx
 from terracrew.server.jobs import service
 from terracrew.server.objects import Objects, open_objects
 from terracrew.server.principals.model import SYSTEM
+from terracrew.server.runs import reasons
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.terminals import transcript
 from terracrew.server.terminals.model import Phase
@@ -129,3 +132,110 @@ async def test_a_job_that_ends_before_it_has_a_runner_ends_its_log(database: Dat
     await service.cancel(rows.db, SYSTEM, job_id, "interrupt")
     assert (await reader.go_on(job_id)).endswith(b"\x03")
     assert b"is canceled" in reader.read
+
+
+async def test_lines_that_arrive_after_the_job_has_ended_change_nothing(database: Database, objects: Objects) -> None:
+    rows = await JobRows.make(database)
+    job_id = await rows.job(await rows.module())
+    ref = await (await rows.runner()).start(job_id)
+    await rows.take(delivery(ref, 2, log("early\n")))
+    reader = Reader(server(database, objects))
+    await reader.go_on(job_id)
+    await service.cancel(rows.db, SYSTEM, job_id, "interrupt")
+    await rows.gone(ref)
+    whole = await reader.go_on(job_id)
+    assert whole.endswith(b"\x03")
+    await rows.take(delivery(ref, 3, log("late\n")))
+    restarted = Transcripts(database, objects, Watch(Registry(), timedelta(seconds=60)), "https://moved.test")
+    assert await Reader(restarted).go_on(job_id) == whole, "a server that has just started, at another address"
+
+
+async def test_lines_that_arrive_while_two_servers_read_on_are_in_both_logs_or_in_none(
+    database: Database, objects: Objects
+) -> None:
+    rows = await JobRows.make(database)
+    job_id = await rows.job(await rows.module())
+    runner = await rows.runner()
+    ref = await runner.start(job_id)
+    one, two = Reader(server(database, objects)), Reader(server(database, objects))
+    await rows.take(delivery(ref, 2, log("early\n")))
+    await one.go_on(job_id)
+    await rows.gone(ref)
+
+    async def deliver() -> None:
+        for number in range(3, 13):
+            await rows.take(delivery(ref, number, log(f"{number}\n")))
+
+    await asyncio.gather(one.go_on(job_id), deliver(), two.go_on(job_id))
+    again = await runner.start(job_id, 2)
+    await rows.take(delivery(again, 2, DONE))
+    assert await one.go_on(job_id) == await two.go_on(job_id)
+    assert one.read.endswith(b"\x03")
+
+
+async def test_two_servers_that_say_something_at_once_say_the_same(
+    database: Database, objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = await JobRows.make(database)
+    job_id = await rows.job(await rows.module())
+    one, two = Reader(server(database, objects)), Reader(server(database, objects))
+    said = 0
+
+    async def why(tx: Tx, job: object, watch: Watch) -> Reason:
+        nonlocal said
+        said += 1
+        mine = said
+        for _ in range(0 if database.kind == "sqlite" else 50):  # PostgreSQL has both of them here at once
+            if said < 2:
+                await asyncio.sleep(0.01)
+        return Reason("all_full", f"reason {mine}", "")
+
+    monkeypatch.setattr(reasons, "why", why)
+    await asyncio.gather(one.go_on(job_id, rounds=1), two.go_on(job_id, rounds=1))
+    shorter, longer = sorted((one.read, two.read), key=len)
+    assert b"Reason 1" in longer or b"Reason 2" in longer
+    assert longer.startswith(shorter)
+
+
+async def test_what_follows_a_removed_part_keeps_its_place(database: Database, objects: Objects) -> None:
+    rows = await JobRows.make(database)
+    job_id = await rows.job(await rows.module())
+    runner = await rows.runner()
+    ref = await runner.start(job_id)
+    await rows.take(delivery(ref, 2, log("the first attempt has these lines\n" * 3)))
+    known = server(database, objects)
+    await rows.gone(ref)
+    again = await runner.start(job_id, 2)
+    await rows.take(delivery(again, 2, log("second\n"), DONE))
+    whole = await Reader(server(database, objects)).go_on(job_id)
+    assert await known.read(job_id, "plan", 0, 1, is_divided=False) == b"\x02", "it has found its places"
+    await rows.run("DELETE FROM log_chunks WHERE job_id = :id AND attempt = 1", id=job_id)
+    found = await Reader(known).go_on(job_id)
+    assert len(found) == len(whole)
+    assert b"is not stored any more" in found
+    assert found.endswith(b"second\n\x03")
+
+
+async def test_a_part_of_a_log_is_decoded_once(
+    database: Database, objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = await JobRows.make(database)
+    job_id = await rows.job(await rows.module())
+    ref = await (await rows.runner()).start(job_id)
+    lines = [log(f"{number:015}\n" * 512) for number in range(64)]
+    await rows.take(delivery(ref, 2, *lines, DONE))
+    known = server(database, objects)
+    await known.read(job_id, "plan", 0, 1, is_divided=False)
+    pages = 0
+    read_page = transcript.reads.read_page
+
+    async def counted(*arguments: object) -> object:
+        nonlocal pages
+        pages += 1
+        return await read_page(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(transcript.reads, "read_page", counted)
+    reader = Reader(known)
+    whole = await reader.go_on(job_id, limit=4096, rounds=140)
+    assert whole == b"\x02" + b"".join(each.payload for each in lines) + b"\x03"
+    assert pages <= 2

@@ -59,7 +59,10 @@ class TerminalRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TerminalWords(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands in a log before the lines of an attempt: why it had to wait. It only grows until it is closed."""
+    """What stands in a log before the lines of an attempt: why it had to wait. It only grows until it is closed.
+
+    The row behind the last attempt of a job has the words at the end of its log.
+    """
 
     job_id: str
     attempt: int

@@ -6,6 +6,9 @@ for approvals: what comes before is the log of the plan, and what follows is tha
 
 Every server assembles the same bytes. What it has assembled is remembered as places in the stored log, not as text: a reader that
 goes on from any offset costs one page of the log.
+
+An attempt that has ended can still deliver lines. The first server that reads its log after that records the last event that belongs
+to it, and, if the job has ended, the words at the end of the log. No server reads beyond that.
 """
 
 import asyncio
@@ -30,6 +33,11 @@ MAX_KEPT = 2_000
 """How many logs a server remembers places of. Another one is assembled again, which reads it once."""
 ASK_SECONDS = 1.0
 """The least time between two questions why the same job waits."""
+MAX_REMEMBERED_BYTES = 16 << 20
+"""How much text a server remembers. A client asks for a few KB at a time, and a chunk of a log can have megabytes."""
+MAX_WORDS_CHARACTERS = 16_000
+"""How much a log says about one wait: a reason can change as long as the wait takes."""
+GONE = b"This part of the log is not stored any more.\n"
 
 
 @dataclass(frozen=True)
@@ -90,6 +98,7 @@ class Transcripts:
     def __init__(self, db: Database, objects: Objects, watch: reasons.Watch, url: str) -> None:
         self._db, self._objects, self._watch, self._url = db, objects, watch, url.rstrip("/")
         self._kept: OrderedDict[tuple[str, Phase], _Transcript] = OrderedDict()
+        self._remembered = _Remembered()
 
     async def read(self, job_id: str, phase: Phase, offset: int, limit: int, *, is_divided: bool) -> bytes:
         """Return up to `limit` bytes from this offset on; nothing if there are none yet, or no more.
@@ -102,7 +111,8 @@ class Transcripts:
         taken: list[bytes] = []
         while 0 <= at < len(found.pieces) and limit > 0:
             piece = found.pieces[at]
-            data = (await self._data(job_id, piece))[max(0, offset - piece.start) :][:limit]
+            start = max(0, offset - piece.start)
+            data = (await self._data(job_id, piece))[start : start + limit]
             taken.append(data)
             limit -= len(data)
             at += 1
@@ -129,24 +139,38 @@ class Transcripts:
         if not log.size and not await self._begin(log):
             return False
         job, attempt, following = await self._db.read(lambda tx: _progress(tx, log.job_id, log.attempt))
+        is_over = job.is_terminal or _has_next(job, log.attempt, attempt)
+        if is_over and following is None:
+            await self._db.write(lambda tx: self._close(tx, log.job_id, log.attempt))
+            return True
         mark = 0 if attempt is None else attempt.mark
         if following is not None:
             mark = min(mark, following.mark_before)
-        has_waited = attempt is not None and attempt.outcome == "waiting"
-        is_over = job.is_terminal or job.attempt > log.attempt or has_waited
         if not log.is_in_lines:
             return await self._say(log, job, has_lines=mark > log.event or is_over)
         if mark > log.event:
             await self._take_lines(log, mark)
-        elif has_waited and log.phase == "plan" and log.is_divided:
-            self._divide(log)
-        elif job.attempt > log.attempt or has_waited:
-            await self._next_attempt(log)
-        elif job.is_terminal:
-            self._finish(log, job)
-        else:
+        elif following is None:
             return False
+        elif _has_waited(attempt) and log.phase == "plan" and log.is_divided:
+            self._divide(log)
+        elif _has_next(job, log.attempt, attempt):
+            log.attempt, log.event, log.said, log.is_in_lines = log.attempt + 1, 0, 0, False
+        else:
+            log.add(following.words.encode() + END)
+            log.is_complete = True
         return True
+
+    async def _close(self, tx: Tx, job_id: str, number: int) -> None:
+        """Record what belongs to an attempt that has ended, unless another server has done so, and how the log ends if its job has.
+
+        The attempt is locked, so that no line arrives in between that another server already shows.
+        """
+        held = await job_store.hold(tx, job_id, number)
+        job, attempt = (await job_store.get(tx, job_id), None) if held is None else held
+        before = await store.open_words(tx, job_id, number + 1, 0 if attempt is None else attempt.mark)
+        if job.is_terminal and not _has_next(job, number, attempt):
+            await store.add_words(tx, before, words.end(job, self._url), closes=True)
 
     async def _begin(self, log: _Transcript) -> bool:
         job = await self._db.read(lambda tx: job_store.get(tx, log.job_id))
@@ -170,8 +194,10 @@ class Transcripts:
             more = "" if has_lines else await self._wait(tx, job, before.words)
             if not more and not has_lines:
                 return before.words, False
-            await store.add_words(tx, before, more, closes=has_lines)
-            return before.words + more, has_lines
+            if await store.add_words(tx, before, more, closes=has_lines):
+                return before.words + more, has_lines
+            others = await store.open_words(tx, log.job_id, log.attempt, 0)  # another server was faster
+            return others.words, others.is_closed
 
         if not has_lines and not self._is_due(log, job):
             known = await self._db.read(lambda tx: store.words(tx, log.job_id, log.attempt))
@@ -193,6 +219,8 @@ class Transcripts:
 
     async def _wait(self, tx: Tx, job: Job, before: str) -> str:
         """Return what has to be said about the wait of a job, if it was not said last."""
+        if len(before) >= MAX_WORDS_CHARACTERS:
+            return ""
         reason = await reasons.why(tx, job, self._watch)
         more = "" if reason is None else words.of_wait(reason, self._url)
         return "" if before.endswith(more) else more
@@ -215,24 +243,22 @@ class Transcripts:
         if not page:
             log.event = mark  # the events up to there are no lines
 
-    async def _next_attempt(self, log: _Transcript) -> None:
-        """Go on with the next attempt. What arrives of this one from now on is not shown at the prompt."""
-        opened = await self._db.write(lambda tx: store.open_words(tx, log.job_id, log.attempt + 1, log.event))
-        if opened.mark_before <= log.event:  # otherwise, another server has shown more of it, which is read first
-            log.attempt, log.event, log.said, log.is_in_lines = log.attempt + 1, 0, 0, False
-
     def _divide(self, log: _Transcript) -> None:
         log.boundary = (log.attempt, log.event)
         log.add(END)
         log.is_complete = True
 
-    def _finish(self, log: _Transcript, job: Job) -> None:
-        log.add(words.end(job, self._url).encode() + END)
-        log.is_complete = True
-
     async def _data(self, job_id: str, piece: _Piece) -> bytes:
         if piece.data:
             return piece.data
+        key = (job_id, piece.attempt, piece.after, piece.last)
+        known = self._remembered.get(key)
+        if known is None:
+            known = _of_size(await self._read(job_id, piece), piece.size)
+            self._remembered.put(key, known)
+        return known
+
+    async def _read(self, job_id: str, piece: _Piece) -> bytes:
         found: list[bytes] = []
         after = piece.after
         while after < piece.last and (
@@ -245,8 +271,41 @@ class Transcripts:
         return b"".join(found)
 
 
+class _Remembered:
+    """The texts of the pieces that were read last: job, attempt, and the events after the first number up to the second."""
+
+    def __init__(self) -> None:
+        self._texts: OrderedDict[tuple[str, int, int, int], bytes] = OrderedDict()
+        self._size = 0
+
+    def get(self, key: tuple[str, int, int, int]) -> bytes | None:
+        if key in self._texts:
+            self._texts.move_to_end(key)
+        return self._texts.get(key)
+
+    def put(self, key: tuple[str, int, int, int], text: bytes) -> None:
+        self._size += len(text) - len(self._texts.pop(key, b""))
+        self._texts[key] = text
+        while self._size > MAX_REMEMBERED_BYTES:
+            self._size -= len(self._texts.popitem(last=False)[1])
+
+
+def _of_size(text: bytes, size: int) -> bytes:
+    """Return the text of a piece; what retention has removed is replaced by as many bytes, so that what follows keeps its place."""
+    return text if len(text) == size else GONE[:size].rjust(size)
+
+
+def _has_waited(attempt: Attempt | None) -> bool:
+    return attempt is not None and attempt.outcome == "waiting"
+
+
+def _has_next(job: Job, number: int, attempt: Attempt | None) -> bool:
+    """Return whether the log goes on after this attempt, with what the job waits for."""
+    return job.attempt > number or _has_waited(attempt)
+
+
 async def _progress(tx: Tx, job_id: str, attempt: int) -> tuple[Job, Attempt | None, TerminalWords | None]:
-    """Return the job, one of its attempts, and what stands before the next one, if a log has gone on with that.
+    """Return the job, one of its attempts, and what stands behind its lines, if it is recorded that it has ended.
 
     The job is read first, so that all lines of an attempt that has ended are stored.
     """
