@@ -23,6 +23,7 @@ from terracrew.server.jobs import attempt_store
 from terracrew.server.jobs import store as job_store
 from terracrew.server.logs import chunks, reads
 from terracrew.server.objects import Objects
+from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons
 from terracrew.server.terminals import statuses, store, words
 from terracrew.server.terminals.model import Phase, TerminalWords
@@ -37,6 +38,8 @@ MAX_REMEMBERED_BYTES = 16 << 20
 """How much text a server remembers. A client asks for a few KB at a time, and a chunk of a log can have megabytes."""
 MAX_WORDS_CHARACTERS = 16_000
 """How much a log says about one wait: a reason can change as long as the wait takes."""
+EVERY_VIEWER = Principal("user", "", "every viewer of a job", None)
+"""Reads reasons for a log, which all viewers of a job share. It has no role: modules and runners are named only to some of them."""
 GONE = b"This part of the log is not stored any more.\n"
 
 
@@ -96,7 +99,8 @@ class Transcripts:
     """The logs of runs that command lines read on this server."""
 
     def __init__(self, db: Database, objects: Objects, watch: reasons.Watch, url: str) -> None:
-        self._db, self._objects, self._watch, self._url = db, objects, watch, url.rstrip("/")
+        self._db, self._objects, self._url = db, objects, url.rstrip("/")
+        self._watch = watch.for_reader(EVERY_VIEWER)
         self._kept: OrderedDict[tuple[str, Phase], _Transcript] = OrderedDict()
         self._remembered = _Remembered()
 
@@ -222,7 +226,7 @@ class Transcripts:
         if len(before) >= MAX_WORDS_CHARACTERS:
             return ""
         reason = await reasons.why(tx, job, self._watch)
-        more = "" if reason is None else words.of_wait(reason, self._url)
+        more = "" if reason is None else words.of_wait(reason, job, self._url)
         return "" if before.endswith(more) else more
 
     async def _take_lines(self, log: _Transcript, mark: int) -> None:

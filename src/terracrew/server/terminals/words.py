@@ -8,11 +8,14 @@ MIN_WAIT_SECONDS = 1.5
 """How long a job waits before its log says why: most jobs start at once."""
 
 
-def of_wait(reason: Reason, url: str) -> str:
-    """Return the lines that say what a job waits for, and where a person can do something about it."""
-    text = f"{reason.text[:1].upper()}{reason.text[1:]}."
-    where = f"\n  {url}{reason.link}" if reason.link else ""
-    return f"{text}{where}\n"
+def of_wait(reason: Reason, job: Job, url: str) -> str:
+    """Return the lines that say what a job waits for, and where a person can do something about it.
+
+    The reason is one without names that not every viewer of the job may see. The page of the job has those for whoever may see them.
+    """
+    text = reason.text.replace("that you may not see", "that not everybody may see")
+    where = f"{url}{reason.link}" if reason.link else address(job, url)
+    return f"{text[:1].upper()}{text[1:]}.\n  {where}\n"
 
 
 def head(phase: Phase, job: Job, url: str) -> str:
