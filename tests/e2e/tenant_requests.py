@@ -167,6 +167,7 @@ BODIES: dict[str, Any] = {
     "PATCH /api/tfe/v2/workspaces/{module}": {"data": {"attributes": {"description": "mine"}}},
     "POST /api/tfe/v2/workspaces/{module}/relationships/tags": {"data": [{"attributes": {"name": "mine"}}]},
     "PATCH /api/tfe/v2/workspaces/{module}/tag-bindings": {"data": [{"attributes": {"key": "mine"}}]},
+    "POST /api/tfe/v2/workspaces/{module}/state-versions": {"data": {"attributes": {"serial": 1, "md5": "mine"}}},
     "POST /api/tfe/v2/runs": {
         "data": {"relationships": {"workspace": {"data": {"type": "workspaces", "id": "{module}"}}}}
     },

@@ -256,6 +256,7 @@ async def _made_by(people: People, ours: dict[str, str]) -> dict[str, str | None
     ours["rollout"] = await people.rollout(here, ours["group"], ours["runner"])
     ours["attempt"] = await people.attempt(ours["job"])
     ours["version"] = await people.quarantined_state(ours.pop("doubtful"), ours["job"])
+    ours["output"] = f"{ours['version']}.it"
     return tokens
 
 
@@ -282,7 +283,7 @@ def test_nobody_reaches_what_is_not_theirs(stage: Stage, who: str) -> None:
             }
             sent = operation.path + str(BODIES.get(operation.name)) + str(FORMS.get(operation.name))
             said = {it for name, it in stage.ours.items() if f"{{{name}}}" in sent}
-            asked = {name for name, it in stage.ours.items() if it in said}
+            asked = {name for name, it in stage.ours.items() if any(it in each for each in said)}
             values = body.replace(b'"team":', b"")  # the name of a field of modules
             is_team_told = re.search(rb"\bteam\b", values) is not None and "team" not in QUERIES.get(operation.name, "")
             if told - asked or is_team_told:
