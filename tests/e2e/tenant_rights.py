@@ -225,8 +225,6 @@ _RUNS = _SEES | {
     "GET /api/tfe/v2/state-versions/{version}",
     "GET /api/tfe/v2/state-versions/{version}/download",
     "GET /api/tfe/v2/state-version-outputs/{output}",
-    "GET /api/tfe/v2/plans/{job}/json-output",
-    "GET /api/tfe/v2/plans/{job}/json-output-redacted",
     "POST /api/tfe/v2/runs",
     "POST /api/tfe/v2/runs/{job}/actions/apply",
     "POST /api/tfe/v2/runs/{job}/actions/discard",
