@@ -86,5 +86,9 @@ class StateUpload(msgspec.Struct, frozen=True, kw_only=True):
     lineage: str
     md5: str
     is_forced: bool
+    lock_id: str = ""
+    """The lock under which it was announced. The state becomes current only while that one is held."""
     state_id: str | None = None
     """The state that was made of it, once it has arrived."""
+    is_refused: bool = False
+    """Whether it has arrived and did not become the current state."""

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from terracrew import ids
+from terracrew.api.locks import ModuleLock
 from terracrew.api.states import State
-from terracrew.errors import Invalid, NotFound, TooLarge
+from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError, TooLarge
 from terracrew.protocol.events import MAX_STATE_BYTES
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
@@ -31,6 +32,10 @@ SNAPSHOT_SECONDS = 20
 """How often an engine at a prompt uploads its state during an apply: what a killed machine loses at most."""
 KEPT_SECONDS = 24 * 3600.0
 """How long an announcement is remembered."""
+MAX_ANNOUNCED = 16
+"""How many announcements of one writer are remembered for a module. An engine uploads one state after the other."""
+ARRIVAL_SECONDS = 60.0
+"""How long the lock is kept for a state that was announced and has not arrived: its client may have stopped for good."""
 
 
 class OutputOfState(NamedTuple):
@@ -54,8 +59,8 @@ async def announce(
     tx: Tx, who: Principal, module_id: str, *, serial: int, lineage: str, md5: str, is_forced: bool
 ) -> StateUpload:
     """Announce a state. Its writer must hold the lock of the module, unless that was removed by force: then the state is kept aside."""
-    module = await importing.find(tx, who, module_id)
-    await store.forget_uploads(tx, module.id, tx.now - KEPT_SECONDS)
+    module, _ = await writing.find(tx, who, module_id)
+    lock_id = await writing.lock_of_writer(tx, who, module)
     made = StateUpload(
         id=ids.new("sup"),
         module_id=module.id,
@@ -66,24 +71,35 @@ async def announce(
         lineage=lineage,
         md5=md5,
         is_forced=is_forced,
+        lock_id=lock_id,
     )
     await store.insert_upload(tx, made)
+    await store.forget_uploads(tx, made, tx.now - KEPT_SECONDS, MAX_ANNOUNCED)
     return made
 
 
 async def upload(tx: Tx, who: Principal, upload_id: str) -> StateUpload:
+    """Return an announcement of the caller, made with the same credential."""
     found = await store.upload(tx, upload_id)
     unseen = NotFound(f"there is no upload of a state {upload_id[:50]}")
-    if found is None or found.created_by != who.id:
+    if found is None or (found.created_by, found.credential_id) != (who.id, who.credential_id):
         raise unseen
-    await modules.find(tx, who, found.module_id, Verb.STATE_WRITE, unseen)
+    await modules.find(tx, who, found.module_id, Verb.TREE_READ, unseen)
     return found
+
+
+async def require_arrived(tx: Tx, lock: ModuleLock) -> None:
+    """Refuse to release a lock while a state is on its way that was announced under it: without the lock it would be refused."""
+    if await store.is_upload_open(tx, lock.id, tx.now - ARRIVAL_SECONDS):
+        raise Conflict(
+            "the workspace stays locked, because its latest state version is still pending: it was announced, and has not "
+            f"arrived. If it never does, unlock the workspace after {ARRIVAL_SECONDS:.0f} seconds, or by force"
+        )
 
 
 async def receive(staging: Staging, who: Principal, upload_id: str, body: AsyncIterator[bytes]) -> State:
     """Write an announced state. The same upload may be repeated."""
     found = await staging.db.read(lambda tx: upload(tx, who, upload_id))
-    who = msgspec.structs.replace(who, credential_id=found.credential_id)
     pieces: list[bytes] = []
     size = 0
     staging.disk.require()
@@ -105,15 +121,25 @@ async def write_encoded(staging: Staging, who: Principal, found: StateUpload, en
 
 
 async def _write(staging: Staging, who: Principal, found: StateUpload, plain: bytes) -> State:
+    try:
+        made = await _write_announced(staging, who, found, plain)
+    except TerracrewError as error:
+        if not error.is_transient:
+            await staging.db.write(lambda tx: store.refuse_upload(tx, found.id))
+        raise
+    await staging.db.write(lambda tx: store.fill_upload(tx, found.id, made.id))
+    return made
+
+
+async def _write_announced(staging: Staging, who: Principal, found: StateUpload, plain: bytes) -> State:
     digest = await asyncio.to_thread(lambda: hashlib.md5(plain, usedforsecurity=False).hexdigest())
     if digest != found.md5:
         raise Invalid(f"the state did not arrive whole: its MD5 is {digest}, and {found.md5[:40]} was announced")
     given = await asyncio.to_thread(importing.read, plain)
     if given.serial != found.serial or (found.lineage and given.lineage != found.lineage):
         raise Invalid("the state has another serial or another lineage than was announced")
-    made = await writing.write(staging, who, found.module_id, given, StateWrite(is_forced=found.is_forced))
-    await staging.db.write(lambda tx: store.fill_upload(tx, found.id, made.id))
-    return made
+    how = StateWrite(is_forced=found.is_forced, client_lock_id=found.lock_id or found.id)
+    return await writing.write(staging, who, found.module_id, given, how)
 
 
 async def current(tx: Tx, who: Principal, module_id: str) -> State | None:

@@ -116,10 +116,32 @@ async def fill_upload(tx: Tx, id: str, state_id: str) -> None:  # noqa: A002
     await tx.run("UPDATE state_uploads SET state_id = :state_id WHERE id = :id", id=id, state_id=state_id)
 
 
-async def forget_uploads(tx: Tx, module_id: str, before: float) -> None:
-    """Delete the announcements of a module from before this time."""
+async def refuse_upload(tx: Tx, id: str) -> None:  # noqa: A002
+    await tx.run("UPDATE state_uploads SET is_refused = true WHERE id = :id AND state_id IS NULL", id=id)
+
+
+async def is_upload_open(tx: Tx, lock_id: str, since: float) -> bool:
+    """Return whether a state that was announced under this lock since this time has not arrived."""
+    row = await tx.one(
+        """SELECT id FROM state_uploads WHERE lock_id = :lock_id AND created_at >= :since AND state_id IS NULL
+            AND NOT is_refused LIMIT 1""",
+        lock_id=lock_id,
+        since=since,
+    )
+    return row is not None
+
+
+async def forget_uploads(tx: Tx, new: StateUpload, before: float, kept: int) -> None:
+    """Delete the announcements for a module from before this time, and all but the newest ones of the same writer."""
     await tx.run(
         "DELETE FROM state_uploads WHERE module_id = :module_id AND created_at < :before",
-        module_id=module_id,
+        module_id=new.module_id,
         before=before,
+    )
+    await tx.run(
+        """DELETE FROM state_uploads WHERE id IN (SELECT id FROM state_uploads WHERE module_id = :module_id
+            AND created_by = :created_by AND credential_id = :credential_id
+            ORDER BY created_at DESC, id DESC LIMIT 1000 OFFSET :kept)""",
+        **to_params(new, "module_id", "created_by", "credential_id"),
+        kept=kept,
     )

@@ -10,7 +10,7 @@ from terracrew.errors import Invalid, Locked, NotFound
 from terracrew.protocol.events import MAX_STATE_BYTES
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.state import locks
+from terracrew.server.state import locks, writing
 from terracrew.server.terminals import service as terminals
 from terracrew.server.terminals import states
 from terracrew.server.terminals.model import StateUpload
@@ -102,7 +102,7 @@ async def download(request: TfeCall, version: FromPath[str]) -> Response[bytes]:
 async def announce(request: TfeCall, module: FromPath[str]) -> Response[bytes]:
     """Announce a state, which is uploaded to an address of its own, or take one that is in the request."""
     terminals.refuse_engines(request.user)
-    await request.read(workspaces.find, module, Verb.STATE_WRITE)  # before a large body is read
+    await request.read(writing.find, module)  # before a large body is read
     given = await json_api.given(request)
     upload = await request.write(
         states.announce,
@@ -186,11 +186,14 @@ async def force_unlock(request: TfeCall, module: FromPath[str]) -> Response[byte
 
 
 async def _released(request: TfeCall, module: str, *, is_forced: bool) -> Response[bytes]:
-    await request.read(workspaces.find, module, Verb.STATE_WRITE)
+    await request.read(workspaces.find, module, Verb.TREE_READ)
 
     async def work(tx: Tx) -> str:
-        if await locks.holder(tx, module) is None:
+        lock = await locks.holder(tx, module)
+        if lock is None:
             return await states.words_of_lock(tx, module)
+        if not is_forced and locks.is_holder(lock, request.user):
+            await states.require_arrived(tx, lock)
         if is_forced:
             await locks.force(tx, request.user, module)
         else:

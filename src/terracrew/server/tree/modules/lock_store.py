@@ -92,6 +92,18 @@ async def was_removed(tx: Tx, module_id: str, holder_id: str, credential_id: str
     return row is not None
 
 
+async def last_removed(tx: Tx, module_id: str, holder_id: str, credential_id: str) -> str | None:
+    """Return the id of the last lock of this holder that was removed by force; None if there was none."""
+    return await tx.value(
+        """SELECT id FROM removed_locks WHERE module_id = :module_id AND holder_id = :holder_id
+            AND credential_id = :credential_id AND removed_at >= :since ORDER BY removed_at DESC, id DESC LIMIT 1""",
+        module_id=module_id,
+        holder_id=holder_id,
+        credential_id=credential_id,
+        since=tx.now - REMEMBERED_SECONDS,
+    )
+
+
 async def require_free(tx: Tx, module_id: str, path: str, holder: tuple[str, str | None] | None = None) -> None:
     """Refuse what must not happen while a person holds the lock, unless it is this holder: a principal and its credential."""
     found = await get(tx, module_id)
