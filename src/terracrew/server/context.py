@@ -59,6 +59,7 @@ from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.diff_process import DiffProcess
 from terracrew.server.supervise import Tasks
 from terracrew.server.terminals.service import TerminalTools
+from terracrew.server.terminals.state_bodies import StateBodies
 from terracrew.server.terminals.transcript import Transcripts
 from terracrew.server.tfe.context import TfeContext
 from terracrew.server.tree.groups.quotas import Quotas
@@ -311,6 +312,7 @@ class Server:
             watch=self.watch,
             staging=self.staging,
             tools=tools,
+            bodies=StateBodies(self.staging, self.settings.uploads),
             transcripts=Transcripts(self.db, self.objects, self.watch, url),
             diffs=self.diffs,
             url=url,

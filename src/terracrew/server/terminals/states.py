@@ -12,7 +12,7 @@ import msgspec
 from terracrew import ids
 from terracrew.api.locks import ModuleLock
 from terracrew.api.states import State
-from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError, TooLarge
+from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError
 from terracrew.protocol.events import MAX_STATE_BYTES
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
@@ -25,6 +25,7 @@ from terracrew.server.state.store import StoredState
 from terracrew.server.state.writing import StateWrite
 from terracrew.server.terminals import store
 from terracrew.server.terminals.model import StateUpload
+from terracrew.server.terminals.state_bodies import StateBodies
 from terracrew.server.tree.modules import service as modules
 from terracrew.server.uploads.service import Staging
 
@@ -97,18 +98,14 @@ async def require_arrived(tx: Tx, lock: ModuleLock) -> None:
         )
 
 
-async def receive(staging: Staging, who: Principal, upload_id: str, body: AsyncIterator[bytes]) -> State:
+async def receive(
+    staging: Staging, bodies: StateBodies, who: Principal, upload_id: str, body: AsyncIterator[bytes]
+) -> State:
     """Write an announced state. The same upload may be repeated."""
     found = await staging.db.read(lambda tx: upload(tx, who, upload_id))
-    pieces: list[bytes] = []
-    size = 0
     staging.disk.require()
-    async for piece in body:
-        size += len(piece)
-        if size > MAX_STATE_BYTES:
-            raise TooLarge(f"a state has at most {MAX_STATE_BYTES:,} bytes")
-        pieces.append(piece)
-    return await _write(staging, who, found, b"".join(pieces))
+    async with bodies.received(body, MAX_STATE_BYTES) as plain:
+        return await _write(staging, who, found, plain)
 
 
 async def write_encoded(staging: Staging, who: Principal, found: StateUpload, encoded: str) -> State:

@@ -53,7 +53,7 @@ async def upload(request: TfeCall, sealed: FromPath[str]) -> Response[bytes]:
         refuse_larger(request, archives.MAX_ARCHIVE_BYTES)
         await terminals.receive(context.tools, who, link.of, request.stream())
     elif link.kind == "state":
-        await states.receive(context.staging, who, link.of, request.stream())
+        await states.receive(context.staging, context.bodies, who, link.of, request.stream())
     else:  # a view of the state in JSON, which can be made of the state at any time
         async for _ in request.stream():
             pass

@@ -21,6 +21,7 @@ from terracrew.server.state.diff_process import DiffProcess
 from terracrew.server.terminals import links, places
 from terracrew.server.terminals.links import LinkKind
 from terracrew.server.terminals.service import TerminalTools
+from terracrew.server.terminals.state_bodies import StateBodies
 from terracrew.server.terminals.transcript import Transcripts
 from terracrew.server.uploads.service import Staging
 
@@ -35,6 +36,7 @@ class TfeContext:
     watch: Watch
     staging: Staging
     tools: TerminalTools
+    bodies: StateBodies
     transcripts: Transcripts
     diffs: DiffProcess
     url: str

@@ -113,21 +113,25 @@ def _respond(body: Any, status: int, headers: Mapping[str, str]) -> Response[byt
 
 async def given(request: Request[Any, Any, Any]) -> GivenResource:
     """Read the one resource of a request. A request without a body has an empty one."""
-    found = await _read(request)
+    return read(await request.body())
+
+
+def read(body: bytes) -> GivenResource:
+    """Read the one resource of a body."""
+    found = _read(body)
     if isinstance(found, list):
         raise Invalid("one resource is expected here, not a list")
     return found or GivenResource()
 
 
 async def given_list(request: Request[Any, Any, Any]) -> list[GivenResource]:
-    found = await _read(request)
+    found = _read(await request.body())
     if not isinstance(found, list):
         raise Invalid("a list of resources is expected here")
     return found
 
 
-async def _read(request: Request[Any, Any, Any]) -> GivenResource | list[GivenResource] | None:
-    body = await request.body()
+def _read(body: bytes) -> GivenResource | list[GivenResource] | None:
     refuse_nul(body)
     try:
         return _document.decode(body).data if body.strip() else None

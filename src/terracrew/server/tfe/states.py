@@ -103,18 +103,19 @@ async def announce(request: TfeCall, module: FromPath[str]) -> Response[bytes]:
     """Announce a state, which is uploaded to an address of its own, or take one that is in the request."""
     terminals.refuse_engines(request.user)
     await request.read(writing.find, module)  # before a large body is read
-    given = await json_api.given(request)
-    upload = await request.write(
-        states.announce,
-        module,
-        serial=_serial(given),
-        lineage=json_api.text(given, "lineage"),
-        md5=json_api.text(given, "md5"),
-        is_forced=json_api.flag(given, "force"),
-    )
-    if encoded := json_api.text(given, "state"):
-        made = await states.write_encoded(request.context.staging, request.user, upload, encoded)
-        return json_api.answer(_state(request, made), status=201, headers=_INTERVAL)
+    async with request.context.bodies.received(request.stream(), MAX_STATE_REQUEST_BYTES) as body:
+        given = json_api.read(body)
+        upload = await request.write(
+            states.announce,
+            module,
+            serial=_serial(given),
+            lineage=json_api.text(given, "lineage"),
+            md5=json_api.text(given, "md5"),
+            is_forced=json_api.flag(given, "force"),
+        )
+        if encoded := json_api.text(given, "state"):
+            made = await states.write_encoded(request.context.staging, request.user, upload, encoded)
+            return json_api.answer(_state(request, made), status=201, headers=_INTERVAL)
     return json_api.answer(_announced(request, upload), status=201, headers=_INTERVAL)
 
 
