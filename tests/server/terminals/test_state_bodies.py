@@ -5,6 +5,7 @@ import base64
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -66,7 +67,11 @@ async def test_no_plain_state_is_on_the_disk(
     application: Application, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
-    monkeypatch.setattr(state_bodies.tempfile, "TemporaryFile", lambda **_: copy.open("w+b"))
+
+    def visible(**_: object) -> IO[bytes]:
+        return copy.open("w+b")
+
+    monkeypatch.setattr(state_bodies.tempfile, "TemporaryFile", visible)
     async with bodies(application).received(pieces(b"a secret " * BLOCK_BYTES), 9 * BLOCK_BYTES):
         assert copy.stat().st_size > 7 * BLOCK_BYTES
         assert b"secret" not in copy.read_bytes()

@@ -90,9 +90,8 @@ async def test_only_writers_announce_states_and_only_so_many(application: Applic
     assert (await announce(ann, module, state(1))).status_code == 409, "nobody holds the lock"
     await lock(ann, module)
     assert (await announce(bob, module, state(1))).status_code == 409, "somebody else holds it"
-    first = await announce(ann, module, state(1))
-    for serial in range(MAX_ANNOUNCED):
-        last = await announce(ann, module, state(serial))
+    answers = [await announce(ann, module, state(serial)) for serial in range(MAX_ANNOUNCED + 1)]
+    first, last = answers[0], answers[-1]
     assert await application.scalar("SELECT count(*) FROM state_uploads") == MAX_ANNOUNCED
     for answer, expected in ((first, 404), (last, 200)):
         attributes = answer.json()["data"]
@@ -101,6 +100,14 @@ async def test_only_writers_announce_states_and_only_so_many(application: Applic
     assert (await bob.get(f"{BASE}/state-versions/{last.json()['data']['id']}")).status_code == 404
     path = path_of(first.json()["data"]["attributes"]["hosted-state-upload-url"])
     assert (await upload(application.stranger(), path, state(1))).status_code == 404
+
+
+@on_one
+@pytest.mark.parametrize("body", [b'{"reason":' * 5_000, b'{"a":"\xff","reason":"\xff"}', b"[]"])
+async def test_a_reason_that_cannot_be_read_is_refused(application: Application, body: bytes) -> None:
+    module = await workspace(application.admin)
+    answer = await application.admin.post(f"{BASE}/workspaces/{module}/actions/lock", content=body)
+    assert answer.status_code == 400, answer.text
 
 
 async def become_viewer(application: Application, who: Person) -> None:

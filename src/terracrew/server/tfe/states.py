@@ -170,7 +170,7 @@ async def lock(request: TfeCall, module: FromPath[str]) -> Response[bytes]:
 def _reason(body: bytes) -> str:
     try:
         return msgspec.json.decode(body or b"{}", type=_LockRequest).reason[:1_000]
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(f"the request is not a reason for a lock: {error}") from None
 
 
