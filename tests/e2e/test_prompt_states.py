@@ -1,6 +1,7 @@
 """Modules whose plans run at the prompt: the state and its lock are here, and everything else is on the machine of a person."""
 
 import json
+import shutil
 import signal
 from pathlib import Path
 
@@ -75,3 +76,20 @@ def test_two_terminals_and_a_killed_one(prompt: Prompt, system: System, tofu: st
     other.succeed("force-unlock", "-force", "default/app")
     assert other.run("force-unlock", "-force", "default/app").code == 1
     assert "Plan:" in other.succeed("plan")
+
+
+@pytest.mark.feature("K3")
+def test_a_state_moves_in_and_out_again_as_the_docs_say(prompt: Prompt, system: System) -> None:
+    here = prompt.directory / "terraform.tfstate"
+    prompt.succeed("apply", "-auto-approve")
+    here.write_text(prompt.succeed("state", "pull"))
+    shutil.rmtree(prompt.directory / ".terraform")
+    (prompt.directory / "main.tf").write_text(MAIN)
+    prompt.succeed("init")
+    assert "No changes" in prompt.succeed("plan")
+    source = {"kind": "archive", "archive_id": ""}
+    system.api.post("/modules", {"path": "moved", "source": source, "command_line": "terminal"})
+    prompt.write(MAIN, workspace="moved")
+    prompt.succeed("init", answer="yes\n")
+    assert "No changes" in prompt.succeed("plan")
+    assert system.state("moved")["outputs"]["here"]["value"] == 1

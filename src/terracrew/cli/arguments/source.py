@@ -157,6 +157,8 @@ def _remote_source(options: SourceOptions, before: Source | None) -> Source | No
         )
     if new is not None:
         return new(subdirectory=subdirectory, **given)
+    if isinstance(before, ArchiveSource) and subdirectory and not given:
+        return msgspec.structs.replace(before, subdirectory=subdirectory)
     if before is None or kind is None or not (given or subdirectory):
         return None
     dropped = dict.fromkeys(_REVISIONS, "") if revisions and kind is GitSource else {}

@@ -270,7 +270,8 @@ async def _check(tx: Tx, keys: Keyring, wanted: JobRequest, module: Module, root
         )
     if isinstance(source, ArchiveSource) and not source.archive_id:
         raise Conflict(
-            f"nothing was uploaded for `{module.path}` yet: run `tofu plan` or `terraform plan` in its directory, or set its source"
+            f"nothing was uploaded for `{module.path}` yet: set its source"
+            + (", or run `tofu plan` or `terraform plan` in its directory" if module.command_line == "runners" else "")
         )
     content = JobContent(asked.inputs, asked.environment, wanted.imports, _own_limits(asked))
     if wanted.repeats:

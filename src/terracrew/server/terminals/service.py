@@ -10,7 +10,7 @@ import msgspec
 from terracrew import ids
 from terracrew.api.jobs import ApplyPlan, Job, NewJob, plain
 from terracrew.api.plan_options import PlanOptions
-from terracrew.errors import Conflict, Forbidden, Invalid, NotFound, TerracrewError
+from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError
 from terracrew.protocol.spec import ArchiveSource, JobType
 from terracrew.server.connections.registry import Registry
 from terracrew.server.db.seam import Database, Tx
@@ -223,9 +223,3 @@ async def discard(tools: TerminalTools, who: Principal, seen: SeenRun) -> None:
 
 async def cancel(tools: TerminalTools, who: Principal, seen: SeenRun, *, is_forced: bool = False) -> None:
     await jobs.cancel(tools.db, who, (seen.applying or seen.job).id, "kill" if is_forced else "interrupt")
-
-
-def refuse_engines(who: Principal) -> None:
-    """Refuse the credential of a job, with which the engine of that job reads only."""
-    if who.attempt is not None:
-        raise Forbidden("the credential of a job can only read its own module: it starts no runs and changes nothing")

@@ -1,7 +1,7 @@
 """Rows of configuration versions, of the runs of command lines, and of what stands in their logs beside the lines of jobs."""
 
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.statements.mapping import rows_to, to_params
+from terracrew.server.db.statements.mapping import to_params
 from terracrew.server.db.statements.table import Table
 from terracrew.server.terminals.model import ConfigurationVersion, StateUpload, TerminalRun, TerminalWords
 
@@ -39,13 +39,6 @@ async def insert_run(tx: Tx, run: TerminalRun) -> None:
 
 async def run(tx: Tx, job_id: str) -> TerminalRun | None:
     return await RUNS.find(tx, job_id=job_id)
-
-
-async def runs(tx: Tx, job_ids: list[str]) -> dict[str, TerminalRun]:
-    rows = await tx.each_id(
-        "SELECT terminal_runs.* FROM terminal_runs JOIN batch ON batch.id = terminal_runs.job_id", job_ids
-    )
-    return {each.job_id: each for each in rows_to(TerminalRun, rows)}
 
 
 async def hold_run(tx: Tx, job_id: str) -> TerminalRun | None:

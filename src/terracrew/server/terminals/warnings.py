@@ -23,9 +23,11 @@ async def before_plan(tx: Tx, module: Module, run: TerminalRun, url: str) -> lis
         )
     rules = await policy.of_module(tx, module.id)
     if not run.is_plan_only and rules.min_approvals > 1:
-        found.append(f"A change of {module.path} needs the approvals of {rules.min_approvals} people: {page}")
+        found.append(
+            f"A change of {module.path} needs {rules.min_approvals} approvals. Your yes is one only if you may approve it: {page}"
+        )
     elif not run.is_plan_only and module.needs_approval:
-        found.append(f"A change of {module.path} needs an approval: {page}")
+        found.append(f"A change of {module.path} needs an approval. Your yes is one only if you may approve it: {page}")
     if not run.is_plan_only and not isinstance(module.source, ArchiveSource):
         source = module_words.described_source(module.source)
         found.append(

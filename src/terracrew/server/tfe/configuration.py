@@ -25,7 +25,6 @@ class _VersionAttributes(Attributes, frozen=True, kw_only=True):
 
 @post("/workspaces/{module:str}/configuration-versions")
 async def create(request: TfeCall, module: FromPath[str]) -> Response[bytes]:
-    terminals.refuse_engines(request.user)
     given = await json_api.given(request)
     made = await request.write(terminals.new_version, module, is_speculative=json_api.flag(given, "speculative"))
     address = request.context.address(request.user, "configuration", made.id, made.created_at.timestamp())

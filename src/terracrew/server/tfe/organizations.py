@@ -14,7 +14,6 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import lists
 from terracrew.server.terminals import names
-from terracrew.server.terminals import service as terminals
 from terracrew.server.tfe import json_api
 from terracrew.server.tfe.context import TfeCall
 from terracrew.server.tfe.json_api import ApiResource, Attributes, PageNumber, PageSize
@@ -172,7 +171,6 @@ async def show_project(request: TfeCall, group: FromPath[str]) -> Response[bytes
 async def create_project(request: TfeCall, tenant: FromPath[str]) -> Response[bytes]:
     """Create a group. Its name is its path, with dots or slashes, and the groups above are created as well."""
     who = await request.within(tenant)
-    terminals.refuse_engines(who)
     name = json_api.text(await json_api.given(request), "name")
     if not name:
         raise Invalid.in_field("name", "a project has a name: the path of its group")

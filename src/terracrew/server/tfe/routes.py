@@ -7,7 +7,10 @@ from litestar import Request, Router
 from litestar.handlers import BaseRouteHandler
 from litestar.types import ControllerRouterHandler
 
+from terracrew.errors import Forbidden
 from terracrew.server.http.request import refuse_oversized
+from terracrew.server.identity.people import sessions
+from terracrew.server.principals.model import Principal
 from terracrew.server.tfe import (
     configuration,
     json_api,
@@ -28,9 +31,15 @@ def _handlers(*modules: ModuleType) -> list[ControllerRouterHandler]:
 
 
 async def _enter(request: Request[Any, Any, Any]) -> None:
-    """Act in the organization of what the address names by an id. In the others, the address names the organization itself."""
+    """Act in the organization of what the address names by an id. In the others, the address names the organization itself.
+
+    The engine of a job only reads.
+    """
     assert isinstance(request, TfeCall)
     await refuse_oversized(request)
+    who: Principal | None = request.scope["user"]
+    if request.method not in sessions.SAFE_METHODS and who is not None and who.attempt is not None:
+        raise Forbidden("the credential of a job can only read its own module: it starts no runs and changes nothing")
     params = request.path_params
     if "tenant" in params or "sealed" in params:
         return

@@ -144,7 +144,6 @@ async def _answer(request: TfeCall, found: SeenRun, include: str = "", status: i
 
 @post("/runs")
 async def create(request: TfeCall) -> Response[bytes]:
-    terminals.refuse_engines(request.user)
     given = await json_api.given(request)
     module_id = json_api.related(given, "workspace")
     if not module_id:
@@ -297,28 +296,24 @@ def _log_address(request: TfeCall, found: SeenRun, phase: Phase) -> str:
 
 @post("/runs/{job:str}/actions/apply", status_code=202)
 async def confirm(request: TfeCall, job: FromPath[str]) -> Response[bytes]:
-    terminals.refuse_engines(request.user)
     await terminals.confirm(request.context.tools, request.user, await _seen(request, job, Verb.JOB_RUN))
     return json_api.done(202)
 
 
 @post("/runs/{job:str}/actions/discard", status_code=202)
 async def discard(request: TfeCall, job: FromPath[str]) -> Response[bytes]:
-    terminals.refuse_engines(request.user)
     await terminals.discard(request.context.tools, request.user, await _seen(request, job, Verb.JOB_RUN))
     return json_api.done(202)
 
 
 @post("/runs/{job:str}/actions/cancel", status_code=202)
 async def cancel(request: TfeCall, job: FromPath[str]) -> Response[bytes]:
-    terminals.refuse_engines(request.user)
     await terminals.cancel(request.context.tools, request.user, await _seen(request, job, Verb.JOB_CANCEL))
     return json_api.done(202)
 
 
 @post("/runs/{job:str}/actions/force-cancel", status_code=202)
 async def force_cancel(request: TfeCall, job: FromPath[str]) -> Response[bytes]:
-    terminals.refuse_engines(request.user)
     await terminals.cancel(
         request.context.tools, request.user, await _seen(request, job, Verb.JOB_CANCEL), is_forced=True
     )

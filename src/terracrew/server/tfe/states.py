@@ -11,7 +11,6 @@ from terracrew.protocol.events import MAX_STATE_BYTES
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.state import locks, writing
-from terracrew.server.terminals import service as terminals
 from terracrew.server.terminals import states
 from terracrew.server.terminals.model import StateUpload
 from terracrew.server.terminals.states import OutputOfState
@@ -101,7 +100,6 @@ async def download(request: TfeCall, version: FromPath[str]) -> Response[bytes]:
 @post("/workspaces/{module:str}/state-versions", request_max_body_size=MAX_STATE_REQUEST_BYTES)
 async def announce(request: TfeCall, module: FromPath[str]) -> Response[bytes]:
     """Announce a state, which is uploaded to an address of its own, or take one that is in the request."""
-    terminals.refuse_engines(request.user)
     await request.read(writing.find, module)  # before a large body is read
     async with request.context.bodies.received(request.stream(), MAX_STATE_REQUEST_BYTES) as body:
         given = json_api.read(body)
@@ -161,7 +159,6 @@ def _output(state_id: str, output: OutputOfState, *, is_shown: bool) -> ApiResou
 @post("/workspaces/{module:str}/actions/lock", status_code=200)
 async def lock(request: TfeCall, module: FromPath[str]) -> Response[bytes]:
     """Lock a module for an engine at a prompt."""
-    terminals.refuse_engines(request.user)
     asked = TakeLock(reason=_reason(await request.body()), operation=_OPERATION)
     await request.write(locks.take, module, asked)
     return await workspaces.answer(request, request.user, module)
@@ -176,13 +173,11 @@ def _reason(body: bytes) -> str:
 
 @post("/workspaces/{module:str}/actions/unlock", status_code=200)
 async def unlock(request: TfeCall, module: FromPath[str]) -> Response[bytes]:
-    terminals.refuse_engines(request.user)
     return await _released(request, module, is_forced=False)
 
 
 @post("/workspaces/{module:str}/actions/force-unlock", status_code=200)
 async def force_unlock(request: TfeCall, module: FromPath[str]) -> Response[bytes]:
-    terminals.refuse_engines(request.user)
     return await _released(request, module, is_forced=True)
 
 

@@ -19,7 +19,6 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.terminals import names, seeing
-from terracrew.server.terminals import service as terminals
 from terracrew.server.tfe import json_api
 from terracrew.server.tfe.context import TfeCall
 from terracrew.server.tfe.json_api import ApiResource, Attributes, GivenResource, PageNumber, PageSize
@@ -28,7 +27,7 @@ from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.modules import service as modules
 
 MAX_LISTED = 10_000
-"""How many modules of an organization are looked at for a list of workspaces."""
+"""How many workspaces are listed."""
 _EXECUTION_MODES: dict[CommandLine, str] = {"runners": "remote", "terminal": "local"}
 _MODES: dict[str, CommandLine] = {"remote": "runners", "agent": "runners", "local": "terminal"}
 
@@ -98,7 +97,7 @@ async def resource(tx: Tx, who: Principal, module: Module) -> ApiResource:
     relationships = {
         "organization": json_api.to("organizations", organization.name if organization else module.organization_id),
         "project": json_api.to("projects", module.group_id),
-        "current-run": json_api.to("runs", None if lock is None else names.run_id(lock.job_id)),
+        "current-run": json_api.to("runs", names.run_id(lock.job_id) if lock is not None and lock.job_id else None),
     }
     return ApiResource("workspaces", module.id, attributes, relationships)
 
@@ -210,7 +209,6 @@ def _bound(request: TfeCall) -> set[str]:
 async def create(request: TfeCall, tenant: FromPath[str]) -> Response[bytes]:
     """Create a module. Its files come with the first upload; its engine is that of the command line that asks."""
     who = await request.within(tenant)
-    terminals.refuse_engines(who)
     given = await json_api.given(request)
     project_id = json_api.related(given, "project")
     labels = [json_api.text(each, "name") for each in json_api.related_list(given, "tags")]
@@ -233,10 +231,13 @@ async def create(request: TfeCall, tenant: FromPath[str]) -> Response[bytes]:
     try:
         made = await request.context.db.write(work)
     except NotFound as error:
+        parent = names.module_path(json_api.text(given, "name")).rpartition("/")[0]
         if (await authorize.visible(request.context.db, who, Verb.TREE_READ)).is_nothing:
             raise
         # the clients say of a 404 only that something was not found
-        raise Invalid(f"{error.message}: create the group first (`terracrew group create --parents`)") from None
+        raise Invalid(
+            f"{error.message}: create the group first (`terracrew group create {parent} --parents`)"
+        ) from None
     return await answer(request, who, made.id, 201)
 
 
@@ -252,7 +253,6 @@ def _labels_of(bindings: Iterable[GivenResource]) -> list[str]:
 @patch("/workspaces/{module:str}")
 async def change(request: TfeCall, module: FromPath[str]) -> Response[bytes]:
     """Change what a command line may change. The version of its engine is not taken over: the module says which one its jobs run."""
-    terminals.refuse_engines(request.user)
     given = await json_api.given(request)
     await request.read(find, module, Verb.TREE_WRITE)
     asked: dict[str, object] = {}
@@ -268,7 +268,6 @@ async def change(request: TfeCall, module: FromPath[str]) -> Response[bytes]:
 
 @post("/workspaces/{module:str}/relationships/tags")
 async def add_tags(request: TfeCall, module: FromPath[str]) -> Response[bytes]:
-    terminals.refuse_engines(request.user)
     labels = [json_api.text(each, "name") for each in await json_api.given_list(request)]
     await request.write(_add_labels, module, labels, request.context.keys)
     return json_api.done(204)
@@ -282,7 +281,6 @@ async def list_bindings(request: TfeCall, module: FromPath[str]) -> Response[byt
 
 @patch("/workspaces/{module:str}/tag-bindings")
 async def add_bindings(request: TfeCall, module: FromPath[str]) -> Response[bytes]:
-    terminals.refuse_engines(request.user)
     labels = _labels_of(await json_api.given_list(request))
     found = await request.write(_add_labels, module, labels, request.context.keys)
     return json_api.answer_list(_bindings(found), 1, json_api.MAX_PAGE_ITEMS, len(found.labels))
@@ -333,7 +331,6 @@ async def force_delete(request: TfeCall, module: FromPath[str]) -> None:
 
 
 async def _delete(request: TfeCall, who: Principal, module: Module, *, is_forced: bool) -> None:
-    terminals.refuse_engines(who)
     keys = request.context.keys
     if is_forced:
         await request.context.db.write(lambda tx: module_outputs.delete_module(tx, keys, who, module.id, force=True))
