@@ -166,19 +166,19 @@ def from_error(_: Request[Any, Any, Any], error: TerracrewError) -> Response[byt
     if error.status == HTTPStatus.TOO_MANY_REQUESTS:
         wait = float(error.details.get("retry_after", problem.RETRY_AFTER_SECONDS))
         headers = {"X-RateLimit-Reset": f"{wait:.1f}", "Retry-After": str(int(wait) + 1)}
-    return _refused(error.status, error.message, headers)
+    return refused(error.status, error.message, headers)
 
 
 def from_http(_: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
-    return _refused(error.status_code, error.detail, error.headers or {})
+    return refused(error.status_code, error.detail, error.headers or {})
 
 
 def from_surprise(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     found = msgspec.json.decode(problem.from_surprise(request, error).content)
-    return _refused(found["status"], found["detail"], {})
+    return refused(found["status"], found["detail"], {})
 
 
-def _refused(status: int, words: str, headers: Mapping[str, str]) -> Response[bytes]:
+def refused(status: int, words: str, headers: Mapping[str, str] = {}) -> Response[bytes]:
     error = {"status": str(status), "title": words}
     return _respond({"errors": [error]}, status, headers)
 
