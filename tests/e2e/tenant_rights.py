@@ -310,6 +310,8 @@ REFUSED_BY = {
     "POST /rollouts": {401, 403, 409},
     "POST /discovery-rules": {401, 403, 404, 409},
     "POST /discovery-rules/preview": {401, 403, 404, 409},
+    "POST /api/tfe/v2/workspaces/{module}/actions/unlock": {401, 403, 404, 409},
+    "POST /api/tfe/v2/workspaces/{module}/actions/force-unlock": {401, 403, 404, 409},
     "POST /dashboard/releases/update": {303, 401, 403, 409},
 }
 """The statuses that may refuse an operation, where they differ from the usual ones.
@@ -317,7 +319,8 @@ REFUSED_BY = {
 Nobody has begun to make an application of GitHub, so there is none to finish (400).
 A caller who may upload is told that this upload does not exist and that they should begin one (409). The foreign owner may make
 modules in their own organization, but our archive does not exist for them (404). They may update their own runners, of which there
-are none (409), and make discovery rules, for which they have no connection to a forge (409).
+are none (409), and make discovery rules, for which they have no connection to a forge (409). Whoever sees a module and holds no lock of it
+is told who does (409).
 """
 UNKNOWN = {"nobody", "expired token", "revoked token", "disabled user", "garbage"}
 SEES_TEAM = {"viewer", "operator", "approver", "guest"}

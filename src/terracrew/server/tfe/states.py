@@ -6,7 +6,7 @@ from litestar.params import FromPath
 
 from terracrew.api.locks import TakeLock
 from terracrew.api.states import State
-from terracrew.errors import Invalid, Locked, NotFound
+from terracrew.errors import Conflict, Invalid, Locked, NotFound
 from terracrew.protocol.events import MAX_STATE_BYTES
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
@@ -21,7 +21,7 @@ from terracrew.server.tfe.json_api import ApiResource, Attributes, GivenResource
 MAX_STATE_REQUEST_BYTES = MAX_STATE_BYTES * 4 // 3 + 1024 * 1024
 """Older command lines send the state in base64 with its announcement."""
 _INTERVAL = {"x-terraform-snapshot-interval": str(states.SNAPSHOT_SECONDS)}
-_OPERATION = "at a terminal"
+_OPERATION = "OperationTypeApply"
 """The clients do not say what they lock a workspace for, so a lock that is removed by force counts as that of a change."""
 
 
@@ -160,7 +160,12 @@ def _output(state_id: str, output: OutputOfState, *, is_shown: bool) -> ApiResou
 async def lock(request: TfeCall, module: FromPath[str]) -> Response[bytes]:
     """Lock a module for an engine at a prompt."""
     asked = TakeLock(reason=_reason(await request.body()), operation=_OPERATION)
-    await request.write(locks.take, module, asked)
+    try:
+        await request.write(locks.take, module, asked)
+    except Locked:
+        raise
+    except Conflict as error:  # the clients say of every 409 here that somebody holds the lock
+        return json_api.refused(422, error.message)
     return await workspaces.answer(request, request.user, module)
 
 
