@@ -59,6 +59,9 @@ async def test_a_discarded_plan_is_applied_by_nobody(application: Application, r
     answer = await application.admin.post(f"/api/v1/jobs/{job_id}/apply", json={})
     assert answer.status_code == 409
     assert "has discarded" in answer.json()["detail"]
+    page = (await application.admin.get(f"/dashboard/jobs/{job_id}")).text
+    assert 'id="prompt">at a prompt' in page
+    assert "nobody can apply its plan" in page
 
 
 async def test_a_speculative_upload_is_never_applied(application: Application, runner: SimulatedRunner) -> None:
@@ -130,6 +133,17 @@ async def test_yes_is_no_approval_of_a_job_that_waits(application: Application, 
     module_id = await workspace(ann)
     job_id = await run(ann, module_id, await version(ann, module_id, files("# x")), **{"auto-apply": True})
     assert await act(ann, job_id, "apply") == 409
+
+
+async def test_the_page_of_a_module_shows_its_labels_and_where_prompts_run(application: Application) -> None:
+    ann = application.admin
+    module_id = await workspace(ann, **{"execution-mode": "local"})
+    tags = [{"type": "tags", "attributes": {"name": "web"}}]
+    sent = await ann.post(f"{TFE_BASE}workspaces/{module_id}/relationships/tags", json={"data": tags})
+    assert sent.status_code == 204
+    page = (await ann.get(f"/dashboard/modules/{module_id}")).text
+    assert '<dd id="labels"><span class="tag plain">web</span>' in page
+    assert 'id="command-line"' in page
 
 
 async def test_only_the_first_of_several_uploads_counts(application: Application) -> None:

@@ -29,6 +29,8 @@ from terracrew.server.runs.view import read as read_view
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import reads as state_reads
 from terracrew.server.state.service import outputs_checksum, outputs_context
+from terracrew.server.terminals import store as terminal_store
+from terracrew.server.terminals.model import TerminalRun
 from terracrew.server.tree.modules import policy
 from terracrew.wording import approval_words, plan_words
 
@@ -58,6 +60,8 @@ class JobPage(msgspec.Struct, frozen=True):
     """The approval rules that apply to its module; none if the job has ended or changes nothing."""
     approval_refusal: str | None = None
     """Why the reader may not approve, although their role would let them."""
+    prompt: TerminalRun | None = None
+    """What was asked for beside the job, if the engine's own command line has started it."""
     log_end: LogEnd | None = None
     """Where the part of a long log begins that is shown; None if all of it is shown."""
     timeline: list[TimelinePart] = []
@@ -185,6 +189,7 @@ async def read(tx: Tx, who: Principal, name: str, attempt: int | None, keys: Key
     return JobPage(
         view=view,
         started_by="you" if job.created_by == who.id else started_by,
+        prompt=await terminal_store.run(tx, job.id),
         runners=runners,
         rules=rules.rules,
         timeline=await timeline.read(
