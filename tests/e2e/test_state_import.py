@@ -152,5 +152,5 @@ def test_the_bare_engine_reads_the_state_of_a_module_and_cannot_write_it(system:
     bare(tofu, writer, "init")
     with pytest.raises(subprocess.CalledProcessError) as refused:
         bare(tofu, writer, "apply", "-auto-approve")
-    assert "405" in refused.value.stderr
+    assert "Failed to save state" in refused.value.stderr, "it has not locked the module"
     assert system.state("platform/network")["outputs"]["id"]["value"] == "vpc-1"

@@ -120,7 +120,9 @@ async def start(tools: TerminalTools, who: Principal, wanted: RunWanted) -> Job:
         refresh=wanted.refresh,
         inputs={name: literals.read(name, text) for name, text in wanted.variables.items()},
     )
-    created = await tools.create_job(JobRequest(who, module.id, asked, _key(wanted, asked)))
+    created = await tools.create_job(
+        JobRequest(who, module.id, asked, _key(wanted, asked), needs_plan_json=is_plan and wanted.is_saved)
+    )
     is_whole_apply = not (is_plan_only or wanted.is_saved or wanted.is_destroy)
     run = TerminalRun(
         job_id=created.job.id,

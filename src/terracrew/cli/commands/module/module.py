@@ -84,7 +84,7 @@ def show_module(target: Target, path: str) -> output.CommandResult:
             ("state", f"version {found.state_version}" if found.state_version else "none yet"),
             ("source gone", discovery_words.gone(found.source_gone) if found.source_gone else ""),
             ("lock", render.lock(found.lock)),
-            ("in doubt", output.text(found.lock_doubt)),
+            *([("in doubt", found.lock_doubt)] if found.lock_doubt else []),
             ("backend lock", render.held_lock(found.held_lock)),
             *(("set back", render.hold(each)) for each in found.holds),
             *(("in doubt", each) for each in _doubts(found.doubts)),
