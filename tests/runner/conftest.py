@@ -48,6 +48,11 @@ class RunnerProcess:
     def output(self) -> str:
         return self.log.read_text()
 
+    async def until_logged(self, text: str) -> None:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            while text not in self.output:
+                await asyncio.sleep(0.01)
+
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
 

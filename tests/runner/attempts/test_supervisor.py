@@ -253,6 +253,7 @@ async def test_the_helper_process_is_started_again_and_running_executors_go_on(r
     first = await runners.grant(peer, "job_1")
     helper = first.facts["helper"]
     os.kill(helper, signal.SIGKILL)
+    await runner.until_logged("has died")  # a grant that is sent to a helper that dies is handed back
     second = await runners.grant(peer, "job_2")
     assert second.facts["helper"] != helper
     assert _parent(second.facts["helper"]) == runner.pid

@@ -147,7 +147,8 @@ async def test_a_websocket_is_refused_so_that_its_client_connects_again(monkeypa
 
 async def test_a_connection_that_is_not_accepted_waits_for_the_successor(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(monkeypatch) as server:
-        await ask(await server.connected())
+        _, accepted = await server.connected()
+        accepted.close()
         await stop(server)
         streams = await server.connect()
         asking = asyncio.create_task(ask(streams))
