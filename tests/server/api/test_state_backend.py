@@ -159,3 +159,13 @@ async def test_the_token_of_a_job_reads_the_state_of_its_own_module_and_writes_n
     assert (await engine.request("LOCK", own, json=INFO)).status_code == 403
     assert (await engine.post(f"{own}?ID=c1", content=content(2))).status_code == 403
     assert (await engine.request("UNLOCK", own, json=INFO)).status_code == 403
+
+
+async def test_what_the_holder_of_a_lock_writes_who_may_no_longer_write_is_kept(application: Application) -> None:
+    await made(application)
+    ann = await engine(application)
+    await asked(ann, "LOCK", INFO)
+    await application.admin.made("/api/v1/roles", {"principal": "ann", "role": "viewer"})  # in place of the owner's
+    status, words = await written(ann, content(1))
+    assert (status, "you may no longer write states" in words) == (409, True)
+    assert (await application.admin.get("/api/v1/modules/net%2Fm")).json()["quarantined"]

@@ -70,7 +70,7 @@ async def write(
     the state is kept in quarantine. This is what the backend `http` of OpenTofu and Terraform calls.
     """
     context, who = request.context, request.user
-    await request.read(importing.find, tree_path(module))  # before a large body is received
+    await request.read(writing.find, tree_path(module))  # before a large body is received
     if not lock_id:
         raise Locked(
             "a state is written only under the lock of its module, so engines must not run with `-lock=false`: the query parameter ID "
@@ -96,8 +96,6 @@ async def write(
 async def take(request: TreeCall, module: FromPath[str]) -> Response[LockInfo]:
     """Lock a module for an engine, which describes its lock. If it is not free, the answer is 423 and describes who holds it."""
     info = _read(await request.body())
-    if not info.id:
-        raise Invalid.in_field("ID", "the engine must give the lock an id")
     asked = TakeLock(
         reason=_cut(info.info),
         client_lock_id=info.id,
@@ -127,8 +125,6 @@ async def take(request: TreeCall, module: FromPath[str]) -> Response[LockInfo]:
 async def release(request: TreeCall, module: FromPath[str]) -> Response[LockInfo]:
     """Unlock a module that an engine has locked. `force-unlock` names only the id of the lock, which is then removed by force."""
     info = _read(await request.body())
-    if not info.id:
-        raise Invalid.in_field("ID", "the engine must name the lock by its id")
     try:
         if info.operation:
             return Response(_shown(await request.write(locks.release, tree_path(module), info.id)))
@@ -139,9 +135,12 @@ async def release(request: TreeCall, module: FromPath[str]) -> Response[LockInfo
 
 def _read(body: bytes) -> LockInfo:
     try:
-        return _lock_info.decode(body)
+        info = _lock_info.decode(body)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"the body should describe the lock, as engines do: {error}") from None
+    if not info.id:
+        raise Invalid.in_field("ID", "the engine must give its lock an id")
+    return info
 
 
 def _cut(text: str) -> str:
