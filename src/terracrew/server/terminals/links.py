@@ -36,17 +36,12 @@ class SealedAddress(msgspec.Struct, frozen=True):
     """The token with which it was asked for."""
 
 
-def seal(keys: Keyring, link: SealedAddress) -> str:
-    sealed = keys.encrypt(msgspec.json.encode(link), _CONTEXT)
-    return base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()
-
-
 def for_caller(keys: Keyring, who: Principal, kind: LinkKind, of: str, now: float) -> str:
     """Return the sealed text of an address for somebody."""
     seconds = LOG_SECONDS if kind in ("plan", "apply") else UPLOAD_SECONDS
-    return seal(
-        keys, SealedAddress(kind, of, who.id, who.organization_id or "", now + seconds, who.credential_id or "")
-    )
+    link = SealedAddress(kind, of, who.id, who.organization_id or "", now + seconds, who.credential_id or "")
+    sealed = keys.encrypt(msgspec.json.encode(link), _CONTEXT)
+    return base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()
 
 
 def opened(keys: Keyring, sealed: str, kinds: tuple[LinkKind, ...], now: float) -> SealedAddress:

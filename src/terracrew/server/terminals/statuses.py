@@ -9,6 +9,13 @@ from terracrew.server.terminals.model import PhaseStatus, RunStatus, TerminalRun
 from terracrew.wording import plan_words
 
 _S = JobStatus
+_STATUS_OF_APPLY: dict[PhaseStatus, RunStatus] = {
+    "queued": "apply_queued",
+    "running": "applying",
+    "finished": "applied",
+    "errored": "errored",
+    "canceled": "canceled",
+}
 
 
 class SeenRun(NamedTuple):
@@ -34,9 +41,8 @@ def has_changes(seen: SeenRun) -> bool:
     """Return whether there is, or was, something to apply."""
     job = seen.job
     if job.is_refresh_only:
-        return (
-            not seen.run.is_plan_only
-        )  # what was changed outside is in the diff alone, and recording nothing does no harm
+        # What was changed outside is in the diff alone, and recording nothing does no harm.
+        return not seen.run.is_plan_only
     if job.plan is None:
         return seen.is_changing  # the attempt whose plan it was is lost, and the job plans again
     return plan_words.has_changes(job.plan)
@@ -53,7 +59,7 @@ def status(seen: SeenRun) -> RunStatus:
     if job.status is not _S.SUCCEEDED:
         return "planning" if job.status is _S.PROCESSING else "plan_queued"
     if seen.applying is not None:
-        return _status_of_apply(seen.applying)
+        return _STATUS_OF_APPLY[_phase(seen.applying)]
     if run.is_plan_only or not has_changes(seen):
         return "planned_and_finished"
     if run.discarded_by or not seen.is_applicable:
@@ -67,20 +73,6 @@ def _status_of_single(seen: SeenRun) -> RunStatus:
     if seen.is_changing:
         return "applying" if seen.job.status is _S.PROCESSING else "apply_queued"
     return "planning" if seen.job.status is _S.PROCESSING else "plan_queued"
-
-
-def _status_of_apply(job: Job) -> RunStatus:
-    match job.status:
-        case _S.SUCCEEDED:
-            return "applied"
-        case _S.FAILED | _S.DECLINED:
-            return "errored"
-        case _S.CANCELED:
-            return "canceled"
-        case _S.PROCESSING:
-            return "applying"
-        case _:
-            return "apply_queued"
 
 
 def plan_status(seen: SeenRun) -> PhaseStatus:

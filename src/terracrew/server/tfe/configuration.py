@@ -27,7 +27,7 @@ class _VersionAttributes(Attributes, frozen=True, kw_only=True):
 async def create(request: TfeCall, module: FromPath[str]) -> Response[bytes]:
     given = await json_api.given(request)
     made = await request.write(terminals.new_version, module, is_speculative=json_api.flag(given, "speculative"))
-    address = request.context.address(request.user, "configuration", made.id, made.created_at.timestamp())
+    address = request.context.address(request.user, "configuration", made.id)
     return json_api.answer(_resource(made, address), status=201)
 
 

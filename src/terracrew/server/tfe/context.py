@@ -45,9 +45,9 @@ class TfeContext:
     def now(self) -> float:
         return time.time()
 
-    def address(self, who: Principal, kind: LinkKind, of: str, now: float) -> str:
+    def address(self, who: Principal, kind: LinkKind, of: str) -> str:
         """Return an address that works without a token, for something of this caller."""
-        return f"{self.url}{BASE}/links/{links.for_caller(self.keys, who, kind, of, now)}"
+        return f"{self.url}{BASE}/links/{links.for_caller(self.keys, who, kind, of, self.now())}"
 
 
 class TfeCall(request.Call):

@@ -291,7 +291,7 @@ async def show_apply(request: TfeCall, job: FromPath[str]) -> Response[bytes]:
 
 
 def _log_address(request: TfeCall, found: SeenRun, phase: Phase) -> str:
-    return request.context.address(request.user, phase, found.job.id, request.context.now())
+    return request.context.address(request.user, phase, found.job.id)
 
 
 @post("/runs/{job:str}/actions/apply", status_code=202)

@@ -62,16 +62,13 @@ def _state(request: TfeCall, state: State) -> ApiResource:
 
 
 def _announced(request: TfeCall, upload: StateUpload) -> ApiResource:
-    def address(kind: str) -> str:
-        now = request.context.now()
-        return request.context.address(request.user, "state" if kind == "state" else "json_state", upload.id, now)
-
+    context = request.context
     attributes = _StateAttributes(
         created_at=json_api.moment(upload.created_at),
         serial=upload.serial,
         status="pending" if upload.state_id is None else "finalized",
-        hosted_state_upload_url=address("state"),
-        hosted_json_state_upload_url=address("json"),
+        hosted_state_upload_url=context.address(request.user, "state", upload.id),
+        hosted_json_state_upload_url=context.address(request.user, "json_state", upload.id),
     )
     return ApiResource("state-versions", upload.id, attributes)
 
