@@ -10,6 +10,7 @@ import pytest
 from tests.e2e import state_server
 from tests.e2e.command_line import terracrew
 from tests.e2e.system import System, eventually
+from tests.machine.s3 import s3_emulator
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180), pytest.mark.feature("J15.lock")]
 NOTE = 'variable "note" { default = "first" }\nresource "terraform_data" "one" { input = var.note }\n'
@@ -18,6 +19,19 @@ SLOW = """
 resource "terraform_data" "slow" {
   triggers_replace = var.note
   provisioner "local-exec" { command = "touch ../started; until [ -f ../go ]; do sleep 0.05; done" }
+}
+"""
+S3 = """
+terraform {
+  backend "s3" {
+    bucket                      = "states"
+    key                         = "network.tfstate"
+    use_lockfile                = true
+    use_path_style              = true
+    skip_credentials_validation = true
+    skip_requesting_account_id  = true
+    skip_metadata_api_check     = true
+  }
 }
 """
 
@@ -173,6 +187,22 @@ def test_states_move_in_from_local_and_http_and_out_again_and_others_read_them(s
     moved = json.loads((ann.folder / "terraform.tfstate").read_text())
     assert moved["lineage"] == system.state("m")["lineage"]
     assert "No changes" in ann.run("plan")
+    assert lock(system) is None
+
+
+def test_a_state_moves_in_from_s3_where_engines_had_locked_it(system: System, tofu: str) -> None:
+    system.start_server(runner=False)
+    system.module("m", NOTE)
+    with s3_emulator() as store:
+        store.make_bucket("states")
+        ann = Terminal(system, tofu, "ann", S3 + NOTE + OUTPUT)
+        ann.env |= store.environment
+        ann.run("init")
+        ann.run("apply", "-auto-approve")
+        (ann.folder / "main.tf").write_text(backend(system) + NOTE + OUTPUT)
+        ann.run("init", "-migrate-state", "-force-copy")
+    assert system.state("m")["outputs"]["note"]["value"] == "first"
+    assert "No changes" in ann.run("plan"), "the store is away, and nothing asks for it"
     assert lock(system) is None
 
 
