@@ -177,3 +177,14 @@ async def test_a_message_that_cannot_be_kept_starts_nothing(application: Applica
     answer = await ann.post(f"{TFE_BASE}runs", json=run_body(module_id, upload, message=text, **{"auto-apply": True}))
     is_made = await count(application, "APPLY") == 1
     assert (answer.status_code, is_made) in ((201, True), (400, False))
+
+
+async def test_configuration_that_nobody_would_write_is_not_promised(application: Application) -> None:
+    ann = application.admin
+    module_id = await workspace(ann)
+    upload = await version(ann, module_id, files("# x"))
+    body = run_body(module_id, upload, **{"allow-config-generation": True})
+    answer = await ann.post(f"{TFE_BASE}runs", json=body)
+    assert answer.status_code == 400
+    assert "--command-line terminal" in answer.text
+    assert await count(application, "PLAN") == 0

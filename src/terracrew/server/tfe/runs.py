@@ -25,6 +25,10 @@ from terracrew.server.tfe.json_api import ApiResource, Attributes, GivenResource
 from terracrew.server.tree.modules import service as modules
 
 MAX_VARIABLES = 1_000
+_NO_GENERATION = (
+    "a runner writes no configuration (-generate-config-out). Let the module plan at the prompt for it: "
+    "`terracrew module update MODULE --command-line terminal`, and back with `--command-line runners`"
+)
 
 
 class _RunAttributes(Attributes, frozen=True, kw_only=True):
@@ -149,6 +153,8 @@ async def create(request: TfeCall) -> Response[bytes]:
     if not module_id:
         raise Invalid("a run needs the relationship `workspace`")
     await request.enter(module_id)
+    if json_api.flag(given, "allow-config-generation"):
+        raise Invalid.in_field("allow-config-generation", _NO_GENERATION)
     wanted = RunWanted(
         module_id=module_id,
         version_id=json_api.related(given, "configuration-version"),
