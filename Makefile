@@ -10,6 +10,7 @@
 #   make release   packages, images, checksums and signatures, into build/release (RELEASE_KEY_FILE=…; docs/releasing.md)
 #   make check     format, lint, types, imports; of the provider, gofmt and go vet
 #   make settings  the pages and schemas of settings in docs/
+#   make docs      the documentation as a site, into build/site
 #   make provider  the provider for OpenTofu and Terraform, into build/provider (docs/provider.md)
 #   make provider-fields  what the provider takes from the API, provider/fields.go
 #   make provider-docs    the pages of its resources, docs/provider
@@ -29,7 +30,7 @@ WORKERS ?= $(shell expr $$(nproc) + 2)
 # The tests start hundreds of processes: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo images kept release test test-user test-thorough test-engines test-platforms check lint format types imports go settings provider provider-fields provider-docs picture features explore bench chaos day powercut
+.PHONY: demo images kept release test test-user test-thorough test-engines test-platforms check lint format types imports go settings docs provider provider-fields provider-docs picture features explore bench chaos day powercut
 
 demo: .venv/.run
 	@$(PYTHON) -m terracrew.cli demo $(if $(EXIT),--exit) $(if $(PORT),--port $(PORT)) $(if $(FRESH),--fresh)
@@ -89,6 +90,9 @@ settings: .venv/.dev
 	@for process in server runner; do \
 	  $(PYTHON) scripts/$${process}_settings.py > docs/$$process-settings.md && \
 	  $(PYTHON) -m terracrew.cli $$process schema > docs/$$process.schema.json || exit 1; done
+
+docs: .venv/.dev
+	@$(PYTHON) scripts/build_site.py build/site && echo "build/site/index.html"
 
 provider: .venv/.run
 	@$(PYTHON) scripts/provider.py

@@ -1,0 +1,95 @@
+"""The documentation site: its navigation has every page, and every link, anchor, picture and script of it leads to a file of it."""
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from tests.thoroughness import thorough
+
+ROOT = Path(__file__).parents[1]
+_LOADS = {"script": "src", "img": "src", "link": "href", "iframe": "src"}
+"""What a browser fetches by itself when it shows a page."""
+
+
+class Page(HTMLParser):
+    """Collects what a page links to, what it loads, and its anchors."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found: dict[str, Any] = dict(attrs)
+        self.anchors.update(found[name] for name in ("id", "name") if found.get(name))
+        if tag == "a" and found.get("href"):
+            self.links.append(found["href"])
+        if tag in _LOADS and found.get(_LOADS[tag]):
+            self.loads.append(found[_LOADS[tag]])
+
+
+def is_outside(link: str) -> bool:
+    return link.startswith(("https:", "http:", "//", "mailto:", "data:"))
+
+
+def wrong_links(site: Path) -> Iterator[tuple[str, str]]:
+    """Yield every link of a page to a file or an anchor that is not there, with the page."""
+    pages = {path.resolve(): Page(path.read_text()) for path in site.rglob("*.html")}
+    for path, page in pages.items():
+        for link in [*page.links, *page.loads]:
+            if is_outside(link):
+                continue
+            name, _, anchor = unquote(link).partition("#")
+            target = (path.parent / name.partition("?")[0]).resolve() if name else path
+            is_there = target.is_file() and (not anchor or target not in pages or anchor in pages[target].anchors)
+            if not is_there and link != "#":
+                yield str(path.relative_to(site.resolve())), link
+
+
+def build(folder: Path) -> subprocess.CompletedProcess[str]:
+    script = [sys.executable, str(ROOT / "scripts" / "build_site.py"), str(folder)]
+    return subprocess.run(script, capture_output=True, text=True, timeout=580, check=False)
+
+
+@pytest.mark.feature("P6.site")
+@pytest.mark.timeout(600)
+@thorough
+def test_the_site_is_built_without_a_warning_and_each_of_its_links_leads_somewhere(tmp_path: Path) -> None:
+    done = build(tmp_path / "site")
+    assert done.returncode == 0, done.stderr
+    assert list(wrong_links(tmp_path / "site")) == []
+    pages = {path: Page(path.read_text()) for path in (tmp_path / "site").rglob("*.html")}
+    assert [(path.name, load) for path, page in pages.items() for load in page.loads if is_outside(load)] == []
+    assert (tmp_path / "site" / "index.html").read_text() == (tmp_path / "site" / "README.html").read_text()
+
+
+def test_the_navigation_has_each_section_of_the_index_with_pages_that_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    parts = importlib.import_module("site_pages").navigation((ROOT / "docs" / "README.md").read_text())
+    assert [title for title, _ in parts][:2] == ["Begin", "Every day"]
+    missing = [path for _, paths in parts for path in paths if not (ROOT / path).exists()]
+    assert missing == ["docs/decisions/README.md", "docs/checklists/README.md"]  # the script makes these
+
+
+def test_a_link_or_an_anchor_that_is_not_there_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '<h1 id="top"></h1><a href="b.html#x"></a><a href="#top"></a><a href="c.html"></a>'
+    )
+    (tmp_path / "b.html").write_text('<a href="a.html#top">1</a><a href="a.html#end">2</a><img src="p.png">')
+    assert set(wrong_links(tmp_path)) == {
+        ("a.html", "b.html#x"),
+        ("a.html", "c.html"),
+        ("b.html", "a.html#end"),
+        ("b.html", "p.png"),
+    }
