@@ -25,6 +25,8 @@ EMPTY = {
     "engine_logins": _BRIEF,
     "exchanged_tokens": _BRIEF,
     "executor_starts": _BRIEF,
+    "figure_samples": "only says when the loop that samples capacity ran",
+    "figures": "begins with the version that has it",
     "forge_users": "needs a forge",
     "fleet_log": "needs a fleet process",
     "instance_updates": _BRIEF,

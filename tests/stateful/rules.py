@@ -33,6 +33,12 @@ def check(was: Snapshot, now: Snapshot, *, by_people: Container[str]) -> None:
     the_lock_follows_the_attempt(was, now)
     claimed_in_order(was, now)
     applied_in_order(was, now)
+    each_end_is_counted_once(now)
+
+
+def each_end_is_counted_once(now: Snapshot) -> None:
+    """The figures say what a scan of all jobs finds."""
+    assert now.counted == dict(Counter(job.status.value for job in now.jobs.values() if job.is_terminal))
 
 
 # ---- rule 1

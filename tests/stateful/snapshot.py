@@ -6,6 +6,8 @@ from terracrew.api.states import State
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import rows_to
+from terracrew.server.figures import reads as figures
+from terracrew.server.figures.model import DAY_SECONDS, merged
 from terracrew.server.jobs import attempt_store, store
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.runs import reasons
@@ -26,6 +28,8 @@ class Snapshot:
         """Of each job, who read them last."""
         self.chunks: dict[AttemptRef, list[tuple[int, int]]] = {}
         self.reasons: dict[str, Reason | None] = {}
+        self.counted: dict[str, int] = {}
+        """How many jobs have ended, by status, as the figures say."""
 
     @classmethod
     async def read(cls, db: Database, watch: Watch | None = None) -> "Snapshot":
@@ -52,6 +56,12 @@ class Snapshot:
         for row in rows:
             found = now.chunks.setdefault(AttemptRef(row["job_id"], row["attempt"]), [])
             found.append((row["first"], row["last"]))
+        for root in await tx.all("SELECT id, organization_id FROM groups WHERE path = ''"):
+            sums = await figures.sums(tx, root["organization_id"], [root["id"]], DAY_SECONDS, 0)
+            ended = merged(item for amounts in sums.values() for item in amounts.items()).ended
+            now.counted = {status: now.counted.get(status, 0) + count for status, count in ended.items()} | {
+                status: count for status, count in now.counted.items() if status not in ended
+            }
         if watch is not None:
             waiting = [job for job in now.jobs.values() if not job.is_terminal]
             now.reasons = {job.id: await reasons.why(tx, job, watch) for job in waiting}

@@ -190,7 +190,8 @@ class Job(PlanOptions, msgspec.Struct, frozen=True):
     has_lost_inputs: bool = False
     """Whether it had inputs of its own that a database which was set back has lost. It can end, and is not queued again."""
     failure_kind: str = ""
-    """Why it failed, if that has a name: `time_limit`, `out_of_memory`, `process_limit`, `disk_full` or `state_locked`."""
+    """Why it failed, if that has a name: `time_limit`, `out_of_memory`, `process_limit`, `disk_full`, `state_locked`, `state_moved`,
+    `hook`, `inputs`, `lost` or `set_back`."""
     claimed_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None

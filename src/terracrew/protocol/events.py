@@ -195,8 +195,11 @@ class KeptPlan(msgspec.Struct, frozen=True):
     """The hash of the plan itself, as it was described: only a plan with this hash is the one that a person approves."""
 
 
-FailureKind = Literal["", "time_limit", "out_of_memory", "process_limit", "disk_full", "state_locked"]
-"""Why a job failed, if it has a name: it lacked time, memory, processes or disk space, or another run holds the lock of its state."""
+FailureKind = Literal[
+    "", "time_limit", "out_of_memory", "process_limit", "disk_full", "state_locked", "hook", "state_moved"
+]
+"""Why a job failed, if it has a name: it lacked time, memory, processes or disk space, another run holds the lock of its state, a hook
+refused a step, or the state moved each time that it was planned."""
 
 
 class Result(msgspec.Struct, frozen=True, tag="result"):

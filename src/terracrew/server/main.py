@@ -41,6 +41,7 @@ from terracrew.server.membership import Membership
 from terracrew.server.metrics.process import watch_loop_lag
 from terracrew.server.notifications.sending import Sending
 from terracrew.server.objects import open_objects
+from terracrew.server.overview.loop import FigureFolding
 from terracrew.server.process import builtin, diagnostics, handover, serve, shared_runners
 from terracrew.server.process.reload import SettingsReload
 from terracrew.server.process.waiting import until_answering
@@ -211,6 +212,7 @@ async def _serve(
         **({"local token": lambda: local_token.run(server)} if server.db.kind == "sqlite" else {}),
         "quotas": server.quotas.run,
         "revocations": server.identity.tokens.forget_revoked,
+        "figures": FigureFolding(server.id, server.db).run,
         "leftovers": Leftovers(server.db, server.id, server.settings.leftovers_days).run,
         "object store": server.objects.watch,
         "rights": server.streams.watch_rights,

@@ -21,8 +21,26 @@ FAILURE_KINDS = {
     "process_limit": "Too many processes",
     "disk_full": "Disk full",
     "state_locked": "State locked by another run",
+    "state_moved": "State moved meanwhile",
+    "hook": "Refused by a hook",
+    "inputs": "Inputs cannot be given",
+    "lost": "Lost too often",
+    "set_back": "Database set back",
 }
 """What a failed job lacked, or who was in its way."""
+FAILURE_CLASSES = {
+    "infrastructure": "Infrastructure",
+    "engine": "Engine",
+    "policy": "Policy",
+    "user": "User",
+}
+"""Who can mend it, in one word."""
+FAILURE_ADVICE = {
+    "infrastructure": "Those who operate the runners can mend it.",
+    "engine": "Those who write the configuration can mend it.",
+    "policy": "Those who set limits, hooks and policies can mend it.",
+    "user": "The person who started, canceled or declined it decides.",
+}
 
 
 def described_limits(limits: JobLimits) -> list[str]:

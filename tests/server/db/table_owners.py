@@ -29,6 +29,9 @@ STORES: dict[str, tuple[str, ...]] = {
     "engine_version_ranges": ("engines/store.py",),
     "executor_starts": ("runners/starts/store.py",),
     "exchanged_tokens": ("identity/federation/store.py",),
+    "figure_entries": ("figures/store.py",),
+    "figure_samples": ("figures/store.py",),
+    "figures": ("figures/store.py",),
     "fleet_jobs": ("fleet_jobs/store.py",),
     "fleet_log": ("fleet_jobs/store.py",),
     "fleet_steps": ("fleet_jobs/store.py",),
@@ -183,6 +186,17 @@ FRAGMENTS = (
 )
 """Files with named parts of statements, which are not statements themselves."""
 READERS = (
+    _reader(
+        "overview/reads.py",
+        "instances runners",
+        "the overview joins what several packages have, all below `overview`, which owns no table",
+    ),
+    _reader(
+        "figures/store.py",
+        "groups modules runners",
+        "an entry gets the groups of its module and its runner; their packages are above `figures`",
+    ),
+    _reader("figures/reads.py", "groups", "sums are kept for a group and those above; `groups` is above `figures`"),
     _reader(
         "runs/reads.py",
         "attempts held_modules inputs jobs modules notes plans states steps",

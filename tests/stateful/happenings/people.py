@@ -6,6 +6,7 @@ from random import Random
 from terracrew.api.jobs import JobStatus
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import JobType
+from terracrew.server.figures import store as figures
 from tests.stateful.happenings.registry import choose, weight
 from tests.stateful.link import KILLED, STOPPING
 from tests.stateful.simulation import Simulation
@@ -67,7 +68,11 @@ def time_passes(simulation: Simulation, random: Random) -> Awaitable[object] | N
 
 @weight(4)
 def server_acts_on_wakeups(simulation: Simulation, random: Random) -> Awaitable[object] | None:
-    return simulation.site.hear()
+    async def work() -> None:
+        await simulation.site.hear()
+        await simulation.ask(lambda: simulation.site.db.write(figures.fold))
+
+    return work()
 
 
 @weight(2)

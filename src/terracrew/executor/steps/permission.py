@@ -59,7 +59,8 @@ async def ask(context: StepContext, step: Step, plan: Callable[[], Awaitable[Res
         context.plan.attempt = None
         if result := await plan():
             return result
-    return Result("FAILED", f"{step} was not started: the state moved {1 + MAX_REPLANS} times while it was planned")
+    text = f"{step} was not started: the state moved {1 + MAX_REPLANS} times while it was planned"
+    return Result("FAILED", text, failure_kind="state_moved")
 
 
 def _expect(context: StepContext) -> None:

@@ -5,7 +5,7 @@ import contextlib
 
 import msgspec
 
-from terracrew.errors import TerracrewError
+from terracrew.errors import Forbidden, TerracrewError
 from terracrew.executor.engines import error_summary
 from terracrew.executor.engines.error_summary import EngineFailure
 from terracrew.executor.steps import engine_command, hooks, permission, preparation, warm_workspace
@@ -174,7 +174,9 @@ class Steps:
                 return self._stopped(step, run, run.exit_code, error)
             self._recorder.say(str(error))
             retry = self._retry(number, tries, str(error)) if getattr(error, "is_transient", False) else None
-            return self._failed(step, run, error_summary.failure_of(error), run.exit_code, retry)
+            is_refusal = self._is_in_hook and isinstance(error, HookFailedError | Forbidden)
+            failure = EngineFailure(str(error), "hook") if is_refusal else error_summary.failure_of(error)
+            return self._failed(step, run, failure, run.exit_code, retry)
         except Exception:  # `main` reports this bug; the server must still learn what the engine did
             self._recorder.fact(StepStatus(step, "FAILED", run.exit_code, run.is_cut_short))
             raise

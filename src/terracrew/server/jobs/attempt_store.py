@@ -7,6 +7,7 @@ from typing import LiteralString, NamedTuple
 from terracrew.api.jobs import Attempt, Note, StepRow
 from terracrew.errors import Superseded
 from terracrew.protocol.messages import AttemptRef
+from terracrew.protocol.spec import Step
 from terracrew.server.db.seam import Columns, Tx
 from terracrew.server.db.statements.mapping import rows_to, to_params
 from terracrew.server.db.statements.table import Table, assignments, values
@@ -193,6 +194,18 @@ async def keep_plan(tx: Tx, job_id: str, number: int) -> None:
 async def save_steps(tx: Tx, rows: Sequence[SavedStep]) -> None:
     """Write the status of steps, by one statement."""
     await tx.each(_SAVE_STEPS, _SAVE_STEPS_TYPES, rows)
+
+
+async def failed_steps(tx: Tx, attempts: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Step]:
+    """Return the step that failed in each of these attempts; the last one, if several did."""
+    rows = await tx.each(
+        """SELECT steps.job_id, steps.attempt, steps.name FROM batch
+        JOIN steps ON steps.job_id = batch.job_id AND steps.attempt = batch.number AND steps.status = 'FAILED'
+        ORDER BY steps.finished_at, steps.name""",
+        {"job_id": "text", "number": "bigint"},
+        sorted(attempts),
+    )
+    return {(row["job_id"], row["attempt"]): Step(row["name"]) for row in rows}
 
 
 async def end_steps(tx: Tx, attempt: Attempt) -> None:

@@ -284,7 +284,7 @@ def refuse(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision |
     if not is_current(job, attempt) or attempt.begun_at is not None or attempt.started_at is not None:
         return None
     ended = replace(attempt.end("failed", now, reason), is_gone=True)
-    return Decision(job.to(JobStatus.FAILED, now, message=plain(reason)), ended)
+    return Decision(job.to(JobStatus.FAILED, now, message=plain(reason), failure_kind="inputs"), ended)
 
 
 def send_back(job: Job, attempt: Attempt, reason: str, now: datetime, *, keeps_plan: bool = False) -> Decision | None:
@@ -416,7 +416,7 @@ def restore(
         return Decision(claimed, attempt)
     lost_attempt = replace(_unknown_lock(attempt.end("lost", now, SET_BACK)), is_in_doubt=True)
     if known is None:
-        return Decision(claimed.to(JobStatus.FAILED, now, message=SET_BACK), lost_attempt)
+        return Decision(claimed.to(JobStatus.FAILED, now, message=SET_BACK, failure_kind="set_back"), lost_attempt)
     # No later attempt of the job may have the number of this one.
     next_number = max(known.attempt, attempt.number + (known.status is JobStatus.QUEUED))
     return Decision(known if known.is_terminal else replace(known, attempt=next_number), lost_attempt)
@@ -491,12 +491,12 @@ def _requeue(
         message = (
             "the database was set back and has lost the inputs that were given to this job: run it again with them"
         )
-        return Decision(job.to(JobStatus.FAILED, now, message=message), attempt)
+        return Decision(job.to(JobStatus.FAILED, now, message=message, failure_kind="set_back"), attempt)
     is_loss |= attempt.outcome == "gone" or (attempt.outcome == "lost" and attempt.started_at is not None)
     losses = job.losses + is_loss
     if losses >= MAX_LOSSES:
         message = f"given up after {losses} lost attempts; the last one: {attempt.reason}"
-        return Decision(job.to(JobStatus.FAILED, now, message=message, losses=losses), attempt)
+        return Decision(job.to(JobStatus.FAILED, now, message=message, losses=losses, failure_kind="lost"), attempt)
     kept = {} if plan_attempt is None else {"plan_attempt": plan_attempt, "plan": job.plan}
     return Decision(job.to(JobStatus.QUEUED, now, losses=losses, **kept), attempt)
 

@@ -12,6 +12,8 @@ from terracrew.server.db.statements import fragments
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, batch_assignments, values
 from terracrew.server.db.topics import AttemptKey, FreedKey
+from terracrew.server.figures import entries as figures
+from terracrew.server.figures.entries import CountedChange
 from terracrew.server.history import store as history_store
 from terracrew.server.jobs import attempt_store, decide, news
 from terracrew.server.jobs import metrics as counts
@@ -159,6 +161,8 @@ async def insert(tx: Tx, jobs: Sequence[tuple[Job, str | None]]) -> None:
 async def insert_restored(tx: Tx, job: Job) -> None:
     """Write a job again that the database has lost, as it is now."""
     await tx.run(JOBS.insert(), **to_params(job))
+    if figures.counts(None, job):
+        await figures.append(tx, [CountedChange(None, job)])
     tx.wake("jobs", job.id)
     tx.wake("queue", job.id)
 
@@ -194,8 +198,21 @@ async def save_transitions(tx: Tx, transitions: Sequence[Transition], *, is_own_
             )
         _wake(tx, before, after, is_own_report)
         tx.on_commit(partial(counts.job_moved, before, after))
+    await _count(tx, transitions)
     if announced := [each for before, after in transitions if (each := news.of_transition(before, after)) is not None]:
         await announcements.announce(tx, *announced)
+
+
+async def _count(tx: Tx, transitions: Sequence[Transition]) -> None:
+    """Add the jobs that have ended or released a slot to the figures. They were saved by compare-and-set, so each counts once."""
+    counted = [each for each in transitions if figures.counts(each.before, each.after)]
+    failed = [
+        (after.id, before.attempt) for before, after in counted if after.status == "FAILED" and not after.failure_kind
+    ]
+    steps = await attempt_store.failed_steps(tx, failed) if failed else {}
+    await figures.append(
+        tx, [CountedChange(before, after, steps.get((after.id, before.attempt))) for before, after in counted]
+    )
 
 
 def _wake(tx: Tx, before: Job, after: Job, is_own_report: bool) -> None:
