@@ -23,6 +23,10 @@ COMMANDS = {
     "whoami": ("terracrew.cli.commands.config:whoami", "Show the user and the server of this command line."),
     "module": ("terracrew.cli.commands.module.module:module", "Create, change and inspect modules."),
     "adopt": ("terracrew.cli.commands.adopt:adopt", "Make a module of a configuration that exists, with its state."),
+    "import": (
+        "terracrew.cli.commands.importing.commands:import_",
+        "Make modules of what other products and folders have: workspaces, projects, states.",
+    ),
     "group": ("terracrew.cli.commands.group:group", "Manage the tree of groups that holds modules and runners."),
     "input": ("terracrew.cli.commands.input:inputs", "Set variables, environment and secrets of groups and modules."),
     "step": ("terracrew.cli.commands.step:step", "Add hooks and flags to the steps of jobs."),

@@ -1,0 +1,1 @@
+"""`terracrew import`: makes modules of what other products and folders have. See docs/moving-in.md."""

@@ -1,0 +1,126 @@
+"""Compares what an import is going to make with what is there, so that nothing is made twice and nothing is overwritten."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from terracrew.api.inputs import NewInput
+from terracrew.api.modules import Module
+from terracrew.api.states import State
+from terracrew.cli.commands.importing.model import ImportedGroup, ImportedModule, ImportPlan, StateOrigin
+from terracrew.protocol.spec import Step
+
+ModuleAction = Literal["create", "complete", "exists", "refused"]
+StateAction = Literal["none", "import", "same", "refused"]
+
+
+class FoundModule(msgspec.Struct, frozen=True):
+    """A module that is there, with what an import could have given it."""
+
+    module: Module
+    state: State | None = None
+    inputs: frozenset[tuple[str, str]] = frozenset()
+    """The target and the name of each input that it has itself."""
+    steps: frozenset[Step] = frozenset()
+    is_locked_by_import: bool = False
+    """Whether an import that did not end holds its lock."""
+
+
+class Existing(msgspec.Struct, frozen=True):
+    """What is there of what an import is going to make."""
+
+    groups: Mapping[str, frozenset[tuple[str, str]]] = {}
+    """The groups by their paths, with the targets and names of the inputs that they have themselves."""
+    modules: Mapping[str, FoundModule] = {}
+
+
+class StateDecision(msgspec.Struct, frozen=True):
+    action: StateAction
+    reason: str = ""
+
+
+class GroupDecision(msgspec.Struct, frozen=True):
+    group: ImportedGroup
+    is_new: bool
+    inputs: tuple[NewInput, ...]
+    """Those that it does not have yet."""
+
+
+class ModuleDecision(msgspec.Struct, frozen=True):
+    module: ImportedModule
+    action: ModuleAction
+    reason: str
+    """Why it is refused; empty otherwise."""
+    inputs: tuple[NewInput, ...]
+    steps: tuple[Step, ...]
+    state: StateDecision
+
+
+class Decisions(msgspec.Struct, frozen=True):
+    groups: tuple[GroupDecision, ...]
+    modules: tuple[ModuleDecision, ...]
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything is to be made."""
+        return any(each.is_new or each.inputs for each in self.groups) or any(
+            each.action in ("create", "complete") for each in self.modules
+        )
+
+
+def decide(plan: ImportPlan, there: Existing) -> Decisions:
+    """Return what is to be made of a plan."""
+    groups = tuple(
+        GroupDecision(
+            each, each.path not in there.groups, _missing(each.inputs, there.groups.get(each.path, frozenset()))
+        )
+        for each in plan.groups
+    )
+    return Decisions(groups, tuple(_module(each, there) for each in plan.modules))
+
+
+def _module(module: ImportedModule, there: Existing) -> ModuleDecision:
+    found = there.modules.get(module.path)
+    if module.problem:
+        return _refused(module, module.problem)
+    if module.path in there.groups:
+        return _refused(module, f"{module.path} is a group here")
+    if found is None:
+        state = StateDecision("import" if module.state is not None else "none")
+        steps = tuple(step for step, _ in module.steps)
+        return ModuleDecision(module, "create", "", module.inputs, steps, state)
+    mark = module.new.labels[0] if module.new.labels else ""
+    if mark not in found.module.labels:
+        return _refused(
+            module,
+            f"{module.path} exists and does not come from this import: choose another group with --into, or give it the label {mark}",
+        )
+    inputs = _missing(module.inputs, found.inputs)
+    steps = tuple(step for step, _ in module.steps if step not in found.steps)
+    state = state_decision(module.state, found.state)
+    is_complete = not inputs and not steps and state.action != "import" and not found.is_locked_by_import
+    return ModuleDecision(module, "exists" if is_complete else "complete", "", inputs, steps, state)
+
+
+def state_decision(origin: StateOrigin | None, now: State | None) -> StateDecision:
+    """Return whether a state is brought. One that is here is replaced only by a later one of the same lineage."""
+    if origin is None:
+        return StateDecision("none")
+    if now is None:
+        return StateDecision("import")
+    if origin.lineage and origin.lineage != now.lineage:
+        return StateDecision("refused", f"the module has a state of another lineage here (serial {now.serial})")
+    if origin.serial == now.serial:
+        return StateDecision("same")
+    if origin.serial < now.serial:
+        return StateDecision("same", f"the state here is newer: serial {now.serial}, and {origin.serial} at the source")
+    return StateDecision("import")
+
+
+def _refused(module: ImportedModule, reason: str) -> ModuleDecision:
+    return ModuleDecision(module, "refused", reason, (), (), StateDecision("none"))
+
+
+def _missing(inputs: tuple[NewInput, ...], there: frozenset[tuple[str, str]]) -> tuple[NewInput, ...]:
+    return tuple(each for each in inputs if (each.target, each.name) not in there)

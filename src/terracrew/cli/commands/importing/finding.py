@@ -1,0 +1,73 @@
+"""Reads what is there of what an import is going to make."""
+
+import functools
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from terracrew.api.groups import Group
+from terracrew.api.inputs import InputView
+from terracrew.api.module_views import ModuleListed, ModuleView
+from terracrew.api.states import State
+from terracrew.api.steps import StepSettings
+from terracrew.cli.commands.importing.existing import Existing, FoundModule
+from terracrew.cli.commands.importing.model import ImportedModule, ImportPlan
+from terracrew.client.address import segment
+from terracrew.errors import NotFound
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
+MAX_READING_TASKS = 4
+_PAGE_ITEMS = 100
+
+
+def existing(api: "Api", plan: ImportPlan) -> Existing:
+    """Return the groups and modules that are there of those that a plan names."""
+    paths = {each.path for each in api.list("/groups", Group, limit=_PAGE_ITEMS)}
+    groups = {path: frozenset[tuple[str, str]]() for path in paths} | {"": frozenset[tuple[str, str]]()}
+    for each in plan.groups:
+        if each.inputs and each.path in groups:
+            groups[each.path] = _inputs(api, each.path)
+    wanted = {each.path: each for each in plan.modules if not each.problem}
+    listed = [each.path for each in _listed(api, wanted, paths) if each.path in wanted]
+    with ThreadPoolExecutor(MAX_READING_TASKS) as pool:
+        found = list(pool.map(functools.partial(module, api), [wanted[path] for path in listed]))
+    return Existing(groups, {path: each for path, each in zip(listed, found, strict=True) if each is not None})
+
+
+def module(api: "Api", wanted: ImportedModule) -> FoundModule | None:
+    """Return the module that has the path of a wanted one; None if there is none."""
+    path = segment(wanted.path)
+    try:
+        found = api.get(f"/modules/{path}", ModuleView)
+    except NotFound:
+        return None
+    states = api.list(f"/modules/{path}/states", State) if found.state_version and wanted.state is not None else ()
+    steps = api.get(f"/modules/{path}/steps", list[StepSettings]) if wanted.steps else []
+    person = found.lock.person if found.lock is not None else None
+    return FoundModule(
+        module=found,
+        state=next((each for each in states if each.status == "current"), None),
+        inputs=_inputs(api, wanted.path) if wanted.inputs else frozenset(),
+        steps=frozenset(each.step for each in steps if each.path == wanted.path),
+        is_locked_by_import=person is not None and person.client_lock_id == lock_id(wanted),
+    )
+
+
+def lock_id(module: ImportedModule) -> str:
+    """Return the id of the lock that an import takes of a module. It is always the same, so that the next run knows it."""
+    return f"import:{module.new.labels[0]}"
+
+
+def _listed(api: "Api", wanted: dict[str, ImportedModule], groups: set[str]) -> list[ModuleListed]:
+    tops = {path.partition("/")[0] for path in wanted if "/" in path}
+    is_below_one = len(tops) == 1 and all("/" in path for path in wanted)
+    if not wanted or (is_below_one and not tops & groups):
+        return []
+    within = {"group": tops.pop()} if is_below_one else {}
+    return list(api.list("/modules", ModuleListed, recursive=True, limit=_PAGE_ITEMS, **within))
+
+
+def _inputs(api: "Api", place: str) -> frozenset[tuple[str, str]]:
+    found = api.list("/inputs", InputView, place=place or "/", inherited=False)
+    return frozenset((each.target, each.name) for each in found)

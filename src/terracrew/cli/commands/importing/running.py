@@ -1,0 +1,43 @@
+"""Runs an import: shows its plan, asks, makes it, and reports."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from terracrew.cli.commands.importing import execution as executing
+from terracrew.cli.commands.importing import existing, finding, report
+from terracrew.cli.commands.importing.execution import ReadState
+from terracrew.cli.commands.importing.model import ImportedModule, ImportPlan
+from terracrew.cli.printing import output, progress
+
+if TYPE_CHECKING:
+    from terracrew.client.http import Api
+
+
+def run(
+    api: "Api",
+    plan: ImportPlan,
+    read_state: ReadState,
+    *,
+    only_plan: bool,
+    yes: bool,
+    lock_source: Callable[[ImportedModule], str] = lambda _: "",
+    question: str = "",
+) -> output.CommandResult:
+    """Show a plan, and make it if a person says yes. The exit code is 1 if something could not be made."""
+    with progress.of_bytes() as show:
+        show("reading what is here", 0, 0)
+        decisions = existing.decide(plan, finding.existing(api, plan))
+    is_json = output.wants_json()
+    if not is_json:
+        report.show_plan(plan, decisions)
+    if only_plan or not decisions.has_work:
+        words = "Nothing was changed." if only_plan else "Everything that can be imported is here already."
+        return output.CommandResult(report.as_json(plan, decisions, None), lambda: output.note(words))
+    if not yes:
+        output.ask(question or f"Import {plan.source}?", "Nothing was changed.")
+    with progress.of_bytes() as show:
+        done = executing.execute(
+            api, decisions, read_state, lock_source=lock_source, report=lambda words: show(words, 0, 0)
+        )
+    code = done.ended_by.exit_code if done.ended_by is not None else int(done.is_failed)
+    return output.CommandResult(report.as_json(plan, decisions, done), lambda: report.show_execution(plan, done), code)
