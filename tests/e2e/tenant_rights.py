@@ -2,6 +2,7 @@
 
 PUBLIC = {
     "POST /connect/token",
+    "POST /connect/device",
     "GET /.well-known/jwks.json",
     "GET /.well-known/openid-configuration",
     "GET /.well-known/terraform.json",

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.feature("X4.bounded")
 
 ENDLESS = ("/api/v1/events", "/api/v1/jobs/{job}/log/stream")
 """Streams that end only when the client goes."""
-OTHER_ERRORS = ("/connect/token",)
+OTHER_ERRORS = ("/connect/token", "/connect/device")
 """In the words of RFC 6749 instead."""
 CONFORMS = [
     *CHECKS.get_by_names(["not_a_server_error"]),

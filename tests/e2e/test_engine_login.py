@@ -17,7 +17,7 @@ from tests.e2e.system import System, eventually, free_port
 from tests.machine.certificates import certificate
 
 PASSWORD = "correct horse battery"
-PAGE = re.compile(r"https://localhost:\d+/dashboard/engine-login\?\S+")
+PAGE = re.compile(r"https://localhost:\d+/dashboard/terminal-login\?\S+")
 
 
 CLOUD = """
@@ -133,7 +133,9 @@ def answer(browser: httpx.Client, address: str, decision: str) -> str:
     page = browser.get(address)
     assert page.status_code == 200, page.text
     fields = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', page.text))
-    sent = browser.post("/dashboard/engine-login", data=fields | {"decision": decision, "name": "laptop", "days": "30"})
+    sent = browser.post(
+        "/dashboard/terminal-login", data=fields | {"decision": decision, "name": "laptop", "days": "30"}
+    )
     assert sent.status_code == 303, sent.text
     return sent.headers["Location"]
 

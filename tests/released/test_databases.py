@@ -21,6 +21,7 @@ EMPTY = {
     "terminal_words": "needs a prompt",
     "clock": "only tests have a row in it",
     "cloud_instances": _BRIEF,
+    "device_logins": _BRIEF,
     "ended_worker_tokens": _BRIEF,
     "engine_logins": _BRIEF,
     "exchanged_tokens": _BRIEF,

@@ -199,6 +199,8 @@ class ApiToken(msgspec.Struct, frozen=True):
     """Whether the server has left it in its data directory, for the command line on its own machine."""
     is_engine_login: bool = False
     """Whether `tofu login` or `terraform login` has got it."""
+    is_cli_login: bool = False
+    """Whether `terracrew login` has got it in a browser."""
 
 
 PrincipalKind = Literal["user", "service_account", "runner", "executor", "engine", "publisher", "system", "anonymous"]

@@ -18,8 +18,8 @@ INTERRUPTED_EXIT_CODE = 130
 COMMANDS = {
     "up": ("terracrew.cli.commands.up:up", "Start everything on this machine: server, SQLite, a runner."),
     "demo": ("terracrew.demo.command:demo", "Start everything and run the sample modules."),
-    "login": ("terracrew.cli.commands.config:login", "Store the address of a server and a token for it."),
-    "logout": ("terracrew.cli.commands.config:logout", "Delete the stored token of a server."),
+    "login": ("terracrew.cli.commands.access.login:login", "Log in to a server in a browser, or with a token."),
+    "logout": ("terracrew.cli.commands.access.login:logout", "Log out of a server, and revoke the token."),
     "whoami": ("terracrew.cli.commands.config:whoami", "Show the user and the server of this command line."),
     "module": ("terracrew.cli.commands.module.module:module", "Create, change and inspect modules."),
     "adopt": ("terracrew.cli.commands.adopt:adopt", "Make a module of a configuration that exists, with its state."),

@@ -1,17 +1,16 @@
-"""`terracrew config`, `login`, `logout`, `whoami` and `completion`: which server this command line uses, and as whom."""
-
-import sys
+"""`terracrew config`, `whoami` and `completion`: which server this command line uses, and as whom."""
 
 import click
 import msgspec
 from click.shell_completion import get_completion_class
 
-from terracrew.api.access import Link, Me, RoleListed
+from terracrew.api.access import Me, RoleListed
+from terracrew.cli.commands.access.login import read_token
 from terracrew.cli.connection import profiles
 from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
-from terracrew.errors import Invalid, NotFound
+from terracrew.errors import Invalid
 
 
 @click.group(cls=LazyGroup)
@@ -75,7 +74,8 @@ def set_value(target: Target, key: str, value: str | None) -> output.CommandResu
             from terracrew.client.address import checked
 
             value = checked(value)
-        changed = stored.with_profile(target.profile or stored.current, **{key: value})
+        values = {key: value} | ({"token_id": ""} if key == "token" else {})
+        changed = stored.with_profile(target.profile or stored.current, **values)
     profiles.save(changed)
     return output.message({"path": str(profiles.path()), "key": key}, f"stored {key} in {profiles.path()}")
 
@@ -85,65 +85,6 @@ def set_value(target: Target, key: str, value: str | None) -> output.CommandResu
 def path() -> output.CommandResult:
     """Print the path of the configuration file."""
     return output.message({"path": str(profiles.path())}, str(profiles.path()))
-
-
-def read_token() -> str:
-    """Read a token from standard input, or prompt for it without an echo."""
-    if not sys.stdin.isatty():
-        return sys.stdin.readline().strip()
-    entered: str = click.prompt("Token", hide_input=True, err=True)
-    return entered.strip()
-
-
-@click.command(
-    epilog=output.examples(
-        "terracrew --url https://terracrew.example.com login",
-        "terracrew --url https://terracrew.example.com --profile work login",
-        "terracrew login --link",
-    )
-)
-@click.option("--link", is_flag=True, help="Instead, print a link that logs you in to the dashboard once.")
-@click.option("--token-stdin", is_flag=True, help="Read the token from standard input without asking.")
-@output.with_target
-def login(target: Target, link: bool, token_stdin: bool) -> output.CommandResult:
-    """Store the address of a server and a token for it.
-
-    Create the token with `terracrew token create NAME` where you are logged in, or with `terracrew server admin-token`
-    on the server's machine. It is checked before it is stored, in a file that only you can read.
-    """
-    from terracrew.client.http import Api
-
-    if link:
-        made = target.api().post("/me/link", None, Link)
-        earlier = "earlier login links, such as the one of the first start, no longer work: use this one"
-        return output.message(made, made.link, before=earlier if made.replaces_earlier_link else "")
-    url = target.resolve().url
-    if not token_stdin:
-        output.note(f"paste a token for {url}")
-    token = sys.stdin.readline().strip() if token_stdin else read_token()
-    if not token:
-        raise Invalid("no token was entered")
-    me = Api(url, token).get("/me", Me)
-    stored = profiles.load()
-    name = target.profile or stored.current
-    profiles.save(stored.with_profile(name, url=url, token=token))
-    return output.message({"url": url, "profile": name, "name": me.name}, f"logged in to {url} as {me.name}")
-
-
-@click.command()
-@output.with_target
-def logout(target: Target) -> output.CommandResult:
-    """Delete the token that `terracrew login` stored. The token itself stays valid: `terracrew token revoke` ends it."""
-    stored = profiles.load()
-    name = target.profile or stored.current
-    profile = stored.profiles.get(name)
-    if profile is None or not profile.token:
-        raise NotFound(
-            f"no token is stored in the profile {name}",
-            hint="`terracrew whoami` shows where the token in use comes from",
-        )
-    profiles.save(stored.with_profile(name, token=""))
-    return output.message({"profile": name, "url": profile.url}, f"deleted the stored token for {profile.url}")
 
 
 @click.command()

@@ -19,6 +19,8 @@ class Profile(msgspec.Struct, frozen=True):
     url: str = ""
     token: str = ""
     organization: str = ""
+    token_id: str = ""
+    """The id of a token that a login in a browser has got, so that the logout revokes it. A token that was pasted has none here."""
 
     def __repr__(self) -> str:
         return f"Profile({self.name!r}, {self.url!r}, token={'…' if self.token else 'none'})"
@@ -84,7 +86,7 @@ def save(profiles: Profiles) -> None:
         lines += ["", f"[profiles.{profile.name}]"]
         lines += [
             f"{key} = {json.dumps(value)}"
-            for key in ("url", "token", "organization")
+            for key in ("url", "token", "organization", "token_id")
             if (value := getattr(profile, key))
         ]
     target = path()

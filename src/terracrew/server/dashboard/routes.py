@@ -12,11 +12,12 @@ from terracrew.server.dashboard import api_reference, assets, overview
 from terracrew.server.dashboard.access import (
     account,
     audit,
-    engine_login,
+    device,
     login,
     organizations,
     roles,
     service_accounts,
+    terminal_login,
     users,
 )
 from terracrew.server.dashboard.cloud_identities import handlers as cloud_identities
@@ -54,7 +55,7 @@ def _router(path: str, *modules: ModuleType, **options: Any) -> Router:
 
 
 routers: list[ControllerRouterHandler] = [
-    _router("/", account, engine_login, login, request_max_body_size=MAX_CREDENTIALS_BYTES),
+    _router("/", account, device, login, terminal_login, request_max_body_size=MAX_CREDENTIALS_BYTES),
     _router("/", roles, states),
     _router(overview.HERE, overview),
     _router(runner.HERE, rows, runner, edit, deploy, actions, deployment),

@@ -5,13 +5,17 @@ The engines read it from `/.well-known/terraform.json`. The faces that serve the
 
 from typing import Any
 
-from terracrew.server.identity.engine_logins import model
+from terracrew.server.identity.terminal_logins import model
 
 DISCOVERY = "/.well-known/terraform.json"
 TFE_BASE = "/api/tfe/v2/"
 """Where the API for `cloud` blocks and the backend `remote` begins."""
-AUTHORIZATION = "/dashboard/engine-login"
+AUTHORIZATION = "/dashboard/terminal-login"
 """The page that asks a person whether a command line may act for them."""
+DEVICE_PAGE = "/dashboard/device"
+"""The page on which a person types the code of a command line that cannot open a browser."""
+DEVICE = "/connect/device"
+"""Where such a command line begins its login."""
 TOKEN = "/connect/token"  # noqa: S105 (an address)
 TOKEN_SETTINGS = "/app/settings/tokens"  # noqa: S105 (an address)
 """Where clients without `login.v1` send a person for a token. The path is fixed in them."""
@@ -26,9 +30,10 @@ def services(url: str) -> dict[str, Any]:
     """
     return {
         "terracrew.v1": f"{url}/api/v1/",
+        "terracrew-login.v1": {"authz": url + AUTHORIZATION, "device": url + DEVICE, "token": url + TOKEN},
         **dict.fromkeys(_TFE_SERVICES, url + TFE_BASE),
         "login.v1": {
-            "client": model.CLIENT_ID,
+            "client": model.ENGINE.id,
             "grant_types": ["authz_code"],
             "authz": url + AUTHORIZATION,
             "token": url + TOKEN,

@@ -226,6 +226,7 @@ COMMANDS: dict[str, str] = {
 WITHOUT_COMMAND: dict[str, str] = {
     "POST /api/v1/modules/{module}/state/lock": "is for the backend `http` of engines (`docs/states.md`)",
     "DELETE /api/v1/modules/{module}/state/lock": "is for the backend `http` of engines (`docs/states.md`)",
+    "POST /connect/device": "`terracrew login` calls it by itself",
     "POST /connect/token": "programs with a service account and runners call it by themselves",
     "GET /.well-known/jwks.json": "clouds read it to check the tokens of jobs",
     "GET /.well-known/openid-configuration": "clouds read it to check the tokens of jobs",

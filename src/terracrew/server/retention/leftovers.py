@@ -16,9 +16,9 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.fleet_jobs import store as fleet_jobs
 from terracrew.server.identity.access import credential_store as credentials
 from terracrew.server.identity.access import store as access
-from terracrew.server.identity.engine_logins import store as engine_logins
 from terracrew.server.identity.federation import store as federation
 from terracrew.server.identity.people import store as people
+from terracrew.server.identity.terminal_logins import store as terminal_logins
 from terracrew.server.jobs import store as jobs
 from terracrew.server.releases import store as release_tokens
 from terracrew.server.retention.policy import DAY_SECONDS
@@ -48,7 +48,8 @@ class LeftoverRule(msgspec.Struct, frozen=True):
 RULES = (
     LeftoverRule("sessions", people.prune_sessions, is_kept_for_days=False),
     LeftoverRule("one-time links", people.prune_links, is_kept_for_days=False),
-    LeftoverRule("logins of engines", engine_logins.prune),
+    LeftoverRule("logins at terminals", terminal_logins.prune),
+    LeftoverRule("logins of machines without a browser", terminal_logins.prune_devices),
     LeftoverRule("API tokens", people.prune_tokens),
     LeftoverRule("service account secrets", access.prune_secrets),
     LeftoverRule("replaced worker tokens", credentials.prune_ended_tokens),

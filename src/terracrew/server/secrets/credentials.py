@@ -12,7 +12,7 @@ import msgspec
 
 Prefix = Literal["tcu", "tcs", "tcw", "tco", "tch", "tcj", "tcl", "tcd", "tcr", "tca"]
 """API token of a user, secret of a service account, worker token, once token, an attempt's hub and API credentials, one-time link,
-dashboard session, release token, code of an engine's login.
+dashboard session, release token, code of a login at a terminal.
 A runner makes the ticket of a start itself (`tct`, see `protocol/start.py`)."""
 ANYWHERE = re.compile(r"\btc[uswohjldtra]_[A-Za-z0-9_-]{43}")
 

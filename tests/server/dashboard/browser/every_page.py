@@ -35,7 +35,7 @@ OTHER_SCHEME = {"light": "dark", "dark": "light"}
 NOT_PAGES = {
     "/": "leads to the first page",
     "/app/settings/tokens": "leads to the page that creates a token",
-    "/dashboard/engine-login": "needs what a command line sends; MORE has it",
+    "/dashboard/terminal-login": "needs what a command line sends; MORE has it",
     "/dashboard/access": "leads to the access page of the organization",
     "/dashboard/groups/{group}/access/effect": "is a part of the page with the grant",
     "/dashboard/modules/{module}/access/effect": "is a part of the page with the grant",
@@ -52,7 +52,7 @@ MIDDLE = "/dashboard/jobs"
 """Where the pages are divided into two halves, which two tests look at beside each other."""
 BEFORE_LOGIN = {"/login", "/login/link/{token}"}
 MORE = [
-    "/dashboard/engine-login?client_id=terraform-cli&response_type=code&code_challenge_method=S256"
+    "/dashboard/terminal-login?client_id=terraform-cli&response_type=code&code_challenge_method=S256"
     "&redirect_uri=http%3A%2F%2Flocalhost%3A10000%2Flogin&state=s&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
     "/dashboard/runners?group=platform",
     "/dashboard/runners?q=nothing-has-this-name",
@@ -171,10 +171,15 @@ async def look(page: Page, path: str, *, is_similar: bool = False) -> list[str]:
 
     Only the widths are checked of a page that is `similar` to one before it: axe and the keyboard take most of the time.
     """
-    wrong: list[str] = []
     await page.goto(path)
     if await page.locator("[data-live-mark]").count():
         await expect(page.locator("[data-live-mark]")).to_have_text(re.compile("^(Live|Finished)$"))
+    return await look_at_shown(page, path, is_similar=is_similar)
+
+
+async def look_at_shown(page: Page, path: str, *, is_similar: bool = False) -> list[str]:
+    """Look at the page that is shown, which may be the answer to a form. `path` names it."""
+    wrong: list[str] = []
     if not re.fullmatch(r"\S.* · Terracrew", await page.title()):
         wrong.append(f"its title is {await page.title()!r}")
     if (headings := await page.locator("h1:visible").count()) != 1:

@@ -16,19 +16,23 @@ import msgspec
 from litestar import Response, get, post
 from litestar.enums import RequestEncodingType
 
+from terracrew.api.access import ApiToken
 from terracrew.errors import Invalid, RateLimited, Removed, TerracrewError, Unauthenticated
 from terracrew.server.api.context import AccessCall
 from terracrew.server.http import engine_services
 from terracrew.server.http.request import address_of, identity_of
-from terracrew.server.identity.engine_logins import service as engine_logins
 from terracrew.server.identity.oidc import cloud
 from terracrew.server.identity.oidc.tokens import AccessToken
+from terracrew.server.identity.terminal_logins import devices, model
+from terracrew.server.identity.terminal_logins import service as terminal_logins
+from terracrew.server.secrets import credentials
 
 _NEVER_KEPT = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 _NEXT = "next_secret_sha256"
 _SHA256 = re.compile("[0-9a-f]{64}")
 _FIELDS = ("grant_type", "client_id", "client_secret")
 AUTHORIZATION_CODE = "authorization_code"
+DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 (a word of the standard)
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 ACCESS_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 (a word of the standard)
@@ -44,6 +48,12 @@ _FEDERATED_FIELDS = (
 )
 
 
+_NOT_YET: dict[devices.Pending, str] = {
+    "authorization_pending": "nobody has answered yet: ask again after the interval",
+    "slow_down": "this was asked too early: the interval is five seconds longer from now on",
+    "access_denied": "the login was denied",
+    "expired_token": "the code has expired: log in again",
+}
 _CODE_FIELDS = ("code", "code_verifier", "redirect_uri", "client_id")
 
 
@@ -51,16 +61,31 @@ Form = dict[str, list[Any]]
 """The fields of a form, each with all its values."""
 
 
-class EngineToken(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The answer to a command line of an engine: an API token, which it stores."""
+class TerminalToken(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer to a command line: an API token, which it stores."""
 
     access_token: str
     token_type: Literal["bearer"]
     expires_in: int | None = None
     """After how many seconds it expires; left out if it does not."""
+    token_id: str | None = None
+    """The id of the token, by which it is revoked. Command lines of engines do not know it, and get none."""
 
     def __repr__(self) -> str:
-        return "EngineToken(…)"
+        return "TerminalToken(…)"
+
+
+class DeviceAuthorization(msgspec.Struct, frozen=True):
+    """The answer of RFC 8628 to a command line that cannot open a browser."""
+
+    device_code: str
+    user_code: str
+    verification_uri: str
+    expires_in: int
+    interval: int
+
+    def __repr__(self) -> str:
+        return "DeviceAuthorization(…)"
 
 
 class ExchangedAccessToken(AccessToken, frozen=True):
@@ -88,13 +113,16 @@ async def token(request: AccessCall) -> Response[Any]:
     A service account with trust policies needs no secret: send its client id and a token of a trusted issuer as `subject_token`
     (grant type `urn:ietf:params:oauth:grant-type:token-exchange`) or as `assertion` (`urn:ietf:params:oauth:grant-type:jwt-bearer`).
 
-    `tofu login` and `terraform login` exchange the code that a person has allowed (grant type `authorization_code`, with PKCE) for
-    an API token of that person.
+    `terracrew login`, `tofu login` and `terraform login` exchange the code that a person has allowed (grant type
+    `authorization_code`, with PKCE) for an API token of that person. `terracrew login` on a machine without a browser exchanges a
+    device code (grant type `urn:ietf:params:oauth:grant-type:device_code`), which `POST /connect/device` gives.
     """
     try:
         form = await _form(request)
         if (grant := _field(form, "grant_type")) == AUTHORIZATION_CODE:
-            return await _engine_token(request, form)
+            return await _terminal_token(request, form)
+        if grant == DEVICE_CODE:
+            return await _device_token(request, form)
         if grant in (TOKEN_EXCHANGE, JWT_BEARER):
             return await _federated(request, form, grant)
         grant_type, client_id, client_secret = _credentials(request, form)
@@ -102,27 +130,82 @@ async def token(request: AccessCall) -> Response[Any]:
     except Invalid as error:
         return _refused(400, "invalid_request", error)
     if grant_type != "client_credentials":
-        words = f"grant_type is client_credentials, {AUTHORIZATION_CODE}, {TOKEN_EXCHANGE} or {JWT_BEARER} here"
+        words = f"grant_type is client_credentials, {AUTHORIZATION_CODE}, {DEVICE_CODE}, {TOKEN_EXCHANGE} or {JWT_BEARER} here"
         return _refused(400, "unsupported_grant_type", Invalid(words))
     address = address_of(request)
     return await _answer(identity_of(request).tokens.exchange(client_id, client_secret, address, next_sha256))
 
 
-async def _engine_token(request: AccessCall, form: Form) -> Response[Any]:
+async def _terminal_token(request: AccessCall, form: Form) -> Response[Any]:
     given = [_field(form, name) for name in _CODE_FIELDS]
     if missing := [name for name, value in zip(_CODE_FIELDS, given, strict=True) if not value]:
         raise Invalid(f"{', '.join(missing)} is missing")
     code, verifier, redirect_uri, client_id = given
     try:
-        token, secret = await engine_logins.redeem(
+        token, secret = await terminal_logins.redeem(
             identity_of(request), code, verifier, redirect_uri, client_id, address_of(request)
         )
     except (Invalid, Unauthenticated) as error:
         return _refused(400, "invalid_grant", error)
     except RateLimited as error:
         return _limited(error)
+    return _made(token, secret)
+
+
+def _made(token: ApiToken, secret: credentials.Secret) -> Response[Any]:
     seconds = None if token.expires_at is None else round((token.expires_at - token.created_at).total_seconds())
-    return Response(EngineToken(secret.text, "bearer", seconds), headers=_NEVER_KEPT)
+    token_id = token.id if token.is_cli_login else None
+    return Response(TerminalToken(secret.text, "bearer", seconds, token_id), headers=_NEVER_KEPT)
+
+
+@post(
+    engine_services.DEVICE,
+    public=True,
+    status_code=200,
+    request_max_body_size=16_384,
+    tags=["access"],
+    summary="Begin the login of a machine without a browser",
+)
+async def device(request: AccessCall) -> Response[Any]:
+    """Begin a login by RFC 8628 for the client `terracrew-cli` on the `machine` of this name.
+
+    A person who is logged in types `user_code` at `verification_uri`. In the meantime, the client asks `POST /connect/token` with
+    `device_code`, every `interval` seconds.
+    """
+    try:
+        form = await _form(request)
+        if _field(form, "client_id") != model.TERRACREW.id:
+            raise Invalid(f"client_id is not {model.TERRACREW.id}")
+        made = await devices.begin(
+            identity_of(request), model.machine_name(_field(form, model.MACHINE)), address_of(request)
+        )
+    except Invalid as error:
+        return _refused(400, "invalid_request", error)
+    except RateLimited as error:
+        return _limited(error)
+    answer = DeviceAuthorization(
+        made.device_code.text,
+        devices.format_code(made.user_code),
+        identity_of(request).url + engine_services.DEVICE_PAGE,
+        round(devices.LIFETIME_SECONDS),
+        round(devices.INTERVAL_SECONDS),
+    )
+    return Response(answer, headers=_NEVER_KEPT)
+
+
+async def _device_token(request: AccessCall, form: Form) -> Response[Any]:
+    code, client_id = _field(form, "device_code"), _field(form, "client_id")
+    if not code or not client_id:
+        raise Invalid("device_code or client_id is missing")
+    try:
+        found = await devices.redeem(identity_of(request), code, client_id, address_of(request))
+    except (Invalid, Unauthenticated) as error:
+        return _refused(400, "invalid_grant", error)
+    except RateLimited as error:
+        return _limited(error)
+    if isinstance(found, str):
+        return _refused(400, found, Invalid(_NOT_YET[found]))
+    return _made(*found)
 
 
 async def _federated(request: AccessCall, form: Form, grant_type: str) -> Response[Any]:

@@ -208,18 +208,22 @@ async def make_token(
     expires_in_days: int | UnsetType | None,
     secret: credentials.Secret,
     *,
+    by: str = "",
     is_engine_login: bool = False,
+    is_cli_login: bool = False,
 ) -> ApiToken:
-    """Insert a token that acts as its owner, and record who made it."""
+    """Insert a token that acts as its owner, and record who made it. `by` names the command that it is made for."""
     if await store.count_tokens(tx, who.id) >= MAX_TOKENS:
         raise Conflict(TOO_MANY_TOKENS)
     if isinstance(expires_in_days, UnsetType):
         expires_at = delegation.default_expiry(who, tx.now, DEFAULT_TOKEN_DAYS)
     else:
         expires_at = delegation.expiry(who, tx.now, expires_in_days)
-    token = await store.insert_token(tx, who.id, name, secret.sha256, expires_at, is_engine_login=is_engine_login)
+    token = await store.insert_token(
+        tx, who.id, name, secret.sha256, expires_at, is_engine_login=is_engine_login, is_cli_login=is_cli_login
+    )
     home = (await store.user(tx, who.id)).organization_id
-    details = {"name": name} | ({"by": "tofu login"} if is_engine_login else {})
+    details = {"name": name} | ({"by": by} if by else {})
     await audit.record(tx, who, "token.create", "token", token.id, details, organization_id=home)
     return token
 

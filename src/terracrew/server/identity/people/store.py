@@ -266,9 +266,19 @@ async def insert_token(
     *,
     is_local: bool = False,
     is_engine_login: bool = False,
+    is_cli_login: bool = False,
 ) -> ApiToken:
     ends_at = None if expires_at is None else datetime.fromtimestamp(expires_at, UTC)
-    made = ApiToken(ids.new("tok"), name, tx.moment, ends_at, None, is_local=is_local, is_engine_login=is_engine_login)
+    made = ApiToken(
+        ids.new("tok"),
+        name,
+        tx.moment,
+        ends_at,
+        None,
+        is_local=is_local,
+        is_engine_login=is_engine_login,
+        is_cli_login=is_cli_login,
+    )
     await tx.run(_INSERT_TOKEN, **to_params(made), user_id=user_id, token_sha256=token_sha256)
     return made
 

@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page, expect
 
-from terracrew.server.identity.engine_logins.model import MAX_PORT, MIN_PORT
-from tests.server.dashboard.browser.every_page import look
+from terracrew.server.identity.terminal_logins.model import MAX_PORT, MIN_PORT
+from tests.server.dashboard.browser.every_page import look, look_at_shown
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
 
@@ -60,7 +60,7 @@ async def test_the_answer_is_brought_to_the_waiting_port(page: Page, terminal: W
         "redirect_uri": f"http://localhost:{terminal.port}/login",
         "state": "some state",
     }
-    assert await look(page, f"/dashboard/engine-login?{urlencode(asked)}", is_similar=button == "Deny") == []
+    assert await look(page, f"/dashboard/terminal-login?{urlencode(asked)}", is_similar=button == "Deny") == []
     await expect(page.get_by_label("Name of the token")).to_have_value(
         re.compile(r"tofu login on Linux, \d+ \w+ 20\d\d")
     )
@@ -69,3 +69,18 @@ async def test_the_answer_is_brought_to_the_waiting_port(page: Page, terminal: W
     brought = await asyncio.wait_for(terminal.brought.get(), 10)
     assert brought["state"] == ["some state"]
     assert (brought.keys() - {"state"}) == {"code" if button == "Allow" else "error"}
+
+
+async def test_a_code_is_typed_and_answered(page: Page) -> None:
+    assert await look(page, "/dashboard/device") == []
+    begun = await page.request.post("/connect/device", form={"client_id": "terracrew-cli", "machine": "ada@builder"})
+    code = (await begun.json())["user_code"]
+    await page.get_by_label("Code").fill(code.lower())
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_label("Name of the token")).to_have_value("terracrew on ada@builder")
+    await expect(page.locator("main")).to_contain_text("ada@builder")
+    await expect(page.locator("main")).to_contain_text("127.0.0.1")
+    assert await look_at_shown(page, "/dashboard/device question") == []
+    await page.get_by_role("button", name="Allow").click()
+    await expect(page.locator("h1")).to_have_text("The terminal is logged in")
+    assert await look_at_shown(page, "/dashboard/device end") == []

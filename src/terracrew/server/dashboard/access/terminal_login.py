@@ -1,7 +1,7 @@
-"""The page that asks a person whether `tofu login` or `terraform login` may act for them."""
+"""The page that asks a person whether `terracrew login`, `tofu login` or `terraform login` may act for them."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -14,8 +14,8 @@ from terracrew.errors import Conflict, Invalid
 from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.http import engine_services, policy
-from terracrew.server.identity.engine_logins import model, service
-from terracrew.server.identity.engine_logins.model import LoginRequest
+from terracrew.server.identity.terminal_logins import model, service, tokens
+from terracrew.server.identity.terminal_logins.model import LoginRequest
 
 _SYSTEMS = (
     ("an iPhone", re.compile("iPhone|iPad")),
@@ -38,17 +38,20 @@ class AnswerForm(msgspec.Struct, frozen=True):
 @get(engine_services.AUTHORIZATION)
 async def ask_page(request: DashboardCall) -> Response[Any]:
     """Ask the person. Only the answer to this page, with its token against forgery, makes a code."""
-    service.require_session(request.user)
+    tokens.require_session(request.user)
     asked = model.parse(request.query_params.dict())
-    tokens = await request.read(service.token_names)
-    name = free_name(request.headers.get("User-Agent", ""), datetime.now(UTC), tokens)
-    return _question(request, asked, tokens, name, str(model.DEFAULT_DAYS))
+    known = await request.read(service.token_names)
+    if asked.client.is_engine:
+        name = engine_token_name(request.headers.get("User-Agent", ""), datetime.now(UTC), known)
+    else:
+        name = token_name(asked.machine, known)
+    return _question(request, asked, known, name, str(model.DEFAULT_DAYS))
 
 
 @post(engine_services.AUTHORIZATION, status_code=303, in_any_organization=True)
 async def answer(request: DashboardCall) -> Response[Any]:
     """Send the browser to the command line on its own machine, with a code or with the refusal."""
-    service.require_session(request.user)
+    tokens.require_session(request.user)
     form = await forms.read(request, AnswerForm)
     texts = await forms.read_texts(request)
     asked = model.parse({name: [texts[name]] for name in model.FIELDS if name in texts})
@@ -59,8 +62,8 @@ async def answer(request: DashboardCall) -> Response[Any]:
         name, days = forms.name(form.name), forms.days(form.days)
         code = await service.allow(request.context.db, request.user, asked, name, days)
     except (Invalid, Conflict) as error:
-        tokens = await request.read(service.token_names)
-        return _question(request, asked, tokens, form.name, form.days, error.message)
+        known = await request.read(service.token_names)
+        return _question(request, asked, known, form.name, form.days, error.message)
     return Redirect(asked.answer_url(code=code), status_code=303)
 
 
@@ -70,11 +73,20 @@ async def token_settings() -> Response[Any]:
     return Redirect("/dashboard/account/tokens/create", status_code=303)
 
 
-def free_name(user_agent: str, now: datetime, tokens: Iterable[ApiToken]) -> str:
+def token_name(machine: str, known: Iterable[ApiToken]) -> str:
+    """Return the name of the token that our own command line on a machine gets: that of its earlier login, which is replaced."""
+    others = {each.name for each in known if not model.TERRACREW.has_made(each)}
+    return free_name(model.token_name(machine), others)
+
+
+def engine_token_name(user_agent: str, now: datetime, known: Iterable[ApiToken]) -> str:
     """Return a name that no token has, from what is known of the machine: the client does not say its name."""
     system = next((f" on {name}" for name, pattern in _SYSTEMS if pattern.search(user_agent)), "")
-    first = f"tofu login{system}, {now.day} {now:%b %Y}"
-    taken = {each.name for each in tokens}
+    return free_name(f"tofu login{system}, {now.day} {now:%b %Y}", {each.name for each in known})
+
+
+def free_name(first: str, taken: Container[str]) -> str:
+    """Return this name, with a number if it is taken."""
     number, found = 1, first
     while found in taken:
         number += 1
@@ -83,20 +95,20 @@ def free_name(user_agent: str, now: datetime, tokens: Iterable[ApiToken]) -> str
 
 
 def _question(
-    request: DashboardCall, asked: LoginRequest, tokens: Iterable[ApiToken], name: str, days: str, wrong: str = ""
+    request: DashboardCall, asked: LoginRequest, known: Iterable[ApiToken], name: str, days: str, wrong: str = ""
 ) -> Response[Any]:
     shown = render.answer(
-        "access/login/engine_page.html",
+        "access/login/terminal_page.html",
         400 if wrong else 200,
         user=request.user,
         csrf=render.csrf(request),
         asked=asked,
-        names=[each.name for each in tokens if each.is_engine_login],
+        names=[each.name for each in known if asked.client.has_made(each)],
         action=engine_services.AUTHORIZATION,
         name=name,
         days=days,
         wrong=wrong,
     )
     # Browsers apply the rule for forms to the redirect that answers one, too.
-    shown.headers[policy.HEADER] = policy.content_policy(f"http://localhost:{asked.port}")
+    shown.headers[policy.HEADER] = policy.content_policy(asked.origin)
     return shown

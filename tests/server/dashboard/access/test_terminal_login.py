@@ -10,16 +10,16 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from terracrew.server.dashboard.access.engine_login import free_name
+from terracrew.server.dashboard.access.terminal_login import engine_token_name
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity.engine_logins import store
 from terracrew.server.identity.people import service as people
+from terracrew.server.identity.terminal_logins import store
 from terracrew.server.secrets import credentials
 from tests.builders.clock import ShiftedClock
 from tests.server.application import Application, Person, on_one
 from tests.server.dashboard.visitor import Visitor, logged_in, visitor
 
-PAGE, EXCHANGE = "/dashboard/engine-login", "/connect/token"
+PAGE, EXCHANGE = "/dashboard/terminal-login", "/connect/token"
 VERIFIER = "0cf17e6c-8f47-2f19-4a8c-6e1d2b3c4d5e.012345678"
 CHALLENGE = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
 REDIRECT = "http://localhost:10003/login"
@@ -170,7 +170,7 @@ async def test_another_request_is_refused_with_a_page_and_no_redirect(
     browser = await logged_in(application)
     asked = {name: value for name, value in (ASKED | changed).items() if value}
     shown = await browser.get(PAGE, params=asked)
-    assert (shown.status_code, "This is not a login of OpenTofu or Terraform" in shown.text) == (400, True)
+    assert (shown.status_code, "This is not a login of a command line" in shown.text) == (400, True)
     await browser.see("/dashboard/account")
     for decision in ("allow", "deny"):
         sent = await browser.submit(PAGE, **asked, decision=decision, name="laptop")
@@ -291,7 +291,7 @@ async def test_guesses_are_limited_and_noted(application: Application) -> None:
     assert (answers[0].status_code, answers[-1].status_code) == (400, 429)
     assert int(answers[-1].headers["Retry-After"]) > 0
     await application.server.identity.failures.step()
-    assert await application.scalar("SELECT count(*) FROM audit WHERE action = 'engine_login.fail'") == 1
+    assert await application.scalar("SELECT count(*) FROM audit WHERE action = 'terminal_login.fail'") == 1
 
 
 async def test_expired_codes_are_removed(application: Application, database_clock: ShiftedClock) -> None:
@@ -316,9 +316,79 @@ async def test_older_clients_are_led_to_the_page_that_makes_a_token(application:
 async def test_names_are_made_from_what_the_browser_says_and_are_free(application: Application) -> None:
     now = datetime(2026, 11, 9, tzinfo=UTC)
     mac = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7)"
-    assert free_name(mac, now, []) == "tofu login on macOS, 9 Nov 2026"
-    assert free_name("curl/8", now, []) == "tofu login, 9 Nov 2026"
+    assert engine_token_name(mac, now, []) == "tofu login on macOS, 9 Nov 2026"
+    assert engine_token_name("curl/8", now, []) == "tofu login, 9 Nov 2026"
     first, _ = await people.create_token(
         application.server.db, application.admin.principal, "tofu login on macOS, 9 Nov 2026", None
     )
-    assert free_name(mac, now, [first]) == "tofu login on macOS, 9 Nov 2026 (2)"
+    assert engine_token_name(mac, now, [first]) == "tofu login on macOS, 9 Nov 2026 (2)"
+
+
+OWN_REDIRECT = "http://127.0.0.1:49152/callback"
+OWN = ASKED | {"client_id": "terracrew-cli", "redirect_uri": OWN_REDIRECT, "machine": "ada@laptop"}
+
+
+async def allowed_own(browser: Visitor) -> str:
+    """Allow a request of our own command line, and return the code."""
+    await browser.see("/dashboard/account")
+    sent = await browser.submit(PAGE, **OWN, decision="allow", name="terracrew on ada@laptop", days="90")
+    assert sent.status_code == 303, sent.text
+    return parse_qs(urlsplit(sent.headers["Location"]).query)["code"][0]
+
+
+@on_one
+async def test_our_own_command_line_says_its_machine_and_gets_a_token_of_its_name(application: Application) -> None:
+    browser, terminal = await logged_in(application), application.stranger()
+    shown = await browser.get(PAGE, params=OWN)
+    assert 'value="terracrew on ada@laptop"' in shown.text
+    assert "form-action 'self' http://127.0.0.1:49152;" in shown.headers["Content-Security-Policy"]
+    own = {"redirect_uri": OWN_REDIRECT, "client_id": "terracrew-cli"}
+    first, second = [(await exchange(terminal, await allowed_own(browser), **own)).json() for _ in range(2)]
+    assert second["token_id"].startswith("tok_")
+    assert [await is_accepted(application, each["access_token"]) for each in (first, second)] == [False, True]
+    assert "token_id" not in (await exchange(terminal, await allowed(browser))).json(), "engines do not know it"
+
+
+@on_one
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"redirect_uri": "http://localhost:49152/callback"},
+        {"redirect_uri": "http://127.0.0.1:80/callback"},
+        {"redirect_uri": "http://127.0.0.1:1023/callback"},
+        {"redirect_uri": "http://127.0.0.1:65536/callback"},
+        {"redirect_uri": "http://127.0.0.1:049152/callback"},
+        {"redirect_uri": "https://127.0.0.1:49152/callback"},
+        {"redirect_uri": "http://127.0.0.1:49152/callback/"},
+        {"redirect_uri": "http://127.0.0.1:49152/callback?next=x"},
+        {"redirect_uri": "http://127.0.0.1:49152@evil.example/callback"},
+        {"redirect_uri": "http://127.0.0.1.evil.example:49152/callback"},
+        {"redirect_uri": "http://127.0.0.10:49152/callback"},
+        {"redirect_uri": "https://evil.example/callback"},
+        {"redirect_uri": REDIRECT},
+        {"client_id": "terraform-cli"},
+        {"machine": ""},
+        {"machine": "x" * 81},
+        {"machine": "a\x1bb"},
+        {"state": ""},
+        {"code_challenge_method": "plain"},
+    ],
+)
+async def test_our_own_command_line_is_answered_on_this_machine_and_nowhere_else(
+    application: Application, changed: dict[str, str]
+) -> None:
+    browser = await logged_in(application)
+    asked = {name: value for name, value in (OWN | changed).items() if value}
+    assert (await browser.get(PAGE, params=asked)).status_code == 400
+    await browser.see("/dashboard/account")
+    sent = await browser.submit(PAGE, **asked, decision="allow", name="laptop")
+    assert (sent.status_code, "Location" in sent.headers) == (400, False)
+
+
+@on_one
+async def test_a_code_of_one_command_line_is_worth_nothing_for_another(application: Application) -> None:
+    browser, terminal = await logged_in(application), application.stranger()
+    for client_id in ("terraform-cli", "another"):
+        stolen = await exchange(terminal, await allowed_own(browser), redirect_uri=OWN_REDIRECT, client_id=client_id)
+        assert (stolen.status_code, stolen.json()["error"]) == (400, "invalid_grant")
+    assert (await exchange(terminal, await allowed(browser), client_id="terracrew-cli")).status_code == 400
