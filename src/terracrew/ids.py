@@ -50,6 +50,7 @@ KINDS = {
     "prq": "pull request",
     "fcm": "comment of a forge",
     "dsc": "discovery rule",
+    "pol": "policy",
     "lck": "lock of a module",
     "cfv": "configuration version",
     "sup": "upload of a state",

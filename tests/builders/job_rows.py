@@ -21,6 +21,9 @@ from terracrew.server.jobs import attempt_store, decide, service, store
 from terracrew.server.jobs.attempts import begin as permission
 from terracrew.server.jobs.attempts import claim_store, claims
 from terracrew.server.jobs.attempts.ingest import ingest
+from terracrew.server.jobs.attempts.policy_checks import PolicyChecks
+from terracrew.server.objects import open_objects
+from terracrew.server.policies.opa import Opa
 from terracrew.server.secrets.keyring import Keyring
 from tests.builders.deliveries import DONE, RUNNING, delivery
 
@@ -266,6 +269,11 @@ async def insert_instance(tx: Tx, runner_id: str, **values: Param) -> str:
     return str(row["id"])
 
 
+def policy_checks(db: Database) -> PolicyChecks:
+    """Return what lets policies look at plans, whose JSON is in its row."""
+    return PolicyChecks(db, open_objects("memory:///"), KEYS, Opa())
+
+
 async def begin(
     db: Database,
     ref: AttemptRef,
@@ -276,7 +284,7 @@ async def begin(
 ) -> messages.Begun | messages.BeginRefused:
     """Ask for permission to apply, where nobody is connected unless a registry says so."""
     asked = messages.Begin(state_version, plan_attempt, plan_sha256)
-    return await permission.permit(db, registry or Registry(), History(KEYS), ref, asked)
+    return await permission.permit(db, registry or Registry(), History(KEYS), policy_checks(db), ref, asked)
 
 
 async def begin_code(

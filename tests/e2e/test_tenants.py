@@ -186,6 +186,10 @@ def _team(system: System) -> dict[str, str]:
             "/discovery-rules",
             {"name": "ours", "group": "team", "url": "ssh://git@127.0.0.1/acme/network", "is_enabled": False},
         )["id"],
+        "policy": api.post(
+            "/policies",
+            {"name": "ours", "place": "team", "rego": 'package terracrew\n\ndeny contains "no" if input.plan.no\n'},
+        )["id"],
         "delivery": ids.new("fdl"),
         "forge_user": "7",
         "secret_id": api.post(f"/service-accounts/{account}/secrets", {})["id"],

@@ -36,6 +36,7 @@ COMMANDS = {
         "Show pull requests with their plans; plan again, apply and cancel.",
     ),
     "schedule": ("terracrew.cli.commands.schedule:schedule", "Start jobs and drift checks at chosen times."),
+    "policy": ("terracrew.cli.commands.policy:policy", "Check plans by policies before they are applied."),
     "discovery": (
         "terracrew.cli.commands.discovery:discovery",
         "Make modules from the folders of repositories.",

@@ -165,11 +165,14 @@ class PlanDescribed(msgspec.Struct, frozen=True, tag="diff"):
 
 
 class PlanShown(msgspec.Struct, frozen=True, tag="plan_json"):
-    """The JSON of a plan whose job has `JobSpec.needs_plan_json` (`plan_diff/plan_json.py`), without sensitive values."""
+    """The JSON of a plan whose job has `JobSpec.needs_plan_json` or `has_policies` (`plan_diff/plan_json.py`), without sensitive
+    values."""
 
     sha256: Digest
     content: bytes = b""
     """The document; empty if it was too large. Then `sha256` is the hash of the document, which came by HTTP."""
+    plan_sha256: Digest = ""
+    """The hash of the plan itself: the server checks exactly the plan that is going to be applied."""
 
 
 class EngineUsed(msgspec.Struct, frozen=True, tag="engine"):

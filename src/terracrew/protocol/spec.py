@@ -423,6 +423,9 @@ class JobSpec(msgspec.Struct, frozen=True):
     needs_plan_json: bool = False
     """Whether the plan is also sent as JSON without sensitive values (`PlanShown`), because a command line that has saved it shows it.
     Executors of 0.1.0 ignore this field."""
+    has_policies: bool = False
+    """Whether the server checks plans by policies: then the plan is also sent as JSON, without schemas unless `needs_plan_json` is
+    set. Executors of 0.1.0 ignore this field."""
 
     def __repr__(self) -> str:
         return f"JobSpec({self.job_id!r}, {self.attempt})"

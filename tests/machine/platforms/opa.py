@@ -1,44 +1,27 @@
-"""Open Policy Agent, a program that checks plans: built from its Go module and kept in the cache."""
-
-from pathlib import Path
+"""Open Policy Agent, with which the server checks plans: installed as everywhere, into the cache."""
 
 from terracrew.cli.commands.engine import showing_progress
-from terracrew.toolchains import cache, go_build
-from terracrew.toolchains.specs import GoProgram, Spec
-
-_OPA = Spec(
-    name="opa",
-    title="Open Policy Agent",
-    version="1.10.1",
-    go="1.24.6",
-    programs=(GoProgram("github.com/open-policy-agent/opa", ".", "opa"),),
-)
+from terracrew.toolchains import cache, install
+from terracrew.toolchains.specs import OPA
 
 
 class Opa:
     def find(self) -> str | None:
         """Return the program if an earlier run has built it: it runs nowhere else than in the tests that start it."""
-        return str(_binary()) if _binary().exists() else None
+        found = cache.binary(OPA, OPA.version)
+        return None if found is None else str(found)
 
     def missing(self) -> str | None:
         """Return nothing: a machine without Go gets one."""
 
     def prepare(self) -> None:
-        with cache.locked("platforms-opa", lambda: None) as workplace, showing_progress() as report:
-            if not _binary().exists():
-                [made] = go_build.build(_OPA, _OPA.version, workplace, report)
-                made.chmod(0o755)
-                _binary().parent.mkdir(parents=True, exist_ok=True)
-                made.replace(_binary())
+        with showing_progress() as report:
+            install.install(OPA.name, OPA.version, report=report)
 
     def join(self) -> str:
         """Return the path of the program."""
         self.prepare()
-        return str(_binary())
+        return self.find() or ""
 
     def leave(self) -> None:
         """There is no daemon to end."""
-
-
-def _binary() -> Path:
-    return cache.root() / "platforms" / f"opa-{_OPA.version}" / "opa"

@@ -30,6 +30,8 @@ ELSEWHERE = {
     "PUT /uploads/{upload}/{index}": "is a part of an upload",
     "POST /releases/{release}/files": "is an upload; the release that is made of it is recorded",
     "POST /modules/{module}/state": "needs the lock; `api/test_state_backend.py` looks at what is recorded",
+    "POST /policies/{policy}/activate": "needs Open Policy Agent; `policies/test_service.py` looks at what is recorded",
+    "POST /policies/{policy}/retire": "needs Open Policy Agent; `policies/test_service.py` looks at what is recorded",
     "POST /discovery-rules/preview": "needs a repository; `discovery/test_previews.py` looks at what is recorded",
     "POST /discovery-rules/{rule}/preview": "needs a repository; `discovery/test_previews.py` looks at what is recorded",
     "POST /pull-requests/{pull_request}/plan": "needs a repository; `pull_requests/test_service.py` looks at what is recorded",
@@ -98,6 +100,7 @@ async def test_every_operation_that_changes_something_leaves_an_entry(applicatio
     await _deployments(change, application)
     await _notifications(change, application)
     await _forges(change, application)
+    await _policies(change)
     await _schedules(change)
     await _drift(change)
     await _access(change, application, elena)
@@ -255,6 +258,14 @@ async def _forges(change: Changes, application: Application) -> None:
     await change("POST /discovery-rules/{rule}/run", {}, "all")
     await change("DELETE /discovery-rules/{rule}", None, "all")
     await change("DELETE /forges/{forge}", None, "git")
+
+
+async def _policies(change: Changes) -> None:
+    rego = 'package terracrew\n\ndeny contains "no" if input.plan.no\n'
+    await change("POST /policies", {"name": "rule", "rego": rego})
+    await change("PATCH /policies/{policy}", {"enforcement": "advisory"}, "rule")
+    await change("POST /policies/{policy}/versions", {"rego": rego.replace("no", "never")}, "rule")
+    await change("DELETE /policies/{policy}", None, "rule")
 
 
 async def _schedules(change: Changes) -> None:

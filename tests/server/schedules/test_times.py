@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from terracrew.api.schedules import Schedule
 from terracrew.errors import Invalid
+from terracrew.server import time_zones
 from terracrew.server.schedules import model
 from terracrew.wording import schedule_words
 
@@ -185,7 +186,7 @@ def test_what_is_no_cron_expression_is_refused_with_an_example(cron: str) -> Non
 )
 def test_what_is_no_time_zone_is_refused_with_an_example(zone: str) -> None:
     with pytest.raises(Invalid, match="Europe/Berlin"):
-        model.zone(zone)
+        time_zones.zone(zone)
 
 
 def test_a_delay_is_within_the_jitter_and_another_one_each_day_and_for_each_schedule() -> None:

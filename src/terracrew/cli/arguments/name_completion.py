@@ -78,6 +78,7 @@ users = _complete("/users", _name)
 service_accounts = _complete("/service-accounts", _name)
 cloud_identities = _complete("/cloud-identities", lambda each: (each.path, each.location))
 forges = _complete("/forges", lambda each: (each.path, each.kind))
+policies = _complete("/policies", lambda each: (each.path, each.state))
 discovery_rules = _complete("/discovery-rules", lambda each: (each.path, each.url))
 notification_channels = _complete(
     "/notification-channels", lambda each: (f"{each.path}/{each.name}" if each.path else each.name, each.kind)

@@ -20,7 +20,7 @@ _PLAIN_LINE_SECONDS = 5.0  # between two lines of progress where there is no ter
 
 @click.group(cls=LazyGroup)
 def engine() -> None:
-    """Find and install OpenTofu, Terraform and Pulumi."""
+    """Find and install OpenTofu, Terraform and Pulumi, and Open Policy Agent for the server."""
 
 
 _paths = click.option(
@@ -59,7 +59,7 @@ def list_engines(paths: Sequence[str]) -> output.CommandResult:
 @_paths
 @output.json_option
 def install_engine(name: str, version: str | None, force_build: bool, paths: Sequence[str]) -> output.CommandResult:
-    """Install the engine NAME (tofu, terraform, pulumi) unless it is installed.
+    """Install the engine NAME (tofu, terraform, pulumi) unless it is installed; or opa, with which the server checks policies.
 
     A released binary is verified by its checksum. If no release can be downloaded, the engine is built from source.
     """

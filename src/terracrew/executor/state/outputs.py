@@ -71,10 +71,14 @@ class PlanDiffs(_LargeFacts):
         sha256 = hashlib.sha256(content).hexdigest()
         await self._record(content, MAX_INLINE_DIFF_BYTES, PlanDescribed(sha256, content), PlanDescribed(sha256))
 
-    async def record_json(self, make: Callable[[Mask], PlanJson]) -> None:
-        """Record the JSON of a plan, from which `make` leaves out the sensitive values. Raises TooLarge if it cannot be kept."""
+    async def record_json(self, make: Callable[[Mask], PlanJson], plan_sha256: str) -> None:
+        """Record the JSON of a plan, from which `make` leaves out the sensitive values. Raises TooLarge if it cannot be kept.
+
+        `plan_sha256` is the hash of the plan that it describes.
+        """
         content = await asyncio.to_thread(lambda: plan_json.pack(make(self._recorder.redactor.mask_text)))
         if len(content) > MAX_DIFF_BYTES:
             raise TooLarge(f"its JSON has {len(content):,} bytes. At most {MAX_DIFF_BYTES:,} are kept")
         sha256 = hashlib.sha256(content).hexdigest()
-        await self._record(content, MAX_INLINE_DIFF_BYTES, PlanShown(sha256, content), PlanShown(sha256))
+        inline = PlanShown(sha256, content, plan_sha256)
+        await self._record(content, MAX_INLINE_DIFF_BYTES, inline, PlanShown(sha256, plan_sha256=plan_sha256))

@@ -16,6 +16,7 @@ from terracrew.executor.state import identity, leftover
 from terracrew.executor.steps import hook_plan, preparation
 from terracrew.executor.steps.context import StepContext
 from terracrew.plan_diff import document
+from terracrew.plan_diff.plan_json import PlanJson
 from terracrew.protocol.events import MAX_OUTPUTS_BYTES
 from terracrew.protocol.spec import Step
 from terracrew.wording import plan_words
@@ -238,19 +239,37 @@ async def _report_plan(context: StepContext) -> None:
 
 
 async def _record_json(context: StepContext, facts: bytes | None) -> None:
-    """Record the JSON of the plan that was just made, if the command line that has asked for the plan may show it."""
-    session = context.prepared.session
+    """Record the JSON of the plan that was just made, if a command line may show it or policies look at it."""
+    session, sha256 = context.prepared.session, context.plan.sha256
     if not context.spec.needs_plan_json or not session.has_plans_to_show:
+        await _record_json_of_policies(context, facts)
         return
     try:
         described = await _description(context, facts)
         arguments = session.schema_arguments(described)
         schemas = await _described(context, arguments, _MAX_SCHEMAS_BYTES) if arguments else None
-        await context.plan_diffs.record_json(lambda mask: session.plan_to_show(described, schemas, mask))
+        await context.plan_diffs.record_json(lambda mask: session.plan_to_show(described, schemas, mask), sha256)
     except (EngineFailedError, Invalid) as error:
         if context.control.stop_mode(is_mutating=False) is not None:  # the engine was stopped
             raise
         context.recorder.say(f"The plan is complete, but `show` will not show it: {_why(error)}")
+
+
+async def _record_json_of_policies(context: StepContext, facts: bytes | None) -> None:
+    """Record the JSON that hooks are given, too. Without it, the server does not permit what a mandatory policy has to pass."""
+    session = context.prepared.session
+    if not context.spec.has_policies or not session.has_plan_json:
+        return
+    try:
+        described = await _description(context, facts)
+        made = context.plan_diffs.record_json(
+            lambda mask: PlanJson(msgspec.Raw(session.plan_json(described, mask))), context.plan.sha256
+        )
+        await made
+    except (EngineFailedError, Invalid) as error:
+        if context.control.stop_mode(is_mutating=False) is not None:  # the engine was stopped
+            raise
+        context.recorder.say(f"The plan is complete, but policies cannot look at it: {_why(error)}")
 
 
 def _why(error: EngineFailedError | Invalid) -> str:

@@ -21,6 +21,7 @@ from terracrew.server.jobs.apply_plan import Apply
 from terracrew.server.jobs.create import Create
 from terracrew.server.notifications.service import Channels
 from terracrew.server.objects import Objects
+from terracrew.server.policies.service import Policies
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.pull_requests.tools import PullRequestTools
 from terracrew.server.readiness import Readiness
@@ -105,6 +106,7 @@ class TreeContext:
     channels: Channels
     forges: ForgeConnections
     discovery: DiscoveryTools
+    policies: Policies
     receiver: ForgeReceiver
 
 

@@ -17,6 +17,7 @@ from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType
 from terracrew.server.jobs.decision_types import ClaimContext, Decision, LastContact, ModuleFacts, Report
 from terracrew.server.jobs.plans import approver_rules, decide_plan
 from terracrew.server.jobs.plans.destruction import reason_to_ask
+from terracrew.server.policies.model import FAILURE_KIND
 from terracrew.wording import plan_words
 
 MAX_LOSSES = 5
@@ -32,7 +33,16 @@ SET_BACK = "the database was set back, and has lost what became of it"
 HELD_LOCK = "its engine was killed, so the lock of the module's own backend may still be held"
 
 Refusal: TypeAlias = Literal[
-    "state_moved", "quarantine", "held", "superseded", "canceled", "approval", "wait", "plan_changed", "leaving"
+    "state_moved",
+    "quarantine",
+    "held",
+    "superseded",
+    "canceled",
+    "approval",
+    "wait",
+    "plan_changed",
+    "leaving",
+    "policy",
 ]
 _STRENGTH: dict[CancelMode | None, int] = {None: 0, "after_step": 1, "interrupt": 2, "kill": 3}
 _OUTCOMES: dict[str, Outcome] = {"SUCCEEDED": "succeeded", "FAILED": "failed", "CANCELED": "canceled"}
@@ -129,6 +139,8 @@ def begin(
         return "quarantine"
     if state_version != module.state_version:
         return "state_moved"
+    if module.stops:
+        return "policy"
     if plan is not None and not _is_usable(job, plan, state_version):
         return "approval"
     is_chosen = plan is not None and plan.is_chosen
@@ -166,6 +178,7 @@ def reasons_to_ask(job: Job, module: ModuleFacts, *, has_waited: bool) -> list[s
         found.append(f"{module.approvals_required_by} requires that {who} each change")
     elif job.needs_approval:
         found.append("an approval was required when the job was queued")
+    found += [need.words for need in module.approvers.needs]
     if has_waited and not found:
         found.append("an earlier plan of this job needed an approval, so this one does, too")
     return found
@@ -187,7 +200,7 @@ def is_approved(plan: Plan | None, module: ModuleFacts) -> bool:
     if plan is None or plan.decided_at is None:
         return False
     # The rule may have become stricter since, and those who approved may have lost their role.
-    if len(approver_rules.distinct(plan.approvals, module.approvers)) < max(1, module.min_approvals):
+    if approver_rules.missing(plan.approvals, max(1, module.min_approvals), module.approvers):
         return False
     return all(doubt.ref in plan.doubts and plan.decided_at > doubt.fenced_at for doubt in module.doubts)
 
@@ -295,6 +308,14 @@ def send_back(job: Job, attempt: Attempt, reason: str, now: datetime, *, keeps_p
     return _requeue(
         job, attempt.end("waiting", now, reason), now, plan_attempt=job.plan_attempt if keeps_plan else None
     )
+
+
+def stop(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision | None:
+    """Fail a job whose plan a policy does not let pass. Its attempt has changed nothing, and ends."""
+    if not is_current(job, attempt) or attempt.begun_at is not None:
+        return None
+    failed = job.to(JobStatus.FAILED, now, message=plain(reason), failure_kind=FAILURE_KIND)
+    return Decision(failed, attempt.end("failed", now, reason))
 
 
 def gone(job: Job, attempt: Attempt, report: Report, now: datetime) -> Decision | None:

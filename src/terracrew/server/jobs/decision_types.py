@@ -6,6 +6,7 @@ import msgspec
 
 from terracrew.api.jobs import Attempt, Job, Plan
 from terracrew.protocol.messages import AttemptRef
+from terracrew.server.policies.model import PolicyNeed
 from terracrew.server.tree.modules.policy import DestroyLimits
 
 
@@ -59,6 +60,8 @@ class ApproverFacts(msgspec.Struct, frozen=True):
     """The ids of those whose approval does not count any more."""
     identities: dict[str, frozenset[str]] = msgspec.field(default_factory=dict[str, frozenset[str]])
     """For each service account: everybody who may have acted as it, and itself. Who is missing here is one person."""
+    needs: tuple[PolicyNeed, ...] = ()
+    """What policies ask for beside the rules of the module, because they deny the plan."""
 
     def of(self, actor_id: str) -> frozenset[str]:
         return self.identities.get(actor_id) or frozenset({actor_id})
@@ -85,6 +88,8 @@ class ModuleFacts(msgspec.Struct, frozen=True):
     """Whether it took the place of another state then, so that what was created since may be in no state."""
     lock_doubt: str = ""
     """How the lock of a person ended, if not in order, and no state was written since."""
+    stops: tuple[str, ...] = ()
+    """Why policies do not let the plan be applied at all."""
 
 
 class ClaimContext(msgspec.Struct, frozen=True):

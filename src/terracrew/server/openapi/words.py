@@ -30,6 +30,7 @@ TAGS = {
     "drift": "What was changed outside of the engine: checks, what they tell, and what is muted.",
     "steps": "Hooks and flags that groups and modules add to the steps of their jobs.",
     "forges": "Connections to GitHub, GitLab, Gitea, Forgejo and plain git, the repositories that they watch, and what is delivered.",
+    "policies": "Policies in Rego that look at plans before they are applied, and what they have said.",
     "discovery": "Rules that make modules from the folders of a repository, and what they have found.",
     "cloud identities": "The ways into cloud accounts in which runners are started.",
     "runners": "The processes that run jobs, and what they are assigned to.",

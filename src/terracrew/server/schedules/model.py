@@ -3,17 +3,15 @@
 import hashlib
 import math
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
 from terracrew.api.schedules import Schedule
 from terracrew.errors import Invalid
+from terracrew.server import time_zones
 
 CRON_FIELD_COUNT = 5
-_NOT_ZONES = ("localtime", "posixrules", "posix/", "right/", "Factory")
-"""Files beside those of the zones. They are different or missing on another server, or count leap seconds."""
 STEP_SECONDS = 86_400
 """A clock is not set forward and back again within a day."""
 
@@ -35,27 +33,6 @@ def check_cron(cron: str) -> None:
         ) from None
 
 
-def zone(name: str) -> ZoneInfo:
-    """Return a time zone of the IANA database; raise Invalid if it has none of this name."""
-    try:
-        if name.startswith(_NOT_ZONES):
-            raise ValueError(name)
-        return _zone(name)
-    except (
-        KeyError,
-        ValueError,
-        OSError,
-    ):  # ZoneInfoNotFoundError is a KeyError; a folder of the database is an OSError
-        raise Invalid.in_field(
-            "time_zone", f"{name[:80]!r} is not a time zone: write its name in the IANA database, such as Europe/Berlin"
-        ) from None
-
-
-@lru_cache(maxsize=100)
-def _zone(name: str) -> ZoneInfo:
-    return ZoneInfo(name)
-
-
 def next_time(cron: str, time_zone: str, after: float) -> float | None:
     """Return the first time of a cron expression after a moment; None if there is none within 50 years.
 
@@ -67,7 +44,7 @@ def next_time(cron: str, time_zone: str, after: float) -> float | None:
     """
     minutes, hours = cron.split()[:2]
     is_interval = minutes.startswith("*") or hours.startswith("*")
-    return (_next_real_time if is_interval else _next_shown_time)(cron, zone(time_zone), after)
+    return (_next_real_time if is_interval else _next_shown_time)(cron, time_zones.zone(time_zone), after)
 
 
 def _next_shown_time(cron: str, place: ZoneInfo, after: float) -> float | None:

@@ -18,7 +18,7 @@ from terracrew.api.schedules import (
     StartedSchedule,
 )
 from terracrew.errors import Conflict, Invalid, NotFound
-from terracrew.server import paging
+from terracrew.server import paging, time_zones
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.drift import service as drift
@@ -163,7 +163,7 @@ async def _find(tx: Tx, who: Principal, schedule_id: str, verb: Verb) -> PlacedS
 def _check(who: Principal, wanted: ScheduleSettings) -> None:
     """Refuse what could never be started."""
     model.check_cron(wanted.cron)
-    model.zone(wanted.time_zone)
+    time_zones.zone(wanted.time_zone)
     authorize.require_reader(who)
 
 

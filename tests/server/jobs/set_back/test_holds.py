@@ -20,7 +20,7 @@ from terracrew.server.jobs.set_back import loop as set_back
 from terracrew.server.principals.model import Principal
 from terracrew.server.scheduling import reads as scheduling
 from tests.builders.deliveries import DONE, delivery
-from tests.builders.job_rows import KEYS, begin_code
+from tests.builders.job_rows import KEYS, begin_code, policy_checks
 from tests.server.jobs.set_back.sites import Site
 
 
@@ -152,15 +152,17 @@ async def test_a_begin_on_a_database_that_lost_the_servers_own_writes_holds_the_
     own = History(KEYS)
     first = await site.runner.start(await site.rows.job(site.module, kind="APPLY"))
     asked = messages.Begin(0)
-    assert isinstance(await permission.permit(database, Registry(), own, first, asked), messages.Begun)
+    assert isinstance(
+        await permission.permit(database, Registry(), own, policy_checks(database), first, asked), messages.Begun
+    )
     await site.rows.take(delivery(first, 2, DONE))
     second = await site.runner.start(await site.rows.job(await site.rows.module(), kind="APPLY"))
     await site.rows.run("DELETE FROM history")
     with pytest.raises(Unavailable, match="connect again"):
-        await permission.permit(database, Registry(), own, second, asked)
+        await permission.permit(database, Registry(), own, policy_checks(database), second, asked)
     assert (await site.rows.load(second.job_id)).attempt == 1, "its next hello says what it had begun"
     await database.write(own.add)
-    answer = await permission.permit(database, Registry(), own, second, asked)
+    answer = await permission.permit(database, Registry(), own, policy_checks(database), second, asked)
     assert isinstance(answer, messages.BeginRefused)
     assert answer.code == "held"
     hold = await database.read(history.open_hold)
@@ -231,7 +233,7 @@ async def test_only_the_point_of_its_own_begin_proves_it(database: Database) -> 
     site = await Site.make(database)
     own = History(KEYS)
     ref = await site.runner.start(await site.rows.job(site.module, kind="APPLY"))
-    answer = await permission.permit(database, Registry(), own, ref, messages.Begin(0))
+    answer = await permission.permit(database, Registry(), own, policy_checks(database), ref, messages.Begin(0))
     assert isinstance(answer, messages.Begun)
     minute = await database.write(own.add)
     assert own.prove_begin([minute, answer.history], ref)

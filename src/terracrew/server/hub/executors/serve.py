@@ -102,7 +102,7 @@ async def _permit(
         raise Invalid("a connection may send only one hello")
     await deliveries.stop()
     answer = await retry_when_back(
-        hub.db, lambda: begin.permit(hub.db, hub.registry, hub.history, session.ref, message)
+        hub.db, lambda: begin.permit(hub.db, hub.registry, hub.history, hub.policies, session.ref, message)
     )
     session.has_begun |= isinstance(answer, messages.Begun)
     session.socket.post(answer)

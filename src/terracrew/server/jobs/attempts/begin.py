@@ -1,5 +1,7 @@
 """Permission to apply: the current attempt gets it if its plan is up to date; otherwise it is refused with the reason."""
 
+from typing import Literal
+
 from terracrew.errors import Unavailable
 from terracrew.protocol import messages
 from terracrew.protocol.messages import AttemptRef
@@ -9,15 +11,19 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.history import store as history_store
 from terracrew.server.history.points import History
 from terracrew.server.jobs import decide, service, store
-from terracrew.server.jobs.attempts import lost_attempts, received_states
+from terracrew.server.jobs.attempts import lost_attempts, policy_checks, received_states
+from terracrew.server.jobs.attempts.policy_checks import LookedAt, PolicyChecks
 from terracrew.server.jobs.plans import approvers
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.jobs.plans.approvers import Approvers
 from terracrew.server.jobs.set_back import detection
 from terracrew.server.jobs.set_back.loop import LOST_OWN_WRITES
+from terracrew.server.policies.model import PolicyGate
 from terracrew.server.state import service as states
 from terracrew.server.tree.modules import policy
 
+MAX_LOOKS = 3
+"""How often policies look again because others have become active meanwhile, before the executor is asked to wait."""
 _REFUSALS = {
     "state_moved": "the state has changed since the plan was made",
     "quarantine": "the module has a state in quarantine that a person must adopt or discard first",
@@ -32,11 +38,30 @@ _REFUSALS = {
 
 
 async def permit(
-    db: Database, registry: Registry, history: History, ref: AttemptRef, asked: messages.Begin
+    db: Database, registry: Registry, history: History, checks: PolicyChecks, ref: AttemptRef, asked: messages.Begin
 ) -> messages.Begun | messages.BeginRefused:
-    """Grant permission to apply, or say why not (rule 4)."""
+    """Grant permission to apply, or say why not (rule 4).
 
-    async def work(tx: Tx) -> messages.Begun | messages.BeginRefused | None:
+    No apply begins unless each policy that is mandatory at the module's place at that moment has passed on the hash of exactly that
+    plan. They look at it before the transaction, which finds out whether they are still the same.
+    """
+    answer: messages.Begun | messages.BeginRefused | Literal["again"] | None = "again"
+    for _ in range(MAX_LOOKS):
+        looked = await checks.look(ref.job_id, ref.attempt, asked.plan_attempt, asked.plan_sha256)
+        answer = await _decide(db, registry, history, looked, ref, asked)
+        if answer != "again":
+            break
+    if answer == "again":
+        return messages.BeginRefused("wait", "the policies of the module were changed at this moment: waiting for them")
+    if answer is None:  # its next hello says what it had begun
+        raise Unavailable("the database was set back; connect again")
+    return answer
+
+
+async def _decide(
+    db: Database, registry: Registry, history: History, looked: LookedAt, ref: AttemptRef, asked: messages.Begin
+) -> messages.Begun | messages.BeginRefused | Literal["again"] | None:
+    async def work(tx: Tx) -> messages.Begun | messages.BeginRefused | Literal["again"] | None:
         found = await store.hold(tx, ref.job_id, ref.attempt)
         if found is None:
             raise Unavailable("this server does not know this attempt any more; connect again")
@@ -47,12 +72,18 @@ async def permit(
         doubts = await lost_attempts.doubts(tx, registry, job.module_id)  # held before the module, as the ingest does
         await states.hold(tx, job.module_id)
         rules = await policy.of_module(tx, job.module_id)
+        is_current = decide.is_current(job, attempt)
+        gate = await policy_checks.gate(tx, job, looked) if is_current else PolicyGate()
+        if gate is None:
+            return "again"
         plan = None if asked.plan_attempt is None else await plan_store.get(tx, job.id, asked.plan_attempt)
         known = Approvers()
-        if plan is not None:
+        if plan is not None or gate.needs:
             known = await approvers.hold(tx, job, plan, rules, await service.place_of(tx, job))
         is_held = await history_store.is_held(tx, job.module_id)
-        module = await received_states.module_facts(tx, job.module_id, doubts, rules, known.facts, is_held=is_held)
+        module = await received_states.module_facts(
+            tx, job.module_id, doubts, rules, known.facts, is_held=is_held, stops=gate.stops
+        )
         now = tx.moment
         has_waited = await plan_store.has_waited(tx, job.id)
         decision = decide.begin(
@@ -66,6 +97,12 @@ async def permit(
             plan_sha256=asked.plan_sha256,
             ends_at=await connection_reads.end_of(tx, attempt.instance_id),
         )
+        if decision == "policy":
+            stopped = decide.stop(job, attempt, "; ".join(gate.stops), now)
+            assert stopped is not None
+            await store.move(tx, job, attempt, stopped)
+            # Executors of every version end with this answer.
+            return messages.BeginRefused("superseded", "; ".join(gate.stops))
         if isinstance(decision, str):
             if decision in ("quarantine", "held", "leaving"):
                 keeps_plan = decision == "leaving"
@@ -82,7 +119,4 @@ async def permit(
             await store.move(tx, job, attempt, decision)
         return messages.Begun(asked.state_version, await history.add(tx, job.module_id, ref))
 
-    answer = await db.write(work)
-    if answer is None:  # its next hello says what it had begun
-        raise Unavailable("the database was set back; connect again")
-    return answer
+    return await db.write(work)

@@ -99,6 +99,7 @@ SELECT jobs.id, jobs.attempt, jobs.number, jobs.created_at, jobs.queued_at, jobs
     {eligibility.WANTED_VERSION} AS wanted_version, instances.engines, instances.engine_versions,
     instances.installable_engines, instances.dispatchers, instances.once_token_id, jobs.instance_id,
     EXISTS (SELECT 1 FROM step_settings WHERE step_settings.organization_id = jobs.organization_id) AS has_step_settings,
+    EXISTS (SELECT 1 FROM policies WHERE policies.organization_id = jobs.organization_id) AS has_policies,
     EXISTS (SELECT 1 FROM job_inputs WHERE job_inputs.job_id = jobs.id) AS has_own_inputs,
     {store.JOBS.prefixed(receipts.PREFIX)}
 FROM batch

@@ -324,6 +324,7 @@ def _won(row: Row, given: GivenInputs, own: Credentials, keys: Keyring, known: l
         is_fresh=bool(row["is_fresh"]),
         has_own_source=bool(row["has_own_source"]),
         needs_plan_json=bool(row["needs_plan_json"]),
+        has_policies=bool(row["has_policies"]),
         hooks=model.hooks(row["steps"]),
         hook_environments=given.hook_environments,
         flags=_flags(row),

@@ -221,9 +221,9 @@ class _Change:
             self._note(number, f"the diff of its plan was not kept: {why}")
 
     def _plan_json(self, number: int, fact: events.PlanShown) -> None:
-        if not self.job.needs_plan_json:
-            return
-        stored = StoredPlanJson(self.job.id, self.attempt.number, self.job.module_id, fact.sha256)
+        stored = StoredPlanJson(
+            self.job.id, self.attempt.number, self.job.module_id, fact.sha256, plan_sha256=fact.plan_sha256
+        )
         large = self.delivery.diffs.get(number)
         if fact.content:
             self.plan_json = msgspec.structs.replace(stored, content=fact.content)

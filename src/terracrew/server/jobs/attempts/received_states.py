@@ -30,6 +30,7 @@ async def module_facts(
     approvers: ApproverFacts = NO_APPROVERS,
     *,
     is_held: bool = False,
+    stops: tuple[str, ...] = (),
 ) -> decide.ModuleFacts:
     """Read what `decide.begin` asks about a module."""
     found = await state_store.version_facts(tx, module_id)
@@ -45,6 +46,7 @@ async def module_facts(
         found.is_brought,
         found.is_replaced,
         found.lock_doubt,
+        stops,
     )
 
 

@@ -50,11 +50,11 @@ def refusal(
         )
     if plan is not None:
         given = [each for each in informed(plan.approvals, doubts) if each.by_id not in facts.lapsed]
-        missing = policy.min_approvals - len(distinct(given, facts))
-        more = approval_words.missing(missing)
-        if missing > 0 and any(each.by_id == who.id for each in given):
+        left = missing(given, policy.min_approvals, facts)
+        more = approval_words.missing(left)
+        if left > 0 and any(each.by_id == who.id for each in given):
             return f"you have approved this plan; {more}"
-        if missing > 0 and any(facts.of(each.by_id) & facts.of(who.id) for each in given):
+        if left > 0 and any(facts.of(each.by_id) & facts.of(who.id) for each in given):
             return f"{shared(GivenApproval(who.id, who.name, plan.made_at), given, facts)}: {more}"
     return None
 
@@ -106,6 +106,13 @@ def distinct(approvals: Sequence[GivenApproval], facts: ApproverFacts) -> list[G
             found.append(each)
             known |= people
     return found
+
+
+def missing(approvals: Sequence[GivenApproval], min_approvals: int, facts: ApproverFacts) -> int:
+    """Return how many approvals are missing beside these: for the rule of the module, and for each policy that denies the plan."""
+    counted = distinct(approvals, facts)
+    ids = {each.by_id for each in counted}
+    return max(0, min_approvals - len(counted), *(need.missing(ids) for need in facts.needs))
 
 
 def shared(given: GivenApproval, others: Sequence[GivenApproval], facts: ApproverFacts) -> str:

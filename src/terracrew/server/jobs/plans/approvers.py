@@ -11,6 +11,10 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import lasting_rights, role_reads, store
 from terracrew.server.jobs.decision_types import ApproverFacts
 from terracrew.server.jobs.plans import approver_rules
+from terracrew.server.policies import model as policy_model
+from terracrew.server.policies import reads as policy_reads
+from terracrew.server.policies import store as policy_store
+from terracrew.server.policies.model import PolicyNeed
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal
@@ -46,13 +50,33 @@ async def read(
     known = {*ids, *job.queued_by, job.imports_chosen_by, *job.replanned_by, *((asking,) if asking else ())}
     # Only a service account has holders; a person is one person.
     found = {each: await store.identities(tx, each) for each in sorted(known) if each.startswith("sac_")}
-    facts = ApproverFacts(identities=found)
+    asks = await needs(tx, job, place, {*ids, *((asking,) if asking else ())})
+    facts = ApproverFacts(identities=found, needs=asks)
     reasons: dict[str, str] = {}
     for each in ids:
         has_right = await lasting_rights.has(tx, each, Verb.JOB_APPROVE, place)
         if why := approver_rules.lapse(job, each, policy, facts, has_right=has_right):
             reasons[each] = why
-    return Approvers(ApproverFacts(frozenset(reasons), found), reasons)
+    return Approvers(ApproverFacts(frozenset(reasons), found, asks), reasons)
+
+
+async def needs(tx: Tx, job: Job, place: Place, people: Collection[str]) -> tuple[PolicyNeed, ...]:
+    """Return what policies that look at the module's plans now ask for, because they have denied the plan of this job.
+
+    `people` are those whose roles are looked at. A policy that has not looked at the plan yet does so before it is applied.
+    """
+    known = {(each.policy_id, each.version): each for each in await policy_store.results(tx, job.id)}
+    if not known:
+        return ()
+    active = await policy_reads.active(tx, job.module_id)
+    looked = [each for each in active if (each.id, each.active_version) in known]
+    gate = policy_model.gate(looked, list(known.values()))
+    found: list[PolicyNeed] = []
+    for need in () if gate is None else gate.needs:
+        verb = policy_model.VERB_OF_ROLE[need.role]
+        eligible = [each for each in sorted(people) if await lasting_rights.has(tx, each, verb, place)]
+        found.append(msgspec.structs.replace(need, eligible=frozenset(eligible)))
+    return tuple(found)
 
 
 async def possible(
@@ -68,7 +92,7 @@ async def possible(
         known = facts
         if kind == "service_account":
             identities = facts.identities | {row["id"]: await store.identities(tx, row["id"])}
-            known = ApproverFacts(facts.lapsed, identities)
+            known = msgspec.structs.replace(facts, identities=identities)
         who = Principal(kind, row["id"], row["name"], job.organization_id)
         if approver_rules.refusal(job, who, policy, known, plan, doubts) is None:
             found.append(row["name"])

@@ -55,7 +55,7 @@ def approve(job: Job, plan: Plan, module: ModuleFacts, given: GivenApproval) -> 
     approvals = [*others, given]
     before = approver_rules.distinct(others, module.approvers)
     people = approver_rules.distinct(approvals, module.approvers)
-    missing = module.min_approvals - len(people)
+    missing = approver_rules.missing(approvals, module.min_approvals, module.approvers)
     if missing <= 0:
         decided = replace(decided, doubts=doubts, approvals=approvals)
         return job.to(JobStatus.QUEUED, given.at, plan_attempt=plan.attempt, plan=job.plan), decided

@@ -20,10 +20,12 @@ class StoredPlanJson(msgspec.Struct, frozen=True):
     sha256: str
     content: bytes | None = None
     object: str | None = None
+    plan_sha256: str = ""
+    """The hash of the plan itself."""
 
 
 PLAN_JSON = Table("plan_json", StoredPlanJson)
-_CHANGED = excluded_assignments("attempt", "sha256", "content", "object", "created_at")
+_CHANGED = excluded_assignments("attempt", "sha256", "content", "object", "plan_sha256", "created_at")
 
 
 async def get(tx: Tx, job_id: str) -> StoredPlanJson | None:

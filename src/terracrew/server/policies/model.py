@@ -1,0 +1,151 @@
+"""The rows of this package, and what is decided from them: pure functions."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from terracrew.api.policies import (
+    ApproverRole,
+    Enforcement,
+    PolicyMessage,
+    PolicySettings,
+    PolicyState,
+    PolicyVerdict,
+)
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.tree.groups import tree_path as paths
+
+VERB_OF_ROLE: Mapping[ApproverRole, Verb] = {"approver": Verb.JOB_APPROVE, "owner": Verb.TREE_WRITE}
+"""A right that a role has and no lesser one."""
+FAILURE_KIND = "policy"
+"""The `failure_kind` of a job that a policy has stopped."""
+MAX_SHOWN_MESSAGES = 5
+"""How many messages of a policy the message of a job quotes."""
+
+
+class Policy(PolicySettings, frozen=True, kw_only=True):
+    """A policy. It belongs to a group or to a module, and looks at the plans of all modules in it and below."""
+
+    id: str
+    organization_id: str
+    group_id: str | None = None
+    module_id: str | None = None
+    place: str = ""
+    """The path of its group or module; empty for the organization."""
+    state: PolicyState = "draft"
+    active_version: int | None = None
+    newest_version: int = 1
+    created_by: str
+    created_by_name: str
+    created_at: datetime
+    changed_at: datetime
+
+    @property
+    def path(self) -> str:
+        return paths.join(self.place, self.name)
+
+    @property
+    def is_of_module(self) -> bool:
+        return self.module_id is not None
+
+    @property
+    def at(self) -> authorize.Place:
+        if self.is_of_module:
+            return authorize.module(self.organization_id, self.place)
+        return authorize.group(self.organization_id, self.place)
+
+
+class PolicyVersion(msgspec.Struct, frozen=True, kw_only=True):
+    policy_id: str
+    number: int
+    rego: str
+    sha256: str
+    created_by: str
+    created_by_name: str
+    created_at: datetime
+
+
+class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a version of a policy has said about a plan."""
+
+    job_id: str
+    policy_id: str
+    version: int
+    name: str
+    enforcement: Enforcement
+    approvals: int
+    role: ApproverRole
+    verdict: PolicyVerdict
+    messages: list[PolicyMessage]
+    attempt: int
+    plan_sha256: str
+    json_sha256: str
+    input_sha256: str
+    checked_at: datetime
+
+    @property
+    def is_denied(self) -> bool:
+        """What could not be evaluated counts as denied: a policy that is broken lets nothing pass."""
+        return self.verdict in ("denied", "failed")
+
+    @property
+    def words(self) -> str:
+        """What it says, for people: `policy `platform/no-public` (version 3): bucket `logs` is public`."""
+        what = "could not be evaluated" if self.verdict == "failed" else "denies this plan"
+        texts = [each.text for each in self.messages if each.kind != "warn"]
+        more = f"; and {len(texts) - MAX_SHOWN_MESSAGES} more" if len(texts) > MAX_SHOWN_MESSAGES else ""
+        return (
+            f"the policy `{self.name}` (version {self.version}) {what}: {'; '.join(texts[:MAX_SHOWN_MESSAGES])}{more}"
+        )
+
+
+class PolicyNeed(msgspec.Struct, frozen=True):
+    """What a policy asks for before a plan that it denies may be applied."""
+
+    policy: str
+    count: int
+    role: ApproverRole
+    why: str
+    eligible: frozenset[str] = frozenset()
+    """The ids of those who have the role, of all who have approved the plan or want to."""
+
+    @property
+    def words(self) -> str:
+        who = "a person" if self.count == 1 else f"{self.count} people"
+        return f"{self.why}. It may be applied after {who} with the role `{self.role}` approved it"
+
+    def missing(self, approver_ids: Collection[str]) -> int:
+        """Return how many approvals are missing; `approver_ids` are those whose approvals count, each another person."""
+        return max(0, self.count - len(self.eligible & set(approver_ids)))
+
+
+class PolicyGate(msgspec.Struct, frozen=True):
+    """What the policies of a module's place say about exactly one plan."""
+
+    stops: tuple[str, ...] = ()
+    """Why it may not be applied at all."""
+    needs: tuple[PolicyNeed, ...] = ()
+
+
+def gate(active: Iterable[Policy], results: Sequence[PolicyResult]) -> PolicyGate | None:
+    """Return what follows from the results; None if one is missing.
+
+    No apply begins unless each policy that is active at the module's place at that moment has looked at the hash of exactly that
+    plan: `results` are those of that plan alone. The enforcement is the one that the policy has now.
+    """
+    known = {(each.policy_id, each.version): each for each in results}
+    stops: list[str] = []
+    needs: list[PolicyNeed] = []
+    for policy in active:
+        found = known.get((policy.id, policy.active_version or 0))
+        if found is None:
+            return None
+        if not found.is_denied or policy.enforcement == "advisory":
+            continue
+        if policy.enforcement == "mandatory":
+            stops.append(found.words)
+        else:
+            needs.append(PolicyNeed(policy.path, policy.approvals, policy.role, found.words))
+    return PolicyGate(tuple(stops), tuple(needs))

@@ -1,0 +1,47 @@
+"""Policies in words, the same on pages and in a terminal."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+STATES: Mapping[str, str] = {"draft": "Draft", "active": "Active", "retired": "Retired"}
+VERDICTS: Mapping[str, str] = {
+    "passed": "Passed",
+    "warned": "Passed with warnings",
+    "denied": "Denied",
+    "failed": "Not evaluated",
+}
+
+
+class ShownPolicy(Protocol):
+    """A policy as people see it: `terracrew.api.policies.PolicyView`."""
+
+    @property
+    def enforcement(self) -> str: ...
+    @property
+    def approvals(self) -> int: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def active_version(self) -> int | None: ...
+    @property
+    def newest_version(self) -> int: ...
+
+
+def enforcement(policy: ShownPolicy) -> str:
+    """Say what follows if it denies a plan: `needs 2 approvals by owners`."""
+    if policy.enforcement == "advisory":
+        return "is only shown"
+    if policy.enforcement == "mandatory":
+        return "is not applied"
+    return f"needs {policy.approvals} approval{'' if policy.approvals == 1 else 's'} by the role {policy.role}"
+
+
+def version(policy: ShownPolicy) -> str:
+    """Return which version looks at plans: `2 of 3`."""
+    if policy.active_version is None:
+        return f"none of {policy.newest_version}"
+    return f"{policy.active_version} of {policy.newest_version}"
+
+
+def of_version(policy: ShownPolicy, number: int) -> str:
+    return "Active" if number == policy.active_version else ""
