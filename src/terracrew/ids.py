@@ -54,6 +54,10 @@ KINDS = {
     "lck": "lock of a module",
     "cfv": "configuration version",
     "sup": "upload of a state",
+    "idp": "identity provider",
+    "irl": "rule of an identity provider",
+    "iid": "identity of a person",
+    "ilg": "login by an identity provider",
 }
 _NAMES = UUID("6f8f2f0e-4c1b-5d0a-9d57-0b8c7f4a2e61")
 """The namespace of ids that are made from names. Changing it would change them."""

@@ -16,6 +16,12 @@ from tests.released.filling import MODULE
 _BRIEF = "has rows for seconds or minutes"
 EMPTY = {
     "configuration_versions": "needs a prompt",
+    "identities": "needs a provider of identities",
+    "identity_logins": "needs a provider of identities",
+    "identity_providers": "needs a provider of identities",
+    "identity_sessions": "needs a provider of identities",
+    "login_policies": "needs a provider of identities",
+    "mapping_rules": "needs a provider of identities",
     "state_uploads": "needs a prompt",
     "terminal_runs": "needs a prompt",
     "terminal_words": "needs a prompt",
@@ -50,6 +56,7 @@ EMPTY = {
     "trigger_problems": _BRIEF,
     "triggered_modules": _BRIEF,
     "uploads": _BRIEF,
+    "used_identity_tokens": _BRIEF,
 }
 """The tables of which nothing is kept, each with the reason. A new table needs rows in `filling.py`, or a reason here."""
 KINDS = [kept.SQLITE, pytest.param(kept.POSTGRES, marks=pytest.mark.postgres)]

@@ -226,6 +226,10 @@ class RoleBinding(msgspec.Struct, frozen=True):
     created_at: datetime
     expires_at: datetime | None = None
     """When the role ends by itself; None if it does not."""
+    source: str = ""
+    """The identity provider whose rules give the role, and take it away; empty if a person has granted it."""
+    source_rule: str = ""
+    """The rule of the provider from which the role follows."""
 
 
 class RoleListed(RoleBinding, frozen=True):

@@ -62,7 +62,7 @@ def tables() -> frozenset[str]:
     renamed = re.findall(
         r"ALTER TABLE (\w+) RENAME TO \w+", scripts
     )  # a table that was made anew takes the name of the old one
-    return frozenset(re.findall(r"CREATE TABLE (?:IF NOT EXISTS )?(\w+)", scripts)) - {"migrations", *renamed}
+    return frozenset(re.findall(r"CREATE TABLE (?:IF NOT EXISTS )?(\w+) \(", scripts)) - {"migrations", *renamed}
 
 
 def _modules(source: Path, *words: str) -> Iterator[tuple[str, ast.Module]]:

@@ -7,6 +7,12 @@ STORES: dict[str, tuple[str, ...]] = {
     "archives": ("tree/modules/store.py",),
     "assignments": ("runners/assignments/store.py",),
     "attempt_inputs": ("jobs/input_store.py",),
+    "identities": ("identity/sso/store.py",),
+    "identity_logins": ("identity/sso/store.py",),
+    "identity_providers": ("identity/sso/store.py",),
+    "identity_sessions": ("identity/sso/store.py",),
+    "login_policies": ("identity/sso/store.py",),
+    "mapping_rules": ("identity/sso/store.py",),
     "step_settings": ("tree/step_settings/store.py",),
     "attempts": ("jobs/attempt_store.py", "jobs/attempts/claim_store.py"),
     "audit": ("audit/store.py",),
@@ -102,6 +108,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "triggered_modules": ("tree/inputs/trigger_store.py",),
     "trust_policies": ("identity/federation/store.py",),
     "uploads": ("uploads/store.py",),
+    "used_identity_tokens": ("identity/sso/store.py",),
     "users": ("identity/people/store.py",),
 }
 """The files that may change a table. The claim has a file of its own, because one statement decides it and changes both tables."""

@@ -21,7 +21,9 @@ MAX_REMEMBERED_USERS = 1000
 OTHERS = "others"
 _log = get_logger("terracrew.server.failures")
 
-Action = Literal["login.fail", "link.fail", "password.fail", "token_exchange.fail", "terminal_login.fail"]
+Action = Literal[
+    "login.fail", "link.fail", "password.fail", "token_exchange.fail", "terminal_login.fail", "single_sign_on.fail"
+]
 
 
 class Failure(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from terracrew.server.dashboard.access import (
     organizations,
     roles,
     service_accounts,
+    sign_in,
     terminal_login,
     users,
 )
@@ -55,7 +56,7 @@ def _router(path: str, *modules: ModuleType, **options: Any) -> Router:
 
 
 routers: list[ControllerRouterHandler] = [
-    _router("/", account, device, login, terminal_login, request_max_body_size=MAX_CREDENTIALS_BYTES),
+    _router("/", account, device, login, sign_in, terminal_login, request_max_body_size=MAX_CREDENTIALS_BYTES),
     _router("/", roles, states),
     _router(overview.HERE, overview),
     _router(runner.HERE, rows, runner, edit, deploy, actions, deployment),

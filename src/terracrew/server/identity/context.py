@@ -16,6 +16,8 @@ from terracrew.server.identity.oidc.federated import FederatedTokens
 from terracrew.server.identity.oidc.issuer import Issuer
 from terracrew.server.identity.oidc.tokens import WORKER_TOKEN_SECONDS, AccessTokens
 from terracrew.server.identity.people import store
+from terracrew.server.identity.sso.exchanges import Exchanges
+from terracrew.server.identity.sso.service import SingleSignOn
 from terracrew.server.principals.model import AttemptScope
 from terracrew.server.secrets.keyring import Keyring
 
@@ -52,6 +54,7 @@ class Identity(LoginGuard):
     tokens: AccessTokens
     federation: FederatedTokens
     bearers: BearerReads
+    sso: SingleSignOn
 
 
 async def open_identity(
@@ -72,7 +75,10 @@ async def open_identity(
     tokens = AccessTokens(db, signing, limits, failures, url.rstrip("/"), worker_token_seconds)
     own = issuer.rstrip("/") or url.rstrip("/")
     trust = Trust(url.rstrip("/"), own, frozenset(rules.origin(each) for each in private_issuers))
-    issuers = Issuers(fetcher or Fetcher(trust.allowed_origins))
+    own_fetcher = Fetcher(trust.allowed_origins)
+    issuers = Issuers(fetcher or own_fetcher)
     federation = FederatedTokens(db, tokens, issuers, Replays(db), trust)
     clouds = Issuer(own, url.rstrip("/"), fetcher)
-    return Identity(db, limits, keys, failures, url.rstrip("/"), clouds, tokens, federation, BearerReads(db))
+    guard = LoginGuard(db, limits, keys, failures)
+    sso = SingleSignOn(guard, Exchanges(own_fetcher, issuers), trust)
+    return Identity(db, limits, keys, failures, url.rstrip("/"), clouds, tokens, federation, BearerReads(db), sso)

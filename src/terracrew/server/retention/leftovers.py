@@ -18,6 +18,7 @@ from terracrew.server.identity.access import credential_store as credentials
 from terracrew.server.identity.access import store as access
 from terracrew.server.identity.federation import store as federation
 from terracrew.server.identity.people import store as people
+from terracrew.server.identity.sso import store as sso
 from terracrew.server.identity.terminal_logins import store as terminal_logins
 from terracrew.server.jobs import store as jobs
 from terracrew.server.releases import store as release_tokens
@@ -50,6 +51,7 @@ RULES = (
     LeftoverRule("one-time links", people.prune_links, is_kept_for_days=False),
     LeftoverRule("logins at terminals", terminal_logins.prune),
     LeftoverRule("logins of machines without a browser", terminal_logins.prune_devices),
+    LeftoverRule("used states of single sign-on", sso.prune_used, is_kept_for_days=False),
     LeftoverRule("API tokens", people.prune_tokens),
     LeftoverRule("service account secrets", access.prune_secrets),
     LeftoverRule("replaced worker tokens", credentials.prune_ended_tokens),

@@ -16,6 +16,7 @@ from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.http.request import address_of, is_on_this_machine
 from terracrew.server.identity.people import devices, logins, passwords, service, sessions
 from terracrew.server.identity.people.sessions import Session
+from terracrew.server.identity.sso import doors
 
 HOME = "/dashboard"
 
@@ -24,6 +25,8 @@ class LoginForm(msgspec.Struct, frozen=True):
     name: str
     password: str
     next: str = ""
+    organization: str = ""
+    """The organization whose providers the page shows."""
 
 
 class PasswordForm(msgspec.Struct, frozen=True):
@@ -35,10 +38,16 @@ class PasswordForm(msgspec.Struct, frozen=True):
 
 
 @get("/login", public=True)
-async def login_page(request: DashboardCall, next: FromQuery[str] = "") -> Response[Any]:  # noqa: A002
+async def login_page(
+    request: DashboardCall,
+    next: FromQuery[str] = "",  # noqa: A002
+    organization: FromQuery[str] = "",
+) -> Response[Any]:
+    """Show the form for a password, and a button for each provider of the organization."""
     if request.user is not None:  # pyright: ignore[reportUnnecessaryComparison] (public: there may be nobody)
-        return Redirect(_local(next), status_code=303)
-    return render.answer("access/login/login_page.html", next=next, name="", wrong="")
+        return Redirect(local(next), status_code=303)
+    found = await request.context.db.read(lambda tx: doors.read(tx, organization))
+    return render.answer("access/login/login_page.html", next=next, name="", wrong="", found=found)
 
 
 @post("/login", public=True, status_code=303)
@@ -50,13 +59,13 @@ async def login(request: DashboardCall) -> Response[Any]:
     try:
         session = await logins.login(identity, form.name, form.password, address_of(request), device)
     except (Unauthenticated, RateLimited, Unavailable) as error:
-        answer = render.answer(
-            "access/login/login_page.html", error.status, next=form.next, name=form.name, wrong=error.message
-        )
+        found = await request.context.db.read(lambda tx: doors.read(tx, form.organization))
+        shown: dict[str, Any] = {"next": form.next, "name": form.name, "wrong": error.message, "found": found}
+        answer = render.answer("access/login/login_page.html", error.status, **shown)
         if "retry_after" in error.details:
             answer.headers["Retry-After"] = str(math.ceil(error.details["retry_after"]))
         return answer
-    return _let_in(request, session, form.name.strip().lower(), _local(form.next))
+    return let_in(request, session, form.name.strip().lower(), local(form.next))
 
 
 @get("/login/link/{token:str}", public=True)
@@ -70,13 +79,13 @@ async def link_page(
 
     With `enter`, the page logs in by itself if server and browser are on the same machine.
     """
-    return await _link_answer(request, token, enter=enter and _is_local(request), to=next)
+    return await _link_answer(request, token, enter=enter and _islocal(request), to=next)
 
 
 @post("/login/link/{token:str}", public=True, status_code=303)
 async def use_link(request: DashboardCall, token: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, PasswordForm)
-    if form.enter and not _is_local(request):
+    if form.enter and not _islocal(request):
         return await _link_answer(
             request, token, "logging in without a password is possible only on the server's own machine"
         )
@@ -91,7 +100,7 @@ async def use_link(request: DashboardCall, token: FromPath[str]) -> Response[Any
         return await _link_answer(request, token, error.message)
     except Unauthenticated as error:
         return _stale(error)
-    return _let_in(request, session, user.name, _local(form.next))
+    return let_in(request, session, user.name, local(form.next))
 
 
 @post("/logout", status_code=303, in_any_organization=True)
@@ -106,7 +115,7 @@ async def logout(request: DashboardCall) -> Response[Any]:
     return answer
 
 
-def _is_local(request: DashboardCall) -> bool:
+def _islocal(request: DashboardCall) -> bool:
     """Return whether server and browser are on the same machine, with no proxy between them."""
     return is_loopback(request.context.url) and is_on_this_machine(request)
 
@@ -134,7 +143,7 @@ def _stale(error: Unauthenticated) -> Response[Any]:
     return render.answer("error.html", 410, title="This link no longer works", detail=error.message)
 
 
-def _let_in(request: DashboardCall, session: Session, user: str, to: str) -> Response[Any]:
+def let_in(request: DashboardCall, session: Session, user: str, to: str) -> Response[Any]:
     identity = request.context.identity
     secure = sessions.is_secure(request, identity.url)
     device = devices.new(identity.keys, user, time.time())
@@ -142,7 +151,7 @@ def _let_in(request: DashboardCall, session: Session, user: str, to: str) -> Res
     return Redirect(to, status_code=303, cookies=cookies)
 
 
-def _local(to: str) -> str:
+def local(to: str) -> str:
     """Return `to` if it is a page of the dashboard. It comes from the address, and a login must not lead to another site."""
     is_ours = to.startswith("/dashboard/") and "\\" not in to and "//" not in to.partition("?")[0]
     return to if is_ours else HOME

@@ -11,9 +11,9 @@ from terracrew.server.db.statements.table import Table, excluded_assignments
 from terracrew.server.tree.groups import reads as groups
 
 ROLES = Table("role_bindings", RoleBinding)
-_REPLACED: LiteralString = excluded_assignments("role", "created_by", "created_at", "expires_at")
+_REPLACED: LiteralString = excluded_assignments("role", "created_by", "created_at", "expires_at", "source_rule")
 _BIND_ROLE: LiteralString = f"""{ROLES.insert("group_id", "module_id")}
-    ON CONFLICT (principal_id, organization_id, place_kind, path) DO UPDATE SET {_REPLACED} RETURNING {ROLES.columns}"""
+    ON CONFLICT (principal_id, organization_id, place_kind, path, source) DO UPDATE SET {_REPLACED} RETURNING {ROLES.columns}"""
 
 
 async def bind_role(
@@ -26,8 +26,10 @@ async def bind_role(
     path: str,
     created_by: str,
     expires_at: float | None = None,
+    source: str = "",
+    source_rule: str = "",
 ) -> RoleBinding:
-    """Give a principal a role at a place. It replaces the role that the principal had at exactly this place."""
+    """Give a principal a role at a place. It replaces the role that the principal had at exactly this place from the same source."""
     group_id = await require_group(tx, organization_id, path) if place_kind == "group" else None
     module_id = await require_module(tx, organization_id, path) if place_kind == "module" else None
     wanted: dict[str, Param] = {
@@ -41,6 +43,8 @@ async def bind_role(
         "created_by": created_by,
         "created_at": tx.now,
         "expires_at": expires_at,
+        "source": source,
+        "source_rule": source_rule,
     }
     row = await tx.one(_BIND_ROLE, **wanted, group_id=group_id, module_id=module_id)
     return row_to(RoleBinding, row or {})
@@ -75,6 +79,20 @@ async def delete_expired(tx: Tx, count: int) -> list[RoleBinding]:
         count=count,
     )
     return rows_to(RoleBinding, rows)
+
+
+async def roles_of_source(tx: Tx, principal_id: str, source: str) -> list[RoleBinding]:
+    """Return the roles that a principal has from a source, ordered by their places."""
+    return await ROLES.all(
+        tx,
+        "FROM role_bindings WHERE principal_id = :id AND source = :source ORDER BY path, place_kind",
+        id=principal_id,
+        source=source,
+    )
+
+
+async def all_of_source(tx: Tx, source: str) -> list[RoleBinding]:
+    return await ROLES.all(tx, "FROM role_bindings WHERE source = :source ORDER BY id", source=source)
 
 
 async def delete_roles_of(tx: Tx, principal_id: str) -> None:

@@ -6,7 +6,7 @@ import msgspec
 
 from terracrew.api.access import Role, RoleBinding, RoleListed, ServiceAccount, User
 from terracrew.api.pages import Page
-from terracrew.errors import Forbidden, Invalid, NotFound
+from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.access import role_reads, role_store, subjects
@@ -99,6 +99,10 @@ async def unbind_role(tx: Tx, who: Principal, binding_id: str, at: Place | None 
     if at is not None and at != place:
         raise role_store.no_role(binding_id)
     await authorize.require(tx, who, Verb.ACCESS_WRITE, place, role_store.no_role(binding_id))
+    if binding.source:
+        raise Conflict(
+            "a rule of single sign-on gives this role: change the rule, or the person's groups, and the role goes"
+        )
     await role_store.unbind_role(tx, binding.id)
     name = await role_reads.principal_name(tx, binding.principal_id)
     details = {"principal": binding.principal_id, "name": name, "role": binding.role.value, "path": binding.path}

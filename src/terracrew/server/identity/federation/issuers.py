@@ -8,7 +8,7 @@ are used for some hours. Only tokens of that issuer wait for it: each organizati
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
@@ -85,6 +85,7 @@ class _Issuer:
 
     def __init__(self) -> None:
         self.keys: tuple[VerifyingKey, ...] = ()
+        self.document: dict[str, Any] = {}
         self.fetched_at = float("-inf")
         self.next_fetch_at = float("-inf")
         self.failure = ""
@@ -104,13 +105,10 @@ class Issuers:
 
     async def keys(self, organization_id: str, token: ParsedToken) -> tuple[VerifyingKey, ...]:
         """Return the keys that may have signed this token. The caller has checked that the organization trusts its issuer."""
-        known = self._issuers.get(organization_id, token.issuer)
-        if known is None:
-            known = _Issuer()
-            self._issuers.put(organization_id, token.issuer, known)
+        known = self._known(organization_id, token.issuer)
         found = known.fitting(token)
         if not found or self._age(known) > FRESH_SECONDS:
-            await self._refresh(organization_id, token, known)
+            await self._refresh(organization_id, token.issuer, known)
             found = known.fitting(token)
         if self._age(known) > USABLE_SECONDS:
             raise TokenRefused(f"the issuer's keys cannot be read: {known.failure or 'it does not answer'}")
@@ -118,7 +116,23 @@ class Issuers:
             raise TokenRefused("the issuer has no key that fits the token")
         return found
 
-    async def _refresh(self, organization_id: str, token: ParsedToken, known: _Issuer) -> None:
+    async def document(self, organization_id: str, issuer: str) -> Mapping[str, Any]:
+        """Return the discovery document of an issuer that the organization trusts, kept for as long as its keys."""
+        known = self._known(organization_id, issuer)
+        if self._age(known) > FRESH_SECONDS:
+            await self._refresh(organization_id, issuer, known)
+        if self._age(known) > USABLE_SECONDS:
+            raise TokenRefused(known.failure or "it does not answer")
+        return known.document
+
+    def _known(self, organization_id: str, issuer: str) -> _Issuer:
+        known = self._issuers.get(organization_id, issuer)
+        if known is None:
+            known = _Issuer()
+            self._issuers.put(organization_id, issuer, known)
+        return known
+
+    async def _refresh(self, organization_id: str, issuer: str, known: _Issuer) -> None:
         """Fetch the keys, unless that was done a moment ago. Others that need the same keys wait for the same fetch."""
         if not known.turn.locked() and self._clock() < known.next_fetch_at:
             return
@@ -128,7 +142,7 @@ class Issuers:
         try:
             async with asyncio.timeout(WAIT_SECONDS), known.turn:
                 if self._clock() >= known.next_fetch_at:
-                    await self._fetch(organization_id, token.issuer, known)
+                    await self._fetch(organization_id, issuer, known)
         except TimeoutError:
             known.failure = "it does not answer in time"
         finally:
@@ -140,14 +154,14 @@ class Issuers:
             own_turns = self._turns_of[organization_id] = asyncio.Semaphore(MAX_FETCHES_PER_ORGANIZATION)
         try:
             async with own_turns, self._turns:
-                keys = await self._read(organization_id, issuer)
+                known.document, keys = await self._read(organization_id, issuer)
             known.keys, known.failure, known.fetched_at = keys, "", self._clock()
         except TokenRefused as refused:
             known.failure = refused.reason
         finally:
             known.next_fetch_at = self._clock() + RETRY_SECONDS
 
-    async def _read(self, organization_id: str, issuer: str) -> tuple[VerifyingKey, ...]:
+    async def _read(self, organization_id: str, issuer: str) -> tuple[dict[str, Any], tuple[VerifyingKey, ...]]:
         url = issuer.rstrip("/") + _DISCOVERY
         document = await self._fetcher.get(url, _MAX_DOCUMENT_BYTES, organization_id)
         try:
@@ -159,7 +173,7 @@ class Issuers:
             raise TokenRefused("its discovery document is that of another issuer")
         if not isinstance(keys_url, str) or not keys_url.isascii() or not keys_url.isprintable() or " " in keys_url:
             raise TokenRefused("its discovery document does not say where its keys are")
-        return read_keys(await self._fetcher.get(keys_url, _MAX_KEYS_BYTES, organization_id))
+        return found, read_keys(await self._fetcher.get(keys_url, _MAX_KEYS_BYTES, organization_id))
 
     def _age(self, known: _Issuer) -> float:
         return self._clock() - known.fetched_at

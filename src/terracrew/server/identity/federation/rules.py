@@ -184,7 +184,12 @@ def _is(value: object, wanted: str) -> bool:
         return wanted == str(value)
     if not isinstance(value, str):
         return False
-    return _pattern(wanted).fullmatch(value) is not None if set("*?") & set(wanted) else value == wanted
+    return is_like(value, wanted) if set("*?") & set(wanted) else value == wanted
+
+
+def is_like(value: str, pattern: str) -> bool:
+    """Return whether a whole value is what a pattern describes: `*` stands for any characters, `?` for one."""
+    return _pattern(pattern).fullmatch(value) is not None
 
 
 @lru_cache(2000)

@@ -66,8 +66,10 @@ def _limit_keys(guard: LoginGuard, name: str, address: str, device: str | None) 
     return [limits.GUESSES.of(f"login:{network}:{name}"), limits.ADDRESS.of(f"login:{network}")]
 
 
-async def start_session(tx: Tx, user: User, by: str, address: str) -> Session:
-    session = await sessions.start(tx, user, address)
+async def start_session(
+    tx: Tx, user: User, by: str, address: str, lifetime_seconds: float = sessions.SESSION_SECONDS
+) -> Session:
+    session = await sessions.start(tx, user, address, lifetime_seconds)
     await store.note_login(tx, user.id)
     who = sessions.person(user, session.id, address)
     await audit.record(tx, who, "session.start", "session", session.id, {"by": by})

@@ -42,9 +42,9 @@ class Session(msgspec.Struct, frozen=True):
         return f"Session({self.id})"
 
 
-async def start(tx: Tx, user: User, address: str | None = None) -> Session:
+async def start(tx: Tx, user: User, address: str | None = None, lifetime_seconds: float = SESSION_SECONDS) -> Session:
     secret = credentials.new("tcd")
-    made = await store.insert_session(tx, user.id, secret.sha256, tx.now + SESSION_SECONDS, address)
+    made = await store.insert_session(tx, user.id, secret.sha256, tx.now + lifetime_seconds, address)
     return Session(made.id, user.id, secret.text, made.expires_at)
 
 

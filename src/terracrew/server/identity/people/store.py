@@ -1,6 +1,6 @@
 """The rows of people, their sessions, links and tokens. Secrets are stored and looked up as hashes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from terracrew import ids
@@ -211,6 +211,12 @@ async def delete_session(tx: Tx, token_sha256: str) -> Row | None:
 async def delete_sessions_of(tx: Tx, user_id: str, but: str | None = None) -> int:
     """End all sessions of a user except `but`. Returns how many ended."""
     return await tx.run("DELETE FROM sessions WHERE user_id = :user_id AND id <> :but", user_id=user_id, but=but or "")
+
+
+async def delete_sessions(tx: Tx, session_ids: Sequence[str]) -> set[str]:
+    """End these sessions. Return the users whose sessions they were."""
+    rows = await tx.each_id("DELETE FROM sessions WHERE id IN (SELECT id FROM batch) RETURNING user_id", session_ids)
+    return {row["user_id"] for row in rows}
 
 
 async def delete_session_of(tx: Tx, user_id: str, session_id: str) -> None:

@@ -1,0 +1,210 @@
+"""Single sign-on: the providers of an organization, the rules that turn claims into roles, and what the last logins brought."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from terracrew.api.access import Role
+from terracrew.api.fields import Field
+
+MAX_PROVIDER_NAME_CHARACTERS = 60
+MAX_CLAIM_CHARACTERS = 200
+MAX_VALUE_CHARACTERS = 256
+MAX_CONFIRM_DAYS = 90
+DEFAULT_CONFIRM_DAYS = 14
+DEFAULT_SCOPES = "openid profile email"
+
+ProviderName = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_PROVIDER_NAME_CHARACTERS)]
+ClientId = Annotated[str, msgspec.Meta(max_length=500)]
+ClientSecret = Annotated[str, msgspec.Meta(max_length=2000)]
+ClaimName = Annotated[str, msgspec.Meta(max_length=MAX_CLAIM_CHARACTERS)]
+ClaimValue = Annotated[str, msgspec.Meta(max_length=MAX_VALUE_CHARACTERS)]
+ConfirmDays = Annotated[int, msgspec.Meta(ge=1, le=MAX_CONFIRM_DAYS)]
+Outcome = Literal["in", "refused", "failed"]
+
+
+class IdentityProvider(msgspec.Struct, frozen=True):
+    """A service of an organization by which its people log in: OpenID Connect."""
+
+    id: str
+    organization_id: str
+    name: str
+    """What the button on the login page says."""
+    issuer: str
+    """The `iss` of its tokens, compared exactly. Everything else is found below this address."""
+    client_id: str
+    scopes: str
+    """What is asked for, separated by spaces. `openid` is always one of them."""
+    name_claim: str
+    """The claim from which the name of a new user is made."""
+    groups_claim: str
+    """The claim that has a person's groups. A name that begins with `/` is a JSON pointer."""
+    admit_claim: str
+    """Only people whose claim has the value `admit_value` are let in; empty if everybody whom the provider knows is."""
+    admit_value: str
+    makes_users: bool
+    """Whether the first login of a person makes a user. Otherwise somebody links the person to a user."""
+    reads_userinfo: bool
+    """Whether claims are also read from the provider's userinfo endpoint."""
+    is_trusted: bool
+    """Whether it may log in administrators of the server and people with roles in other organizations. They decide this."""
+    is_enabled: bool
+    confirm_days: int
+    """After how many days without a login or a refresh a person loses the roles that the rules gave."""
+    created_by: str
+    created_at: datetime
+
+
+class ProviderDetails(IdentityProvider, frozen=True):
+    """A provider with what its own settings need of this server."""
+
+    has_secret: bool = False
+    redirect_uri: str = ""
+    backchannel_logout_uri: str = ""
+    frontchannel_logout_uri: str = ""
+
+
+class NewProvider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: ProviderName
+    issuer: str
+    client_id: Annotated[ClientId, Field(metavar="ID")] = ""
+    """The id of the client that the provider knows this server as. It may follow later, before the provider is enabled."""
+    client_secret: Annotated[ClientSecret, Field(metavar="TEXT")] = ""
+    scopes: Annotated[str, msgspec.Meta(max_length=500), Field(metavar="TEXT")] = DEFAULT_SCOPES
+    name_claim: Annotated[ClaimName, Field(metavar="CLAIM")] = "preferred_username"
+    groups_claim: Annotated[ClaimName, Field(metavar="CLAIM")] = "groups"
+    admit_claim: Annotated[ClaimName, Field(metavar="CLAIM")] = ""
+    admit_value: Annotated[ClaimValue, Field(metavar="VALUE")] = ""
+    makes_users: bool = True
+    reads_userinfo: bool = False
+    is_trusted: bool = False
+    is_enabled: bool = False
+    confirm_days: ConfirmDays = DEFAULT_CONFIRM_DAYS
+
+
+class ProviderChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is left out stays as it is. The issuer of a provider stays: another issuer knows other people by the same `sub`."""
+
+    name: ProviderName | UnsetType = UNSET
+    client_id: ClientId | UnsetType = UNSET
+    client_secret: ClientSecret | UnsetType = UNSET
+    scopes: Annotated[str, msgspec.Meta(max_length=500)] | UnsetType = UNSET
+    name_claim: ClaimName | UnsetType = UNSET
+    groups_claim: ClaimName | UnsetType = UNSET
+    admit_claim: ClaimName | UnsetType = UNSET
+    admit_value: ClaimValue | UnsetType = UNSET
+    makes_users: bool | UnsetType = UNSET
+    reads_userinfo: bool | UnsetType = UNSET
+    is_trusted: bool | UnsetType = UNSET
+    is_enabled: bool | UnsetType = UNSET
+    confirm_days: ConfirmDays | UnsetType = UNSET
+
+
+class MappingRule(msgspec.Struct, frozen=True):
+    """Who has this claim has this role at this place."""
+
+    id: str
+    claim: str
+    """The name of a claim; `groups` are the person's groups, whatever the provider calls them."""
+    is_pattern: bool
+    """Whether `*` and `?` in the value stand for other characters."""
+    value: str
+    role: Role
+    path: str
+    """The group or the module; empty for the whole organization."""
+    is_module: bool = False
+    created_by: str = ""
+    created_at: datetime | None = None
+
+
+class NewRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    value: ClaimValue
+    role: Role
+    path: str = ""
+    claim: Annotated[ClaimName, Field(metavar="CLAIM")] = "groups"
+    is_pattern: Annotated[bool, Field(option="--pattern")] = False
+
+
+class RuleMatch(msgspec.Struct, frozen=True):
+    """A rule that applies to a person, and the values of the claim because of which it does."""
+
+    rule_id: str
+    values: tuple[str, ...]
+
+
+class GivenRole(msgspec.Struct, frozen=True):
+    """A role that follows from rules; if several rules give roles at one place, the strongest of them."""
+
+    role: Role
+    path: str
+    is_module: bool
+    rule_id: str
+
+
+class LoginSeen(msgspec.Struct, frozen=True):
+    """A login, with the claims that arrived, the rules that match them now, and the roles that follow."""
+
+    id: str
+    provider_id: str
+    subject: str
+    user_id: str | None
+    outcome: Outcome
+    reason: str
+    claims: dict[str, Any]
+    address: str | None
+    created_at: datetime
+    user: str = ""
+    matches: tuple[RuleMatch, ...] = ()
+    roles: tuple[GivenRole, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What an administrator should know of these claims, such as groups that the provider left out."""
+
+
+class DryRunRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What would be if a rule were added, or took the place of another one, or if that one were removed."""
+
+    replaces: str = ""
+    """The id of the rule that the new one takes the place of; without a new one, it is removed."""
+    rule: NewRule | None = None
+
+
+class DryRunPerson(msgspec.Struct, frozen=True):
+    user_id: str
+    user: str
+    subject: str
+    gained: tuple[GivenRole, ...]
+    lost: tuple[GivenRole, ...]
+    """With what would be left at the same place among `gained`."""
+
+
+class DryRun(msgspec.Struct, frozen=True):
+    people: tuple[DryRunPerson, ...]
+    """The people whose roles would change."""
+    examined: int
+    """How many people of the provider were looked at: those with the latest logins."""
+
+
+class LoginPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    is_single_sign_on_required: bool
+    """Whether people of the organization log in by its providers only. Its local administrators still have their passwords."""
+
+
+class LinkIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Links a person of a provider to a user, by the `sub` that the provider knows the person by."""
+
+    subject: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+    user: str
+
+
+class LinkedIdentity(msgspec.Struct, frozen=True):
+    id: str
+    provider_id: str
+    provider: str
+    issuer: str
+    subject: str
+    user_id: str
+    user: str
+    confirmed_at: datetime
+    created_at: datetime

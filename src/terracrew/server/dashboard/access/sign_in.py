@@ -1,0 +1,87 @@
+"""The way to a provider of single sign-on and back: a button of the login page leads there, and the provider leads back here."""
+
+from typing import Any
+
+from litestar import Response, get
+from litestar.datastructures import Cookie
+from litestar.params import FromPath, FromQuery
+from litestar.response import Redirect
+
+from terracrew import ids
+from terracrew.errors import Invalid
+from terracrew.server.dashboard import render
+from terracrew.server.dashboard.access import login
+from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.http.request import address_of
+from terracrew.server.identity.people import sessions
+from terracrew.server.identity.sso import service
+from terracrew.server.identity.sso.model import SignInFailed
+
+ACCOUNT = "/dashboard/account"
+
+
+@get("/login/sso/{provider:str}", public=True)
+async def begin(
+    request: DashboardCall,
+    provider: FromPath[str],
+    next: FromQuery[str] = "",  # noqa: A002
+) -> Response[Any]:
+    """Lead the browser to the provider, with a cookie by which it is known again."""
+    try:
+        url, sealed = await request.context.identity.sso.begin(_id(provider), login.local(next))
+    except SignInFailed as failed:
+        return failure(failed.reason, provider)
+    return Redirect(url, status_code=303, cookies=[cookie(request, sealed)])
+
+
+@get("/login/sso/{provider:str}/callback", public=True)
+async def callback(request: DashboardCall, provider: FromPath[str]) -> Response[Any]:
+    """Let in somebody who comes back from the provider, or say why not."""
+    given = {name: values[0] for name, values in request.query_params.dict().items() if len(values) == 1}
+    name = sessions.cookie_name(service.COOKIE, secure=_is_secure(request))
+    user_id = "" if request.user is None else request.user.id  # pyright: ignore[reportUnnecessaryComparison] (public)
+    try:
+        found = await request.context.identity.sso.complete(
+            _id(provider), request.cookies.get(name, ""), given, address_of(request), user_id
+        )
+        arrival = found.arrival
+        if arrival.user is None or (arrival.session is None and not found.is_link):
+            raise SignInFailed(arrival.reason)
+    except SignInFailed as failed:
+        answer = failure(failed.reason, provider)
+    else:
+        if arrival.session is None:
+            answer = Redirect(ACCOUNT, status_code=303)
+        else:
+            answer = login.let_in(request, arrival.session, arrival.user.name, login.local(found.next))
+    answer.set_cookie(cookie(request, "", max_age_seconds=0))
+    return answer
+
+
+def cookie(request: DashboardCall, sealed: str, max_age_seconds: int = service.ATTEMPT_SECONDS) -> Cookie:
+    """Return the cookie of a login that is under way. `lax`, because the browser comes back from another site."""
+    secure = _is_secure(request)
+    return Cookie(
+        key=sessions.cookie_name(service.COOKIE, secure=secure),
+        value=sealed,
+        path="/",
+        httponly=True,
+        samesite="lax",
+        secure=secure,
+        max_age=max_age_seconds,
+    )
+
+
+def failure(reason: str, provider: str) -> Response[Any]:
+    return render.answer("access/login/failed_page.html", 403, reason=reason, provider=provider)
+
+
+def _id(provider: str) -> str:
+    try:
+        return ids.parse("idp", provider)
+    except Invalid:
+        raise SignInFailed("there is no such provider, or it is disabled") from None
+
+
+def _is_secure(request: DashboardCall) -> bool:
+    return sessions.is_secure(request, request.context.identity.url)

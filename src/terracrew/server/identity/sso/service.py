@@ -1,0 +1,191 @@
+"""Sends browsers to a provider, and lets them in when they come back: the authorization code flow with PKCE."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Mapping
+from urllib.parse import urlencode
+
+import msgspec
+
+from terracrew.errors import RateLimited, TerracrewError
+from terracrew.server.addresses import limit_key
+from terracrew.server.identity import limits
+from terracrew.server.identity.federation.service import Trust
+from terracrew.server.identity.limits import LoginGuard
+from terracrew.server.identity.sso import arrivals, store
+from terracrew.server.identity.sso.arrivals import SignInResult
+from terracrew.server.identity.sso.exchanges import Exchanges
+from terracrew.server.identity.sso.model import SignInFailed, StoredProvider
+from terracrew.server.secrets.keyring import Keyring
+
+COOKIE = "terracrew_sign_in"
+ATTEMPT_SECONDS = 600
+"""How long somebody has for the provider's login page."""
+MAX_COOKIE_CHARACTERS = 4000
+MAX_NEXT_CHARACTERS = 1000
+MAX_CODE_CHARACTERS = 8000
+_CONTEXT = "single sign-on"
+STALE = "this login was begun in another browser, or too long ago: start again"
+
+
+class SignInAttempt(msgspec.Struct, frozen=True):
+    """A login that is under way, in the cookie of the browser that has begun it. It is encrypted, and nothing is stored."""
+
+    provider_id: str
+    state: str
+    nonce: str
+    verifier: str
+    next: str
+    begun_at: float
+    link_user_id: str = ""
+    """The user whom the person is to be linked to; empty for a login."""
+
+    def __repr__(self) -> str:
+        return f"SignInAttempt({self.provider_id})"
+
+
+class Arrived(msgspec.Struct, frozen=True):
+    arrival: SignInResult
+    next: str
+    is_link: bool
+
+
+class SingleSignOn:
+    def __init__(self, guard: LoginGuard, exchanges: Exchanges, trust: Trust) -> None:
+        self.guard, self.exchanges, self.trust = guard, exchanges, trust
+        self.db, self.keys = guard.db, guard.keys
+
+    def redirect_uri(self, provider_id: str) -> str:
+        """Return where a provider sends browsers back to: each its own address, so that no provider can pass for another one."""
+        return f"{self.trust.url}/login/sso/{provider_id}/callback"
+
+    async def begin(self, provider_id: str, next_page: str, link_user_id: str = "") -> tuple[str, str]:
+        """Return where to send the browser, and the cookie that binds the answer to it."""
+        provider = await self._enabled(provider_id)
+        url = await self.exchanges.endpoint(provider, "authorization_endpoint")
+        attempt = SignInAttempt(
+            provider.id,
+            secrets.token_urlsafe(32),
+            secrets.token_urlsafe(32),
+            secrets.token_urlsafe(48),
+            next_page[:MAX_NEXT_CHARACTERS],
+            time.time(),
+            link_user_id,
+        )
+        asked = {
+            "response_type": "code",
+            "client_id": provider.client_id,
+            "redirect_uri": self.redirect_uri(provider.id),
+            "scope": provider.scopes,
+            "state": attempt.state,
+            "nonce": attempt.nonce,
+            "code_challenge": challenge(attempt.verifier),
+            "code_challenge_method": "S256",
+        }
+        return f"{url}{'&' if '?' in url else '?'}{urlencode(asked)}", seal(self.keys, attempt)
+
+    async def complete(
+        self, provider_id: str, cookie: str, given: Mapping[str, str], address: str, user_id: str = ""
+    ) -> Arrived:
+        """Let somebody in who comes back from a provider. `user_id` is who is logged in already. Raises SignInFailed."""
+        attempt = unseal(self.keys, cookie, time.time())
+        is_own = attempt is not None and attempt.provider_id == provider_id
+        if attempt is None or not is_own or not _is_same(given.get("state", ""), attempt.state):
+            raise self._suspicious(address, STALE)
+        if attempt.link_user_id and attempt.link_user_id != user_id:
+            raise self._suspicious(
+                address, "you are logged in as another user than the one who began this: start again"
+            )
+        used = hashlib.sha256(attempt.state.encode()).hexdigest()
+        if not await self.db.write(lambda tx: store.use(tx, used, tx.now + 2 * ATTEMPT_SECONDS)):
+            raise self._suspicious(address, "this login was completed before: start again")
+        provider = await self._enabled(provider_id)
+        try:
+            return await self._complete(provider, attempt, given, address)
+        except SignInFailed as failed:
+            await self._note_failure(provider, failed.reason, address)
+            raise
+
+    async def _complete(
+        self, provider: StoredProvider, attempt: SignInAttempt, given: Mapping[str, str], address: str
+    ) -> Arrived:
+        await self._check_issuer(provider, given.get("iss"))
+        if (error := given.get("error")) is not None:
+            words = " ".join(filter(None, (error[:100], given.get("error_description", "")[:300])))
+            raise SignInFailed(f"{provider.name} says: {words if words.isprintable() else 'an error'}")
+        code = given.get("code", "")
+        if not 0 < len(code) <= MAX_CODE_CHARACTERS:
+            raise SignInFailed(f"{provider.name} sent no code")
+        grant = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self.redirect_uri(provider.id),
+            "code_verifier": attempt.verifier,
+        }
+        tokens = await self.exchanges.tokens(provider, client_secret(self.keys, provider), grant)
+        verified = await self.exchanges.verified(provider, tokens, time.time(), attempt.nonce)
+        keys, linked = self.keys, attempt.link_user_id
+        arrival = await self.db.write(lambda tx: arrivals.arrive(tx, keys, provider.id, verified, address, linked))
+        return Arrived(arrival, attempt.next, bool(linked))
+
+    async def _check_issuer(self, provider: StoredProvider, given: str | None) -> None:
+        """Refuse an answer of another provider (RFC 9207), or one that does not say so although its provider always does."""
+        document = await self.exchanges.document(provider)
+        is_required = document.get("authorization_response_iss_parameter_supported") is True
+        if given != provider.issuer and (given is not None or is_required):
+            raise SignInFailed("the answer comes from another provider than the one that was asked")
+
+    async def _enabled(self, provider_id: str) -> StoredProvider:
+        provider = await self.db.read(lambda tx: store.provider(tx, provider_id))
+        if provider is None or not provider.is_enabled:
+            raise SignInFailed("there is no such provider, or it is disabled")
+        return provider
+
+    async def _note_failure(self, provider: StoredProvider, reason: str, address: str) -> None:
+        await self.db.write(lambda tx: store.insert_login(tx, provider.id, "", None, "failed", reason, {}, address))
+        self.guard.failures.note("single_sign_on.fail", address, organization_id=provider.organization_id)
+
+    def _suspicious(self, address: str, reason: str) -> SignInFailed:
+        """Count a failure of this address, and return the error."""
+        self.guard.failures.note("single_sign_on.fail", address)
+        try:
+            self.guard.limits.attempt(limits.ADDRESS.of(f"single_sign_on:{limit_key(address)}"))
+        except RateLimited as limited:
+            return SignInFailed(limited.message)
+        return SignInFailed(reason)
+
+
+def challenge(verifier: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+
+
+def seal(keys: Keyring, attempt: SignInAttempt) -> str:
+    return base64.urlsafe_b64encode(keys.encrypt(msgspec.json.encode(attempt), _CONTEXT)).decode().rstrip("=")
+
+
+def unseal(keys: Keyring, cookie: str, now: float) -> SignInAttempt | None:
+    """Return the login that this browser has begun; None if it has begun none, or one that is too old."""
+    if not 0 < len(cookie) <= MAX_COOKIE_CHARACTERS:
+        return None
+    try:
+        sealed = base64.urlsafe_b64decode(cookie + "=" * (-len(cookie) % 4))
+        found = msgspec.json.decode(keys.decrypt(sealed, _CONTEXT), type=SignInAttempt)
+    except (TerracrewError, binascii.Error, ValueError, msgspec.MsgspecError):
+        return None
+    return found if 0 <= now - found.begun_at < ATTEMPT_SECONDS else None
+
+
+def seal_client_secret(keys: Keyring, provider_id: str, secret: str) -> bytes | None:
+    return keys.encrypt(secret.encode(), f"client secret of {provider_id}") if secret else None
+
+
+def client_secret(keys: Keyring, provider: StoredProvider) -> str:
+    return "" if provider.sealed is None else keys.decrypt(provider.sealed, f"client secret of {provider.id}").decode()
+
+
+def _is_same(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode(errors="replace"), expected.encode())

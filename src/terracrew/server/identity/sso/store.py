@@ -1,0 +1,292 @@
+"""The rows of single sign-on."""
+
+from typing import Any, LiteralString
+
+import msgspec
+
+from terracrew import ids
+from terracrew.api.sso import LinkedIdentity, MappingRule, Outcome
+from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.fragments import delete_some
+from terracrew.server.db.statements.mapping import rows_to, to_params
+from terracrew.server.db.statements.table import Table, assignments
+from terracrew.server.identity.sso.model import LinkedPerson, ProviderSession, StoredProvider
+
+PROVIDERS = Table("identity_providers", StoredProvider)
+IDENTITIES = Table("identities", LinkedPerson)
+SESSIONS = Table("identity_sessions", ProviderSession)
+MAX_KEPT_LOGINS = 200
+"""How many logins of one provider are kept."""
+_CHANGEABLE: tuple[LiteralString, ...] = (
+    "name",
+    "client_id",
+    "sealed",
+    "scopes",
+    "name_claim",
+    "groups_claim",
+    "admit_claim",
+    "admit_value",
+    "makes_users",
+    "reads_userinfo",
+    "is_trusted",
+    "is_enabled",
+    "confirm_days",
+)
+_RULES: LiteralString = """SELECT r.id, r.claim, r.is_pattern, r.value, r.role, r.created_by, r.created_at,
+    coalesce(groups.path, modules.path) AS path, modules.id IS NOT NULL AS is_module
+    FROM mapping_rules AS r LEFT JOIN groups ON groups.id = r.group_id LEFT JOIN modules ON modules.id = r.module_id"""
+
+# Providers
+
+
+async def insert_provider(tx: Tx, made: StoredProvider) -> None:
+    await tx.run(PROVIDERS.insert(), **to_params(made))
+
+
+async def provider(tx: Tx, provider_id: str) -> StoredProvider | None:
+    return await PROVIDERS.find(tx, id=provider_id)
+
+
+async def hold_provider(tx: Tx, provider_id: str) -> StoredProvider | None:
+    return await PROVIDERS.hold(tx, id=provider_id)
+
+
+async def providers(tx: Tx, organization_id: str) -> list[StoredProvider]:
+    return await PROVIDERS.all(
+        tx,
+        "FROM identity_providers WHERE organization_id = :organization_id ORDER BY name",
+        organization_id=organization_id,
+    )
+
+
+async def save_provider(tx: Tx, after: StoredProvider) -> None:
+    given = to_params(after)
+    values = {name: given[name] for name in _CHANGEABLE}
+    await tx.run(f"UPDATE identity_providers SET {assignments(*_CHANGEABLE)} WHERE id = :id", **values, id=after.id)
+
+
+async def delete_provider(tx: Tx, provider_id: str) -> None:
+    await tx.run("DELETE FROM identity_providers WHERE id = :id", id=provider_id)
+
+
+async def note_rules_changed(tx: Tx, provider_id: str) -> None:
+    """Count a change of the rules, so that every identity is evaluated again."""
+    await tx.run("UPDATE identity_providers SET rules_version = rules_version + 1 WHERE id = :id", id=provider_id)
+
+
+# Rules
+
+
+async def rules(tx: Tx, provider_id: str) -> list[MappingRule]:
+    return rows_to(MappingRule, await tx.all(_RULES + " WHERE r.provider_id = :id ORDER BY r.id", id=provider_id))
+
+
+async def insert_rule(
+    tx: Tx, provider_id: str, rule: MappingRule, group_id: str | None, module_id: str | None, created_by: str
+) -> None:
+    await tx.run(
+        "INSERT INTO mapping_rules (id, provider_id, claim, is_pattern, value, role, group_id, module_id, created_by,"
+        " created_at) VALUES (:id, :provider_id, :claim, :is_pattern, :value, :role, :group_id, :module_id, :created_by,"
+        " :now)",
+        id=rule.id,
+        provider_id=provider_id,
+        claim=rule.claim,
+        is_pattern=rule.is_pattern,
+        value=rule.value,
+        role=rule.role.value,
+        group_id=group_id,
+        module_id=module_id,
+        created_by=created_by,
+        now=tx.now,
+    )
+
+
+async def delete_rule(tx: Tx, provider_id: str, rule_id: str) -> bool:
+    gone = await tx.run(
+        "DELETE FROM mapping_rules WHERE id = :id AND provider_id = :provider_id", id=rule_id, provider_id=provider_id
+    )
+    return gone == 1
+
+
+# Identities
+
+
+async def identity(tx: Tx, provider_id: str, subject: str) -> LinkedPerson | None:
+    """Return an identity, and lock its row until the transaction ends: its roles are changed by one at a time."""
+    return await IDENTITIES.hold(tx, provider_id=provider_id, subject=subject)
+
+
+async def identity_of_id(tx: Tx, identity_id: str) -> LinkedPerson | None:
+    return await IDENTITIES.hold(tx, id=identity_id)
+
+
+async def insert_identity(tx: Tx, provider_id: str, subject: str, user_id: str, created_by: str) -> LinkedPerson:
+    made = LinkedPerson(ids.new("iid"), provider_id, subject, user_id, {}, tx.now, -1, created_by, tx.now)
+    await tx.run(IDENTITIES.insert(), **to_params(made))
+    return made
+
+
+async def save_claims(tx: Tx, identity_id: str, claims: dict[str, Any]) -> None:
+    await tx.run(
+        "UPDATE identities SET claims = :claims, confirmed_at = :now WHERE id = :id",
+        claims=msgspec.json.encode(claims).decode(),
+        now=tx.now,
+        id=identity_id,
+    )
+
+
+async def note_evaluated(tx: Tx, identity_id: str, version: int) -> None:
+    await tx.run("UPDATE identities SET evaluated_version = :version WHERE id = :id", version=version, id=identity_id)
+
+
+async def delete_identity(tx: Tx, identity_id: str) -> None:
+    await tx.run("DELETE FROM identities WHERE id = :id", id=identity_id)
+
+
+async def stale_identities(tx: Tx, count: int) -> list[str]:
+    """Return identities whose roles follow from earlier rules."""
+    rows = await tx.all(
+        "SELECT i.id FROM identities AS i JOIN identity_providers AS p ON p.id = i.provider_id"
+        " WHERE i.evaluated_version < p.rules_version ORDER BY i.id LIMIT :count",
+        count=count,
+    )
+    return [row["id"] for row in rows]
+
+
+async def latest_identities(tx: Tx, provider_id: str, count: int) -> list[LinkedPerson]:
+    return await IDENTITIES.all(
+        tx,
+        "FROM identities WHERE provider_id = :id ORDER BY confirmed_at DESC LIMIT :count",
+        id=provider_id,
+        count=count,
+    )
+
+
+_LINKED: LiteralString = """SELECT i.id, i.provider_id, p.name AS provider, p.issuer, i.subject, i.user_id, users.name AS "user",
+    i.confirmed_at, i.created_at FROM identities AS i JOIN identity_providers AS p ON p.id = i.provider_id
+    JOIN users ON users.id = i.user_id"""
+
+
+async def linked(tx: Tx, provider_id: str, after: str, count: int) -> list[LinkedIdentity]:
+    """Return the people of a provider, ordered by id."""
+    rows = await tx.all(
+        _LINKED + " WHERE i.provider_id = :id AND i.id > :after ORDER BY i.id LIMIT :count",
+        id=provider_id,
+        after=after,
+        count=count,
+    )
+    return rows_to(LinkedIdentity, rows)
+
+
+async def linked_of_user(tx: Tx, user_id: str) -> list[LinkedIdentity]:
+    return rows_to(LinkedIdentity, await tx.all(_LINKED + " WHERE i.user_id = :id ORDER BY i.id", id=user_id))
+
+
+# Logins
+
+
+async def insert_login(
+    tx: Tx,
+    provider_id: str,
+    subject: str,
+    user_id: str | None,
+    outcome: Outcome,
+    reason: str,
+    claims: dict[str, Any],
+    address: str,
+) -> None:
+    """Keep a login, and forget the oldest ones of the provider."""
+    await tx.run(
+        "INSERT INTO identity_logins (id, provider_id, subject, user_id, outcome, reason, claims, address, created_at)"
+        " VALUES (:id, :provider_id, :subject, :user_id, :outcome, :reason, :claims, :address, :now)",
+        id=ids.new("ilg"),
+        provider_id=provider_id,
+        subject=subject,
+        user_id=user_id,
+        outcome=outcome,
+        reason=reason,
+        claims=msgspec.json.encode(claims).decode(),
+        address=address,
+        now=tx.now,
+    )
+    await tx.run(
+        "DELETE FROM identity_logins WHERE provider_id = :provider_id AND id NOT IN (SELECT id FROM identity_logins"
+        " WHERE provider_id = :provider_id ORDER BY id DESC LIMIT :count)",
+        provider_id=provider_id,
+        count=MAX_KEPT_LOGINS,
+    )
+
+
+async def logins(tx: Tx, provider_id: str, before: str, count: int) -> list[Row]:
+    """Return the last logins, the newest first. `before` is the id of the last one that was read; empty for the first page."""
+    return await tx.all(
+        "SELECT l.*, coalesce(users.name, '') AS \"user\" FROM identity_logins AS l LEFT JOIN users ON users.id = l.user_id"
+        " WHERE l.provider_id = :id AND (CAST(:before AS text) = '' OR l.id < :before) ORDER BY l.id DESC LIMIT :count",
+        id=provider_id,
+        before=before,
+        count=count,
+    )
+
+
+# Sessions
+
+
+async def insert_session(
+    tx: Tx, session_id: str, who: LinkedPerson, sid: str, sealed: bytes | None, due_at: float | None
+) -> None:
+    made = ProviderSession(session_id, who.id, who.provider_id, sid, sealed, tx.now, due_at, 0.0, "")
+    await tx.run(SESSIONS.insert(), **to_params(made))
+
+
+async def session(tx: Tx, session_id: str) -> ProviderSession | None:
+    return await SESSIONS.find(tx, session_id=session_id)
+
+
+async def sessions_of_identity(tx: Tx, identity_id: str) -> list[str]:
+    rows = await tx.all("SELECT session_id FROM identity_sessions WHERE identity_id = :id", id=identity_id)
+    return [row["session_id"] for row in rows]
+
+
+async def sessions_of_provider(tx: Tx, provider_id: str) -> list[str]:
+    rows = await tx.all("SELECT session_id FROM identity_sessions WHERE provider_id = :id", id=provider_id)
+    return [row["session_id"] for row in rows]
+
+
+# What is used once
+
+
+async def use(tx: Tx, sha256: str, expires_at: float) -> bool:
+    """Note that something was used. Returns False if it was used before."""
+    used = await tx.run(
+        "INSERT INTO used_identity_tokens (sha256, expires_at) VALUES (:sha256, :expires_at)"
+        " ON CONFLICT (sha256) DO NOTHING",
+        sha256=sha256,
+        expires_at=expires_at,
+    )
+    return used == 1
+
+
+async def prune_used(tx: Tx, before: float, count: int) -> int:
+    return await delete_some(
+        tx, "used_identity_tokens", "expires_at < :before ORDER BY expires_at", before, count, key="sha256"
+    )
+
+
+# The policy of an organization
+
+
+async def is_required(tx: Tx, organization_id: str) -> bool:
+    """Return whether the people of an organization log in by single sign-on only."""
+    found = await tx.value(
+        "SELECT is_single_sign_on_required FROM login_policies WHERE organization_id = :id", id=organization_id
+    )
+    return bool(found)
+
+
+async def set_required(tx: Tx, organization_id: str, is_required: bool) -> None:
+    await tx.run(
+        "INSERT INTO login_policies (organization_id, is_single_sign_on_required) VALUES (:id, :is_required)"
+        " ON CONFLICT (organization_id) DO UPDATE SET is_single_sign_on_required = excluded.is_single_sign_on_required",
+        id=organization_id,
+        is_required=is_required,
+    )
