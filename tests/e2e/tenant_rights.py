@@ -126,6 +126,7 @@ _SEES = (
         "GET /fleet-jobs/{fleet_job}/log/stream",
         "GET /jobs/{job}",
         "GET /jobs/{job}/log",
+        "GET /jobs/{job}/log/search",
         "GET /jobs/{job}/log/stream",
         "GET /jobs/{job}/attempts/{attempt}",
         "GET /jobs/{job}/inputs",

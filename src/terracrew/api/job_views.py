@@ -179,6 +179,48 @@ class LogEvent(msgspec.Struct, frozen=True):
     """The attempt that printed it. A line between the logs of two attempts has the number 0 in the later one."""
 
 
+class LogHit(msgspec.Struct, frozen=True):
+    """A line of a log in which something was found."""
+
+    attempt: int
+    """The attempt that printed it. A line between the logs of two attempts belongs to the later one."""
+    line: int
+    """Its number in the log of its attempt, from 1; 0 for a line between two attempts."""
+    run_line: int
+    """Its number in the log of the whole run, as the job's page counts."""
+    n: int
+    """The event in which it starts."""
+    time: float
+    step: str
+    stream: int
+    text: str
+    """The line without colours, or the part of a long line around the first match."""
+    matches: list[tuple[int, int]]
+    """Where the matches in `text` begin and end, in characters; the first ones, if there are many."""
+    skipped: int = 0
+    """How many characters of the line come before `text`."""
+    before: list[str] = []
+    """The lines before it, as many as were asked for."""
+    after: list[str] = []
+    """The lines after it, as many as were asked for and are stored."""
+
+
+class LogFound(msgspec.Struct, frozen=True):
+    """A page of what was found in a log, in the order of the log."""
+
+    hits: list[LogHit]
+    after: str
+    """The place up to which the log was searched: `<attempt>.<line>`. The next page begins after it."""
+    is_end: bool
+    """Whether everything that is stored was searched."""
+    is_live: bool
+    """Whether the job may still print something."""
+    searched: int
+    """How many lines of the run come before that place."""
+    lines: int
+    """How many lines the run has."""
+
+
 class PlanDiff(msgspec.Struct, frozen=True):
     """A page of the diff of a plan, destructive changes first. Sensitive values are in none of its fields."""
 

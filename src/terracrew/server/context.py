@@ -55,6 +55,7 @@ from terracrew.server.readiness import Readiness
 from terracrew.server.retention.surveys import Surveys
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runs.follow import Watchers
+from terracrew.server.runs.log_search import LogSearches
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.schedules.starting import Sources
 from terracrew.server.scheduling.scheduler import Scheduler
@@ -204,6 +205,7 @@ class Server:
             apply_plan=self.apply_plan,
             watch=self.watch,
             watchers=self.watchers,
+            log_searches=LogSearches(),
             streams=self.streams,
             fleet_handlers=self.fleet_handlers,
             sources=self.sources,

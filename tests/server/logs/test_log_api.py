@@ -103,3 +103,22 @@ async def test_a_log_is_for_those_who_may_see_the_job(runner: SimulatedRunner) -
         await attempt.executor.refused("GET", path, 403)
     for who in (await runner.app.person("vera", "viewer"), attempt.engine):
         assert (await who.get(f"/api/v1/jobs/{attempt.ref.job_id}/log")).text == "secret plans\n"
+
+
+@pytest.mark.feature("P5.parts")
+async def test_a_part_of_a_log_is_chosen_by_step_and_time(runner: SimulatedRunner) -> None:
+    attempt = await runner.run()
+    path = f"/api/v1/jobs/{attempt.ref.job_id}/log"
+    for at in range(5):
+        await attempt.deliver(RUNNING, log(f"{at}\n", 1000.0 + at))
+    since = "1970-01-01T00:16:43Z"
+    assert (await runner.app.admin.get(path, params={"since": since})).text == "3\n4\n"
+    assert (await runner.app.admin.get(path, params={"since": since, "attempt": 1, "step": "plan"})).text == "3\n4\n"
+    assert (await runner.app.admin.get(path, params={"step": "apply"})).text == ""
+    events = await runner.app.admin.get(path, params={"since": since, "format": "events", "limit": 1})
+    assert [msgspec.json.decode(line)["text"] for line in events.text.splitlines()] == ["3\n"]
+    await runner.app.admin.refused("GET", f"{path}?step=nothing", 400)
+    await runner.app.admin.refused("GET", f"{path}?step=plan&line=1", 400)
+    await attempt.lose()
+    assert "was lost" in (await runner.app.admin.get(path, params={"since": since})).text
+    assert "was lost" not in (await runner.app.admin.get(path, params={"step": "plan"})).text

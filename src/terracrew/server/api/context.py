@@ -28,6 +28,7 @@ from terracrew.server.readiness import Readiness
 from terracrew.server.retention.surveys import Surveys
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runs.follow import Watchers
+from terracrew.server.runs.log_search import LogSearches
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.schedules.starting import Sources
 from terracrew.server.secrets.keyring import Keyring
@@ -77,6 +78,7 @@ class RunsContext:
     apply_plan: Apply
     watch: Watch
     watchers: Watchers
+    log_searches: LogSearches
     streams: Streams
     fleet_handlers: FleetHandlers
     sources: Sources

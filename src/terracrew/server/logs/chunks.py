@@ -3,15 +3,51 @@
 import re
 import struct
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 import zstandard
 
 from terracrew.api.job_views import LogEvent
 from terracrew.protocol.events import Kind, Record
+from terracrew.protocol.spec import STEP_OF_NUMBER
 
 _HEADER = struct.Struct(">QIBBHd")
 """The header of a stored record: its number, followed by the fields of its header on the wire."""
+_SIZE = struct.Struct(">8xI")
+
+
+class EventHeader(NamedTuple):
+    """What is stored of an event beside its text."""
+
+    number: int
+    size: int
+    kind: int
+    stream: int
+    step: int
+    time: float
+
+
+class Only(msgspec.Struct, frozen=True):
+    """Which events of a log a reader wants."""
+
+    since: float | None = None
+    steps: frozenset[int] = frozenset()
+    """The numbers of steps; empty for all."""
+
+    @property
+    def is_all(self) -> bool:
+        return self.since is None and not self.steps
+
+    def has(self, event: EventHeader) -> bool:
+        return (self.since is None or event.time >= self.since) and (not self.steps or event.step in self.steps)
+
+    def has_between(self, time: float) -> bool:
+        """Return whether a line between two attempts is wanted, which belongs to no step."""
+        return not self.steps and (self.since is None or time >= self.since)
+
+
+ALL = Only()
 
 
 class Chunk(msgspec.Struct, frozen=True):
@@ -68,17 +104,45 @@ def records(data: bytes) -> Iterator[tuple[int, Record]]:
         yield number, Record(kind, stream, step, time, unpacked[start:offset])
 
 
-def events(data: bytes, after: int = 0, attempt: int = 0) -> Iterator[LogEvent]:
+def events(data: bytes, after: int = 0, attempt: int = 0, only: Only = ALL) -> Iterator[LogEvent]:
     """Yield the events with a higher number than `after`, as events of this attempt."""
-    for number, record in records(data):
-        if number > after:
-            text = record.payload.decode("utf-8", "replace")
-            yield LogEvent(number, record.time, record.step_name.value, record.stream, text, attempt)
+    for header, payload in headers(body(data)):
+        if header.number > after and (only is ALL or only.has(header)):
+            step = STEP_OF_NUMBER[header.step].value
+            text = payload.decode("utf-8", "replace")
+            yield LogEvent(header.number, header.time, step, header.stream, text, attempt)
 
 
-def text(data: bytes) -> bytes:
+def headers(body: bytes) -> Iterator[tuple[EventHeader, bytes]]:
+    """Yield what is stored of each event of a decompressed chunk."""
+    offset = 0
+    while offset < len(body):
+        header = EventHeader(*_HEADER.unpack_from(body, offset))
+        offset += _HEADER.size + header.size
+        yield header, body[offset - header.size : offset]
+
+
+def first_time(data: bytes) -> float:
+    """Return the time of the first event, without decompressing the others."""
+    with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+        return EventHeader(*_HEADER.unpack(reader.read(_HEADER.size))).time
+
+
+def text(data: bytes, only: Only = ALL) -> bytes:
     """Return the text exactly as it was printed."""
-    return b"".join(record.payload for _, record in records(data))
+    if only is ALL:
+        return text_of_body(body(data))
+    return b"".join([payload for header, payload in headers(body(data)) if only.has(header)])
+
+
+def text_of_body(body: bytes) -> bytes:
+    parts: list[bytes] = []
+    offset, end = 0, len(body)
+    while offset < end:
+        start = offset + _HEADER.size
+        offset = start + _SIZE.unpack_from(body, offset)[0]
+        parts.append(body[start:offset])
+    return b"".join(parts)
 
 
 MASK = b"***"

@@ -33,6 +33,9 @@ class Stored(msgspec.Struct, frozen=True):
     object: str = ""
     offset: int = 0
     length: int = 0
+    first_line: int = 0
+    """How many line feeds come before it."""
+    lines: int = 0
 
     async def open(self, decode: Callable[[bytes], T]) -> T:
         """Decode the data, in a thread if it is so large that it would block the event loop."""
@@ -52,6 +55,12 @@ class Extent(msgspec.Struct, frozen=True):
     attempt: int
     mark: int
     lines: int
+
+
+class AttemptExtent(Extent, frozen=True, kw_only=True):
+    """The extent of the log of an attempt, and whether the attempt runs."""
+
+    is_live: bool
 
 
 class LogProgress(msgspec.Struct, frozen=True):
@@ -88,6 +97,17 @@ async def extent(tx: Tx, job_id: str, attempt: int | None = None) -> Extent:
     return Extent(1, 0, 0)
 
 
+async def extents(tx: Tx, job_id: str) -> list[AttemptExtent]:
+    """Return the extents of the logs of all attempts, in their order."""
+    rows = await tx.all(
+        """SELECT number AS attempt, mark, CASE WHEN log_removed_at IS NULL THEN lines ELSE 1 END AS lines,
+            ended_at IS NULL AS is_live
+        FROM attempts WHERE job_id = :job_id ORDER BY number""",
+        job_id=job_id,
+    )
+    return rows_to(AttemptExtent, rows)
+
+
 async def tail(tx: Tx, job_id: str, attempt: int, after: int, size: int) -> tuple[LogProgress, LogPage]:
     """Return the progress of the job and a page of its log after this event.
 
@@ -121,7 +141,7 @@ async def page(
     deleted only after its object is known, so a chunk that was deleted before the first statement is found by the second.
     """
     rows = await tx.all(
-        """SELECT log_chunks.first, log_chunks.last, log_chunks.size, log_chunks.data
+        """SELECT log_chunks.first, log_chunks.last, log_chunks.size, log_chunks.data, log_chunks.first_line, log_chunks.lines
         FROM (
             SELECT job_id, attempt, first, sum(size) OVER (ORDER BY first) - size AS before
             FROM (
@@ -151,7 +171,7 @@ async def page(
         return LogPage(_blocks(part, after, size), is_last=False)
     if part is not None:
         notice = part.notice()
-        return LogPage([Stored(notice.last, notice.size, notice.data)], is_last=False)
+        return LogPage([Stored(notice.last, notice.size, notice.data, lines=notice.lines)], is_last=False)
     return found
 
 
@@ -159,7 +179,18 @@ def _blocks(part: object_reads.Part, after: int, size: int) -> list[Stored]:
     found: list[Stored] = []
     for block in part.index():
         if block.last > after and size > 0:
-            found.append(Stored(block.last, block.size, b"", part.object, block.offset, block.length))
+            found.append(
+                Stored(
+                    block.last,
+                    block.size,
+                    b"",
+                    part.object,
+                    block.offset,
+                    block.length,
+                    block.first_line,
+                    block.lines,
+                )
+            )
             size -= block.size
     return found
 
@@ -198,15 +229,22 @@ async def load_or_say(
         last = again[-1].last
         text = f"Events up to {last} of this log are missing: the object store has no object {again[0].object}.\n"
         notice = object_reads.notice(last, 0.0, text)
-        return [Stored(notice.last, notice.size, notice.data)]
+        return [Stored(notice.last, notice.size, notice.data, lines=notice.lines)]
 
 
 async def events(
-    db: Database, objects: Objects, job_id: str, attempt: int, after: int = 0, limit: int | None = None
+    db: Database,
+    objects: Objects,
+    job_id: str,
+    attempt: int,
+    after: int = 0,
+    limit: int | None = None,
+    only: chunks.Only = chunks.ALL,
 ) -> AsyncIterator[list[LogEvent]]:
     """Yield the events after this one, in lists, up to what is stored when the end is reached."""
-    async for chunk in _following(db, objects, job_id, attempt, after):
-        found = await chunk.open(lambda data: list(chunks.events(data, after, attempt)))
+    start = await _start(db, job_id, attempt, after, only)
+    async for chunk in _following(db, objects, job_id, attempt, start):
+        found = await chunk.open(lambda data: list(chunks.events(data, after, attempt, only)))
         if limit is not None and len(found) >= limit:
             yield found[:limit]
             return
@@ -214,10 +252,27 @@ async def events(
         yield found
 
 
-async def text(db: Database, objects: Objects, job_id: str, attempt: int) -> AsyncIterator[bytes]:
-    """Yield the whole log, as it was printed, up to what is stored when the end is reached."""
-    async for chunk in _following(db, objects, job_id, attempt, 0):
-        yield await chunk.open(chunks.text)
+async def text(
+    db: Database, objects: Objects, job_id: str, attempt: int, only: chunks.Only = chunks.ALL
+) -> AsyncIterator[bytes]:
+    """Yield the log, as it was printed, up to what is stored when the end is reached."""
+    start = await _start(db, job_id, attempt, 0, only)
+    async for chunk in _following(db, objects, job_id, attempt, start):
+        yield await chunk.open(lambda data: chunks.text(data, only))
+
+
+async def _start(db: Database, job_id: str, attempt: int, after: int, only: chunks.Only) -> int:
+    """Return the event after which the events that are wanted begin."""
+    if only.since is None:
+        return after
+
+    async def read(tx: Tx) -> int:
+        return await before_time(tx, job_id, await extent(tx, job_id, attempt), only.since)
+
+    try:
+        return max(after, await db.read(read))
+    except NotFound:  # a job whose first attempt nobody has had
+        return after
 
 
 async def _following(db: Database, objects: Objects, job_id: str, attempt: int, after: int) -> AsyncIterator[Stored]:
@@ -273,6 +328,31 @@ async def before_line(tx: Tx, job_id: str, log: Extent, line: int) -> tuple[int,
         block = next(block for block in reversed(part.index()) if block.first_line < line)
         return block.first - 1, line - block.first_line
     return after, skip
+
+
+async def before_time(tx: Tx, job_id: str, log: Extent, at: float | None) -> int:
+    """Return an event after which everything is that has this time or a later one, if the times of events are in their order.
+
+    Only what is in rows is looked at; what was moved to objects has the times of blocks in its index.
+    """
+    found, low, high = 0, 0, log.mark + 1
+    while at is not None and high - low > 1:
+        middle = (low + high) // 2
+        row = await tx.one(
+            """SELECT first, last, data FROM log_chunks
+            WHERE job_id = :job_id AND attempt = :attempt AND first <= :middle ORDER BY first DESC LIMIT 1""",
+            job_id=job_id,
+            attempt=log.attempt,
+            middle=middle,
+        )
+        if row is None:
+            low = middle
+        elif chunks.first_time(bytes(row["data"])) < at:
+            found = row["first"] - 1
+            low = max(middle, row["last"])
+        else:
+            high = row["first"]
+    return found
 
 
 def _end_of_lines(body: bytes, count: int, start: int = 0) -> int:

@@ -158,6 +158,7 @@ COMMANDS: dict[str, str] = {
     "POST /api/v1/jobs/{job}/replan": "job replan",
     "POST /api/v1/jobs/{job}/attempts/{attempt}/gone": "job gone",
     "GET /api/v1/jobs/{job}/log": "job logs",
+    "GET /api/v1/jobs/{job}/log/search": "job logs --grep",
     "GET /api/v1/jobs/{job}/log/stream": "job logs --follow",
     "GET /api/v1/modules/{module}/state": "state pull",
     "POST /api/v1/modules/{module}/state": "state push",

@@ -11,7 +11,7 @@ import msgspec
 from terracrew.api.job_views import LogEvent
 from terracrew.protocol.events import Stream
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.logs import reads
+from terracrew.server.logs import chunks, reads
 from terracrew.server.logs.tail import Position
 from terracrew.server.objects import Objects
 from terracrew.server.runs import summary
@@ -53,17 +53,22 @@ async def end(tx: Tx, job_id: str, attempt: int | None, count: int) -> LogEnd | 
 
 
 async def events(
-    db: Database, objects: Objects, job_id: str, place: Position, limit: int | None = None
+    db: Database,
+    objects: Objects,
+    job_id: str,
+    place: Position,
+    limit: int | None = None,
+    only: chunks.Only = chunks.ALL,
 ) -> AsyncIterator[list[LogEvent]]:
     """Yield the events after this place, in lists, up to what is stored when the end is reached."""
     number, event = place.attempt, place.event
     while True:
-        async for found in reads.events(db, objects, job_id, number, event, limit):
+        async for found in reads.events(db, objects, job_id, number, event, limit, only):
             yield found
             if limit is not None and (limit := limit - len(found)) <= 0:
                 return
         line, last = await db.read(lambda tx, number=number: _next(tx, job_id, number))
-        if line is not None:
+        if line is not None and only.has_between(line.time):
             yield [line]
             if limit is not None and (limit := limit - 1) <= 0:
                 return
@@ -72,15 +77,15 @@ async def events(
         number, event = number + 1, 0
 
 
-async def text(db: Database, objects: Objects, job_id: str) -> AsyncIterator[bytes]:
+async def text(db: Database, objects: Objects, job_id: str, only: chunks.Only = chunks.ALL) -> AsyncIterator[bytes]:
     """Yield the whole log as it was printed; the lines between two attempts are marked, and always start on a new line."""
     number, is_open = 1, False
     while True:
-        async for piece in reads.text(db, objects, job_id, number):
+        async for piece in reads.text(db, objects, job_id, number, only):
             is_open = not piece.endswith(b"\n") if piece else is_open
             yield piece
         line, last = await db.read(lambda tx, number=number: _next(tx, job_id, number))
-        if line is not None:
+        if line is not None and only.has_between(line.time):
             yield ("\n" if is_open else "").encode() + f"── {line.text.rstrip()} ──\n".encode()
             is_open = False
         if number >= last:

@@ -108,13 +108,16 @@ def follow(
     attempt: int | None = None,
     news: bool = True,
     stop_at_approval: bool = False,
+    wants: Callable[[LogEvent], bool] = lambda _: True,
 ) -> JobView:
-    """Write the job's whole log as it grows, and return the job when it has ended."""
+    """Write the job's log, or what is wanted of it, as it grows, and return the job when it has ended."""
     attempt_shown, is_line_start = 0, True
 
     def write_events(data: str) -> None:
         nonlocal attempt_shown, is_line_start
         for each in msgspec.json.decode(data, type=list[LogEvent]):
+            if not wants(each):
+                continue
             if each.step == "between":  # a line about what happened between two attempts
                 start = "" if is_line_start else "\n"
                 write(f"{start}── {each.text.rstrip()} ──\n")
@@ -130,13 +133,21 @@ def follow(
 
 
 def follow_events(
-    api: "Api", job_id: str, out: BinaryIO, *, attempt: int | None = None, stop_at_approval: bool = False
+    api: "Api",
+    job_id: str,
+    out: BinaryIO,
+    *,
+    attempt: int | None = None,
+    stop_at_approval: bool = False,
+    wants: Callable[[LogEvent], bool] = lambda _: True,
 ) -> JobView:
     """Write each event of the job's log as a line of JSON as soon as it comes, and return the job when it has ended."""
     encoder = msgspec.json.Encoder()
 
     def write_events(data: str) -> None:
-        out.write(encoder.encode_lines(msgspec.json.decode(data)))
+        out.write(
+            encoder.encode_lines([each for each in msgspec.json.decode(data, type=list[LogEvent]) if wants(each)])
+        )
         out.flush()
 
     return _follow(api, job_id, write_events, attempt, stop_at_approval=stop_at_approval)

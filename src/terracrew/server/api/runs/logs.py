@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
+from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
@@ -9,27 +10,38 @@ from litestar import Response, get
 from litestar.params import FromPath, FromQuery, HeaderParameter, QueryParameter
 from litestar.response import Stream
 
+from terracrew.api.job_views import LogFound
 from terracrew.api.jobs import Job
 from terracrew.errors import Invalid
+from terracrew.protocol.spec import Step
 from terracrew.server.api.context import RunsCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http import streams
 from terracrew.server.http.streams import begun
 from terracrew.server.jobs import service as jobs
 from terracrew.server.logs import reads
+from terracrew.server.logs.chunks import ALL, Only
+from terracrew.server.logs.patterns import MAX_PATTERN_CHARACTERS
 from terracrew.server.logs.reads import Extent
+from terracrew.server.logs.scan import LogQuery
 from terracrew.server.logs.tail import Cursor, Position
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.runs import log, view
+from terracrew.server.runs import log, log_search, view
 from terracrew.server.runs.follow import MAX_LATE_ATTEMPTS, FollowedBatch, follow
 
 MAX_LINES = 10_000
+MAX_HITS = 1_000
+MAX_CONTEXT_LINES = 20
 Attempt = Annotated[
     int | None, QueryParameter(ge=1, le=1 << 31, description="The log of this attempt alone; else of the whole run")
 ]
 _PLACE = re.compile(r"(\d{1,9})\.(\d{1,15})\Z")
 _NUMBER = re.compile(r"\d{1,15}\Z")
 MAX_PLACE_CHARACTERS = 200
+Since = Annotated[datetime | None, QueryParameter(description="Only what was printed at this time or later")]
+StepName = Annotated[
+    str, QueryParameter(max_length=20, description="Only what this step has printed, for example `apply`")
+]
 
 
 @get("/jobs/{job:str}/log", summary="Read a job's log")
@@ -53,6 +65,8 @@ async def read_log(
         ),
     ] = None,
     lines: Annotated[int, QueryParameter(ge=1, le=MAX_LINES, description="How many lines, with `line`")] = 1_000,
+    since: Since = None,
+    step: StepName = "",
     download: FromQuery[bool] = False,
 ) -> Stream | Response[bytes]:
     """As it was printed, colours included. With `format=events`, a JSON object a line: `{n, time, step, stream, text, attempt}`.
@@ -61,7 +75,9 @@ async def read_log(
     what happened (an event with the number 0 and the step `between`). An event is not a line: it holds the whole lines that
     came at one time, or a part of a long one.
     """
-    place = _place(after, attempt)
+    place, only = _place(after, attempt), _only(since, step)
+    if line is not None and only is not ALL:
+        raise Invalid.in_field("line", "`line` counts all lines: leave out `since` and `step`")
     db, objects = request.context.db, request.context.objects
     found, extent = await db.read(lambda tx: _find(tx, request, job, attempt))
     name = f"job-{found.number}" if attempt is None else f"job-{found.number}-attempt-{attempt}"
@@ -70,15 +86,59 @@ async def read_log(
         headers["Content-Disposition"] = f'attachment; filename="{name}.{"jsonl" if format == "events" else "log"}"'
     if format == "events":
         if attempt is None:
-            rows = log.events(db, objects, found.id, place, limit)
+            rows = log.events(db, objects, found.id, place, limit, only)
         else:
-            rows = reads.events(db, objects, found.id, attempt, place.event, limit)
+            rows = reads.events(db, objects, found.id, attempt, place.event, limit, only)
         return await _streamed(request, _json_lines(rows), "application/x-ndjson", headers)
     if line is not None:
         part = await reads.lines(db, objects, found.id, extent, line - 1, lines)
         return Response(part, media_type="text/plain", headers=headers)
-    whole = log.text(db, objects, found.id) if attempt is None else reads.text(db, objects, found.id, attempt)
+    whole = (
+        log.text(db, objects, found.id, only) if attempt is None else reads.text(db, objects, found.id, attempt, only)
+    )
     return await _streamed(request, whole, "text/plain", headers)
+
+
+@get("/jobs/{job:str}/log/search", summary="Search in a job's log")
+async def search_log(
+    request: RunsCall,
+    job: FromPath[str],
+    text: Annotated[
+        str, QueryParameter(min_length=1, max_length=MAX_PATTERN_CHARACTERS, description="What a line must contain")
+    ],
+    regex: Annotated[
+        bool, QueryParameter(description="`text` is a regular expression, as RE2 understands them")
+    ] = False,
+    case: Annotated[bool, QueryParameter(description="Upper and lower case differ")] = False,
+    since: Since = None,
+    step: StepName = "",
+    attempt: Attempt = None,
+    after: Annotated[
+        str,
+        QueryParameter(
+            max_length=MAX_PLACE_CHARACTERS,
+            description="Only lines after this place: `<attempt>.<line>`, as `after` of the page before says",
+        ),
+    ] = "",
+    limit: Annotated[int, QueryParameter(ge=1, le=MAX_HITS, description="How many hits at most")] = 100,
+    context: Annotated[
+        int,
+        QueryParameter(ge=0, le=MAX_CONTEXT_LINES, description="How many lines before and after each hit are shown"),
+    ] = 0,
+) -> LogFound:
+    """Lines whose text without colours contains `text`, from the start of the log, with the attempt, line, time and step of each.
+
+    A page takes a second at most, and ends soon after the first hits, so it may have few hits or none before the end of the log: ask
+    again with its `after` until `is_end`. While `is_live`, later lines can be asked for in the same way.
+    """
+    place = log_search.start(after, attempt)
+    query = LogQuery(text, regex, case, _only(since, step), context)
+    context_ = request.context
+    found, _ = await context_.db.read(lambda tx: _find(tx, request, job, attempt))
+    async with context_.log_searches.turn(request.user.id):
+        return await log_search.search(
+            context_.db, context_.objects, context_.log_searches, found.id, query, place, limit, attempt=attempt
+        )
 
 
 @get("/jobs/{job:str}/log/stream", summary="Follow a job and its log", media_type="text/event-stream")
@@ -103,6 +163,15 @@ async def stream_log(
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
     stream = context.streams.admit(request.user, _sent(request, found.id, news))
     return Stream(stream, media_type="text/event-stream", headers=headers)
+
+
+def _only(since: datetime | None, step: str) -> Only:
+    if since is None and not step:
+        return ALL
+    try:
+        return Only(since.timestamp() if since else None, frozenset({Step(step).number}) if step else frozenset())
+    except ValueError:
+        raise Invalid.in_field("step", f"there is no step {step!r}: there are {', '.join(Step)}") from None
 
 
 async def _streamed(request: RunsCall, found: AsyncIterator[bytes], media_type: str, headers: dict[str, str]) -> Stream:
