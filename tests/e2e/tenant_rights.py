@@ -61,6 +61,7 @@ _LISTS = {
     "GET /schedules",
     "GET /dashboard/schedules",
     "GET /drift",
+    "GET /overview",
     "GET /dashboard/drift",
     "GET /dashboard/notifications",
     "GET /jobs",

@@ -21,6 +21,7 @@ COMMANDS = {
     "login": ("terracrew.cli.commands.access.login:login", "Log in to a server in a browser, or with a token."),
     "logout": ("terracrew.cli.commands.access.login:logout", "Log out of a server, and revoke the token."),
     "whoami": ("terracrew.cli.commands.config:whoami", "Show the user and the server of this command line."),
+    "overview": ("terracrew.cli.commands.overview:overview", "Show what needs you, and figures of jobs and runners."),
     "module": ("terracrew.cli.commands.module.module:module", "Create, change and inspect modules."),
     "adopt": ("terracrew.cli.commands.adopt:adopt", "Make a module of a configuration that exists, with its state."),
     "import": (

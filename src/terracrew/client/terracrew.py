@@ -1,5 +1,6 @@
 """The Python client: `Terracrew(url, token)`, with a resource for each noun (docs/python-client.md)."""
 
+from terracrew.api.overview import Overview, OverviewSpan
 from terracrew.client.http import Api, Token
 from terracrew.client.resources import (
     GroupResource,
@@ -23,6 +24,10 @@ class Terracrew:
         self.jobs = JobResource(self.api)
         self.states = StateResource(self.api)
         self.runners = RunnerResource(self.api)
+
+    def overview(self, place: str = "", span: OverviewSpan = "day") -> Overview:
+        """Return what needs the caller, what waits, and figures of jobs and runners, in and below a group or everywhere."""
+        return self.api.get("/overview", Overview, place=place, span=span)
 
     def __enter__(self) -> "Terracrew":
         return self

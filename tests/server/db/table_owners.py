@@ -199,7 +199,7 @@ FRAGMENTS = (
 READERS = (
     _reader(
         "overview/reads.py",
-        "instances runners",
+        "groups instances jobs modules runner_outages runners",
         "the overview joins what several packages have, all below `overview`, which owns no table",
     ),
     _reader(

@@ -19,7 +19,17 @@ from terracrew.server.api.access import (
 )
 from terracrew.server.api.context import AccessCall, OperationsCall, RunsCall, TreeCall
 from terracrew.server.api.operations import health, releases, schemas, server
-from terracrew.server.api.runs import drift, fleet_jobs, group_runs, jobs, live, logs, pull_requests, schedules
+from terracrew.server.api.runs import (
+    drift,
+    fleet_jobs,
+    group_runs,
+    jobs,
+    live,
+    logs,
+    overview,
+    pull_requests,
+    schedules,
+)
 from terracrew.server.api.tree import (
     cloud_identities,
     deployments,
@@ -78,6 +88,7 @@ ROUTERS: list[ControllerRouterHandler] = [
     _described(RunsCall, "schedules", schedules),
     _described(RunsCall, "drift", drift),
     _described(RunsCall, "logs", logs),
+    _described(RunsCall, "overview", overview),
     _described(RunsCall, "live", live),
     *ACCESS,
     Router("/", route_handlers=_handlers(hooks), request_class=TreeCall),

@@ -43,6 +43,7 @@ COMMANDS: dict[str, str] = {
     "PATCH /api/v1/schedules/{schedule}": "schedule update",
     "DELETE /api/v1/schedules/{schedule}": "schedule delete",
     "POST /api/v1/schedules/{schedule}/run": "schedule run",
+    "GET /api/v1/overview": "overview",
     "GET /api/v1/drift": "drift list",
     "POST /api/v1/drift/checks": "drift check",
     "POST /api/v1/drift/reconcile": "drift reconcile",

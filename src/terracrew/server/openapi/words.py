@@ -27,6 +27,7 @@ TAGS = {
     "groups": "The tree that modules and runners are in.",
     "pull requests": "What pull requests touch, their plans, and how they are applied.",
     "schedules": "What the server starts by itself, and when.",
+    "overview": "What needs the caller, what waits, and figures of jobs and runners over a day, a week or a month.",
     "drift": "What was changed outside of the engine: checks, what they tell, and what is muted.",
     "steps": "Hooks and flags that groups and modules add to the steps of their jobs.",
     "forges": "Connections to GitHub, GitLab, Gitea, Forgejo and plain git, the repositories that they watch, and what is delivered.",

@@ -4,6 +4,7 @@ Each list is short, and only a bounded number of jobs is looked at, so that the 
 organization with ten thousand jobs.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -25,6 +26,8 @@ MAX_APPROVALS_READ = 100
 """How many plans are read to find those that the reader may approve."""
 MAX_FAILED_READ = 50
 """How many of the newest failed jobs are looked at. Those of modules that have had a later job need nobody."""
+MAX_FAILED_READ_OF_PLACES = 500
+"""How many of them are looked at for some places only, because those of other places are left out afterwards."""
 MAX_QUEUED_READ = 100
 """How many of the jobs that wait longest are looked at, to find those that wait for a person."""
 MAX_UNFILTERED_READ = 1_000
@@ -59,24 +62,49 @@ class Attention(msgspec.Struct, frozen=True):
     """The jobs that wait longest: their reason says whether it is for a person. Up to MAX_QUEUED_READ."""
 
 
-async def read(tx: Tx, who: Principal) -> Attention:
+async def read(tx: Tx, who: Principal, places: Sequence[str] = ("",)) -> Attention:
+    """Return what needs a person in these groups and below them; the empty path is the whole organization."""
     organization_id, most = who.organization_id or "", MAX_LISTED + 1
+    is_everywhere = "" in places
     seen = await authorize.visible_by_verb(tx, who, Verb.JOB_READ, Verb.JOB_RUN)
     readable = seen[Verb.JOB_READ]
-    failed = await job_reads.ids(tx, organization_id, readable, job_reads.JobFilter(JobStatus.FAILED), MAX_FAILED_READ)
+    failed = await job_reads.ids(
+        tx,
+        organization_id,
+        readable,
+        job_reads.JobFilter(JobStatus.FAILED),
+        MAX_FAILED_READ if is_everywhere else MAX_FAILED_READ_OF_PLACES,
+    )
     newest = await job_reads.newest_of_modules(tx, failed)
     silent = await run_reads.out_of_contact(tx, organization_id, tx.now - SILENT_AFTER_SECONDS, MAX_UNFILTERED_READ)
     in_doubt = await run_reads.modules_in_doubt(tx, organization_id, MAX_UNFILTERED_READ)
     quarantined = await run_reads.modules_with_quarantine(tx, organization_id, MAX_UNFILTERED_READ)
+    to_see = await to_approve.job_ids(tx, who, MAX_APPROVALS_READ)
+    stale = await _stale(tx, organization_id, seen[Verb.JOB_RUN], most if is_everywhere else MAX_APPROVALS_READ)
+    left = [each for each in failed if each in newest]
+    queued = await run_reads.oldest_queued(tx, organization_id, readable, MAX_QUEUED_READ)
+    if not is_everywhere:
+        paths = await run_reads.module_paths(tx, {*to_see, *stale, *left, *queued})
+        to_see, stale, left, queued = (
+            [each for each in ids if _is_within(paths.get(each, ""), places)] for ids in (to_see, stale, left, queued)
+        )
+
+    def visible(rows: list[Row]) -> list[Row]:
+        return [row for row in _visible(rows, readable, organization_id) if _is_within(row["path"], places)][:most]
+
     return Attention(
-        to_approve=(await to_approve.job_ids(tx, who, MAX_APPROVALS_READ))[:most],
-        stale=await _stale(tx, organization_id, seen[Verb.JOB_RUN], most),
-        failed=[each for each in failed if each in newest][:most],
-        out_of_contact=[row["id"] for row in _visible(silent, readable, organization_id)][:most],
-        in_doubt=[_troubled(row, row["number"]) for row in _visible(in_doubt, readable, organization_id)][:most],
-        quarantined=[_troubled(row, row["states"]) for row in _visible(quarantined, readable, organization_id)][:most],
-        queued=await run_reads.oldest_queued(tx, organization_id, readable, MAX_QUEUED_READ),
+        to_approve=to_see[:most],
+        stale=stale[:most],
+        failed=left[:most],
+        out_of_contact=[row["id"] for row in visible(silent)],
+        in_doubt=[_troubled(row, row["number"]) for row in visible(in_doubt)],
+        quarantined=[_troubled(row, row["states"]) for row in visible(quarantined)],
+        queued=queued,
     )
+
+
+def _is_within(path: str, places: Sequence[str]) -> bool:
+    return any(place == "" or path.startswith(f"{place}/") for place in places)
 
 
 async def plans(tx: Tx, job_ids: list[str]) -> dict[str, PlanSummary]:

@@ -1,6 +1,6 @@
 """Reads what people see of jobs and attempts, joined from the tables of jobs, states, modules, plans and runners."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Row, Tx
@@ -239,6 +239,15 @@ async def modules_with_quarantine(tx: Tx, organization_id: str, count: int) -> l
         organization_id=organization_id,
         count=count,
     )
+
+
+async def module_paths(tx: Tx, job_ids: Collection[str]) -> dict[str, str]:
+    """Return the paths of the modules of these jobs."""
+    rows = await tx.each_id(
+        "SELECT jobs.id, modules.path FROM batch JOIN jobs ON jobs.id = batch.id JOIN modules ON modules.id = jobs.module_id",
+        sorted(job_ids),
+    )
+    return {row["id"]: row["path"] for row in rows}
 
 
 async def plan_summaries(tx: Tx, job_ids: Sequence[str]) -> list[Row]:

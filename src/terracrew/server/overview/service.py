@@ -1,0 +1,244 @@
+"""Puts an overview together from what a reader may see."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+
+from terracrew import __version__
+from terracrew.api.drift import ModuleDrift
+from terracrew.api.job_views import JobListed
+from terracrew.api.jobs import JobStatus
+from terracrew.api.overview import Need, NeedKind, Overview, OverviewSpan, QueueNow
+from terracrew.protocol.events import PlanSummary
+from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import rows_to
+from terracrew.server.drift import reads as drift_reads
+from terracrew.server.jobs import reads as job_reads
+from terracrew.server.overview import figures, reads
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb, Visible
+from terracrew.server.principals.model import Principal
+from terracrew.server.releases import rules as release_rules
+from terracrew.server.releases import store as releases
+from terracrew.server.runners import service as runners
+from terracrew.server.runners import version_reads
+from terracrew.server.runners.reads import RunnerScope
+from terracrew.server.runs import attention
+from terracrew.server.runs.attention import MAX_LISTED, Attention, TroubledModule
+from terracrew.server.tree.groups import service as groups
+from terracrew.wording import drift_words, plan_words
+
+MAX_OUTDATED_READ = 200
+"""How many outdated runners of each version are counted."""
+_OPEN = (JobStatus.CLAIMED.value, JobStatus.PROCESSING.value)
+
+
+class AwayRunner(msgspec.Struct, frozen=True):
+    """A runner that stays away. Those that people have disabled or drained are none."""
+
+    id: str
+    path: str
+    since: datetime
+
+
+class OldRunners(NamedTuple):
+    """Runners that have an older version than the latest release."""
+
+    latest: str
+    named: list[tuple[str, str, str]]
+    """Their ids, paths and versions, ordered by paths."""
+
+
+class TreeNeeds(NamedTuple):
+    """What needs a person beside jobs."""
+
+    drifted: list[ModuleDrift]
+    """Up to one more than MAX_LISTED."""
+    away: list[AwayRunner]
+    """Up to one more than MAX_LISTED."""
+    outdated: OldRunners | None
+
+
+class Scope(NamedTuple):
+    """The groups that an overview is about."""
+
+    place: str
+    places: Sequence[str]
+    """The place, or those of the reader's own groups that are in it."""
+
+
+async def scope(tx: Tx, who: Principal, place: str, *, is_mine: bool = False) -> Scope:
+    """Return the groups to show. With `is_mine`, those at which the reader's roles are bound, if they are narrower than the place."""
+    seen = await authorize.visible(tx, who, Verb.JOB_READ)
+    path = (await groups.on_the_way(tx, who, place, seen)).path if place else ""
+    own = my_groups(seen, path) if is_mine else []
+    return Scope(path, own or [path])
+
+
+def my_groups(seen: Visible, place: str) -> list[str]:
+    """Return the groups below a place at which roles of the reader are bound, without those that are in another one of them."""
+    bound = {path for kind, path in seen.bindings if kind == "group" and path and figures.is_within(path, place)}
+    return sorted(path for path in bound if not any(figures.is_within(path, other) for other in bound - {path}))
+
+
+async def read(tx: Tx, who: Principal, span: OverviewSpan, place: str = "", is_mine: bool = False) -> Overview:
+    within = await scope(tx, who, place, is_mine=is_mine)
+    found = await attention.read(tx, who, within.places)
+    tree = await tree_needs(tx, who, within.places)
+    return await with_figures(tx, who, span, within, *await _needs(tx, found, tree))
+
+
+async def with_figures(
+    tx: Tx,
+    who: Principal,
+    span: OverviewSpan,
+    within: Scope,
+    needs: list[Need] | None = None,
+    more: list[NeedKind] | None = None,
+) -> Overview:
+    """Return the figures of a scope, with what needs the reader."""
+    organization_id = who.organization_id or ""
+    seen = await authorize.visible_by_verb(tx, who, Verb.JOB_READ, Verb.RUNNER_READ)
+    of_jobs, of_runners = (
+        figures.visible_paths(seen[verb], organization_id, within.places) for verb in (Verb.JOB_READ, Verb.RUNNER_READ)
+    )
+    is_shared = runners.is_shared_seen(who)
+    total, parts = await figures.sums(tx, organization_id, of_jobs, of_runners, span, is_shared=is_shared)
+    return Overview(
+        place=within.place,
+        span=span,
+        is_partial=figures.is_partial(seen[Verb.JOB_READ], organization_id, within.places),
+        queue=await _queue(tx, organization_id, of_jobs),
+        total=total,
+        parts=parts,
+        needs=needs or [],
+        more_needs=more or [],
+    )
+
+
+async def _queue(tx: Tx, organization_id: str, places: Sequence[str]) -> QueueNow:
+    counts = await reads.open_jobs(tx, organization_id, places)
+    oldest = await reads.oldest_queued(tx, organization_id, places) if counts.get("QUEUED") else None
+    return QueueNow(
+        running=sum(counts.get(status, 0) for status in _OPEN),
+        waiting=counts.get("QUEUED", 0),
+        awaiting_approval=counts.get("AWAITING_APPROVAL", 0),
+        oldest_job_id=oldest["id"] if oldest else None,
+        oldest_number=oldest["number"] if oldest else None,
+        oldest_since=datetime.fromtimestamp(oldest["queued_at"], UTC) if oldest else None,
+    )
+
+
+async def tree_needs(tx: Tx, who: Principal, places: Sequence[str]) -> TreeNeeds:
+    """Return drift, runners that stay away, and outdated runners that the reader may change."""
+    organization_id, most = who.organization_id or "", MAX_LISTED + 1
+    seen = await authorize.visible_by_verb(tx, who, Verb.TREE_READ, Verb.RUNNER_READ, Verb.RUNNER_WRITE)
+    drifted: list[ModuleDrift] = []
+    for place in places:
+        readable = seen[Verb.TREE_READ]
+        drifted += await drift_reads.listing(tx, organization_id, readable, "drifted", place, "", most)
+    away = [
+        AwayRunner(row["id"], row["path"], datetime.fromtimestamp(row["since"], UTC))
+        for row in await reads.away(tx, organization_id, seen[Verb.RUNNER_READ], attention.MAX_UNFILTERED_READ)
+        if any(figures.is_within(row["path"], place) for place in places)
+    ]
+    outdated = await _outdated(tx, organization_id, seen[Verb.RUNNER_WRITE], places)
+    return TreeNeeds(drifted[:most], away[:most], outdated)
+
+
+async def _outdated(tx: Tx, organization_id: str, seen: Visible, places: Sequence[str]) -> OldRunners | None:
+    latest = release_rules.latest(await releases.versions(tx), __version__)
+    if latest is None or seen.is_nothing:
+        return None
+    own = RunnerScope(organization_id)
+    old = [
+        each for each in await version_reads.current(tx, seen, own) if release_rules.is_outdated(each, latest.version)
+    ]
+    if not old:
+        return None
+    found = await version_reads.having(tx, seen, own, old, MAX_OUTDATED_READ)
+    named = sorted(
+        ((id_, path, version) for id_, (path, version) in found.items() if _is_in(path, places)),
+        key=lambda each: each[1],
+    )
+    return OldRunners(latest.version, named) if named else None
+
+
+def _is_in(path: str, places: Sequence[str]) -> bool:
+    return any(figures.is_within(path, place) for place in places)
+
+
+async def _needs(tx: Tx, found: Attention, tree: TreeNeeds) -> tuple[list[Need], list[NeedKind]]:
+    listed = {*found.to_approve, *found.failed, *found.stale, *found.out_of_contact}
+    rows = await job_reads.rows(tx, job_reads.COLUMNS_OF_A_ROW, sorted(listed))
+    known = {job.id: job for job in rows_to(JobListed, rows)}
+    return needs(found, tree, known, await attention.plans(tx, found.to_approve))
+
+
+def needs(
+    found: Attention,
+    tree: TreeNeeds,
+    known: Mapping[str, JobListed],
+    plans: Mapping[str, PlanSummary],
+) -> tuple[list[Need], list[NeedKind]]:
+    """Return what needs the reader, the most urgent first, and the kinds of which there is more. A pure function."""
+
+    def of_jobs(kind: NeedKind, ids: Iterable[str], since: str, text: str = "") -> list[Need]:
+        return [
+            Need(
+                kind=kind,
+                path=known[each].module_path,
+                text=text or plan_words.counts(plans.get(each)) or known[each].message,
+                since=getattr(known[each], since),
+                job_id=each,
+                job_number=known[each].number,
+                module_id=known[each].module_id,
+            )
+            for each in ids
+            if each in known
+        ]
+
+    kinds: list[list[Need]] = [
+        of_jobs("approve", found.to_approve, "queued_at"),
+        of_jobs("failed", found.failed, "finished_at"),
+        of_jobs("lost", found.out_of_contact, "started_at", "no contact with its attempt"),
+        [_of_module("doubt", each, f"job #{each.count:,} was cut short in a change") for each in found.in_doubt],
+        [
+            _of_module("quarantine", each, f"{each.count:,} {'state waits' if each.count == 1 else 'states wait'}")
+            for each in found.quarantined
+        ],
+        of_jobs("stale", found.stale, "queued_at", "the state has changed since it was planned"),
+        [drift_need(each) for each in tree.drifted],
+        [away_need(each) for each in tree.away],
+    ]
+    listed = [need for each in kinds for need in each[:MAX_LISTED]]
+    more: list[NeedKind] = [each[0].kind for each in kinds if len(each) > MAX_LISTED]
+    return [*listed, *([outdated_need(tree.outdated)] if tree.outdated else [])], more
+
+
+def _of_module(kind: NeedKind, module: TroubledModule, text: str) -> Need:
+    return Need(kind=kind, path=module.path, text=text, since=module.since, module_id=module.id)
+
+
+def drift_need(module: ModuleDrift) -> Need:
+    what = drift_words.counted(module.new, module.changed, module.gone)
+    count = f"{module.drifted:,} {'address differs' if module.drifted == 1 else 'addresses differ'}"
+    text = f"{count} from the configuration" + (f" ({what} since the check before)" if what else "")
+    return Need(kind="drift", path=module.path, text=text, since=module.drifted_since, module_id=module.module_id)
+
+
+def away_need(runner: AwayRunner) -> Need:
+    text = "no instance of it is connected: start one, or disable the runner if it is to stay away"
+    return Need(kind="offline", path=runner.path, text=text, since=runner.since, runner_id=runner.id)
+
+
+def outdated_need(old: OldRunners) -> Need:
+    """Return one row for all outdated runners: they are updated together."""
+    first_id, first, version = old.named[0]
+    others = len(old.named) - 1
+    more = f" and {others:,} other {'runner' if others == 1 else 'runners'}" if others else ""
+    verb = "have" if others else "has"
+    text = f"{first}{more} {verb} an older version than {old.latest}, such as {version}"
+    return Need(kind="outdated", path=first, text=text, runner_id=None if others else first_id)

@@ -1,0 +1,121 @@
+"""The overview counts and lists what its reader may see, over a day, a week and a month, by place."""
+
+from typing import Any
+
+import pytest
+
+from terracrew.api.overview import FigureSums
+from terracrew.protocol.events import Result, StepStatus
+from terracrew.protocol.spec import Step
+from terracrew.server.overview import figures
+from terracrew.server.overview.loop import FigureFolding
+from terracrew.server.principals.authorize import Visible
+from tests.builders.clock import ShiftedClock
+from tests.builders.deliveries import DONE, RUNNING, fact
+from tests.server.application import Person
+from tests.server.drift.checked import SOURCE
+from tests.server.simulated_runner import SimulatedRunner
+
+FAILED = fact(Result("FAILED", "plan failed: no"))
+PLAN_FAILED = fact(StepStatus(Step.PLAN, "FAILED", 1))
+
+
+async def overview(member: Person, **query: str) -> dict[str, Any]:
+    answer = await member.get("/api/v1/overview", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def run(runner: SimulatedRunner, module: str, *records: Any) -> None:
+    made = await runner.app.admin.made(f"/api/v1/modules/{module.replace('/', '%2F')}/jobs", {"type": "PLAN"})
+    attempt, _ = await runner.granted(made["id"])
+    await attempt.deliver(RUNNING, *records)
+
+
+@pytest.mark.feature("P2.overview", "P2.rights")
+async def test_only_what_somebody_may_see_is_counted_and_listed(runner: SimulatedRunner) -> None:
+    application = runner.app
+    for path in ("shop", "bank"):
+        await application.admin.made("/api/v1/groups", {"path": path})
+    for path in ("shop/net", "bank/net"):
+        await application.admin.made("/api/v1/modules", {"path": path, "source": SOURCE})
+    await run(runner, "shop/net", DONE)
+    await run(runner, "bank/net", PLAN_FAILED, FAILED)
+    db = application.server.db
+    for span in ("day", "week", "month"):
+        everything = await overview(application.admin, span=span)
+        assert (everything["total"]["succeeded"], everything["total"]["failed_engine"]) == (1, 1)
+        assert sum(each["failed"] for each in everything["parts"]) == 1
+        assert everything["total"]["starts"] == 2
+    await FigureFolding("srv", db).step()
+    vera = await application.person("vera", "viewer", "shop")
+    for query in ({}, {"place": "shop"}, {"mine": "true"}):
+        found = await overview(vera, **query)
+        assert (found["total"]["succeeded"], found["total"]["failed"], found["needs"]) == (1, 0, [])
+    assert (await overview(vera))["is_partial"]
+    assert not (await overview(vera, place="shop"))["is_partial"]
+    for place in ("bank", "bank/net", "nowhere"):
+        assert (await vera.get("/api/v1/overview", params={"place": place})).status_code == 404
+    found = await overview(application.admin, place="bank")
+    assert [(each["kind"], each["path"]) for each in found["needs"]] == [("failed", "bank/net")]
+    assert (await overview(application.admin, place="shop"))["needs"] == []
+    nobody = await application.person("nora")
+    empty = await overview(nobody)
+    assert (empty["total"]["starts"], empty["queue"]["running"], empty["needs"]) == (0, 0, [])
+
+
+@pytest.mark.feature("P2.overview")
+async def test_what_runs_and_waits_is_counted_now(runner: SimulatedRunner) -> None:
+    admin = runner.app.admin
+    await admin.made("/api/v1/groups", {"path": "shop"})
+    for name in ("a", "b"):
+        await admin.made("/api/v1/modules", {"path": f"shop/{name}", "source": SOURCE})
+    made = await admin.made("/api/v1/modules/shop%2Fa/jobs", {"type": "PLAN"})
+    await runner.granted(made["id"])
+    waiting = await admin.made("/api/v1/modules/shop%2Fa/jobs", {"type": "PLAN"})
+    for place in ("", "shop"):
+        queue = (await overview(admin, place=place))["queue"]
+        assert (queue["running"], queue["waiting"], queue["oldest_number"]) == (1, 1, waiting["number"])
+    assert (await overview(admin, place="shop"))["total"]["busy_seconds"] == 0, "the runner is not in this group"
+
+
+@pytest.mark.feature("P2.utilisation")
+async def test_slots_that_are_occupied_now_count(clock: ShiftedClock, runner: SimulatedRunner) -> None:
+    admin = runner.app.admin
+    await admin.made("/api/v1/groups", {"path": "shop"})
+    await admin.made("/api/v1/modules", {"path": "shop/a", "source": SOURCE})
+    made = await admin.made("/api/v1/modules/shop%2Fa/jobs", {"type": "PLAN"})
+    await runner.granted(made["id"])
+    clock.advance(7200)
+    found = await overview(admin)
+    assert found["total"]["busy_seconds"] == pytest.approx(7200, abs=30)
+    assert sum(each["busy_seconds"] for each in found["parts"]) == pytest.approx(7200, abs=30)
+    assert sum(each["busy_seconds"] > 0 for each in found["parts"]) in (2, 3)
+
+
+def test_the_topmost_visible_groups_count_each_thing_once() -> None:
+    def seen(*paths: str) -> Visible:
+        return Visible("org", tuple(("group", path) for path in paths))
+
+    assert figures.visible_paths(seen("a", "a/b", "c"), "org", [""]) == ["a", "c"]
+    assert figures.visible_paths(seen("a/b", "ab"), "org", ["a"]) == ["a/b"]
+    assert figures.visible_paths(seen("a"), "org", ["a/b"]) == ["a/b"]
+    assert figures.visible_paths(seen(""), "org", ["", "a"]) == [""]
+    assert figures.visible_paths(Visible("org", (("module", "a/m"),)), "org", [""]) == []
+    assert figures.visible_paths(Visible("org"), "org", ["a"]) == []
+
+
+def test_utilisation_is_a_share_of_the_slots_and_never_more_than_all_of_them() -> None:
+    def share(busy: float, capacity: float) -> float | None:
+        times: Any = {"starts_at": None, "ends_at": None}
+        return FigureSums(**times, busy_seconds=busy, capacity_seconds=capacity).utilisation
+
+    assert (share(5, 10), share(11, 10), share(1, 0)) == (0.5, 1.0, None)
+
+
+@pytest.mark.parametrize("span", ["day", "week", "month"])
+def test_the_last_part_of_a_span_contains_this_moment(span: Any) -> None:
+    shape = figures.SPANS[span]
+    first = figures.first_part(1_795_111_234.5, shape)
+    last = first + (shape.part_count - 1) * shape.part_seconds
+    assert last <= 1_795_111_234.5 < last + shape.part_seconds
