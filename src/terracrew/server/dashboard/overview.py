@@ -72,7 +72,7 @@ class FirstStep(msgspec.Struct, frozen=True):
     action: str = ""
 
 
-class Overview(msgspec.Struct, frozen=True):
+class OverviewPage(msgspec.Struct, frozen=True):
     rows: list[AttentionRow]
     more: list[tuple[str, str]]
     """What is not listed, because there is more of it: in words, and where it is listed."""
@@ -84,7 +84,7 @@ class Overview(msgspec.Struct, frozen=True):
     """Whether the reader may see anything in this organization."""
 
 
-async def read(tx: Tx, who: Principal, watch: Watch) -> Overview:
+async def read(tx: Tx, who: Principal, watch: Watch) -> OverviewPage:
     found = await attention.read(tx, who)
     seen = await authorize.visible(tx, who, Verb.JOB_READ)
     organization_id = who.organization_id or ""
@@ -95,7 +95,7 @@ async def read(tx: Tx, who: Principal, watch: Watch) -> Overview:
     rows, more = attention_rows(found, jobs, plans, is_administrator=who.is_system_admin)
     listed = {row.id for row in rows}
     active = [jobs[each] for each in newest if each in jobs and each not in listed][:MAX_ACTIVE_JOBS]
-    return Overview(rows, more, await read_first_steps(tx, who), active, not seen.is_nothing)
+    return OverviewPage(rows, more, await read_first_steps(tx, who), active, not seen.is_nothing)
 
 
 def attention_rows(
