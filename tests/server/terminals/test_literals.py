@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from terracrew.engine_rules import hcl_literals
 from terracrew.errors import Invalid
-from terracrew.server.terminals import literals, names
+from terracrew.server.terminals import names
 
 
 @pytest.mark.feature("K2.options")
@@ -29,7 +30,7 @@ from terracrew.server.terminals import literals, names
     ],
 )
 def test_a_literal_is_read(text: str, value: Any) -> None:
-    assert literals.read("it", text) == value
+    assert hcl_literals.read("it", text) == value
 
 
 @pytest.mark.parametrize(
@@ -53,14 +54,14 @@ def test_a_literal_is_read(text: str, value: Any) -> None:
 )
 def test_anything_else_is_refused_with_the_name_of_the_variable(text: str) -> None:
     with pytest.raises(Invalid, match="variable it"):
-        literals.read("it", text)
+        hcl_literals.read("it", text)
 
 
 def test_a_long_hostile_text_costs_little() -> None:
     started = time.thread_time()
     for text in ('"' + "\\" * 500_000, "[" * 500_000, "{ a = " * 100_000, '"' + "$" * 500_000, " " * 500_000):
         with pytest.raises(Invalid):
-            literals.read("it", text)
+            hcl_literals.read("it", text)
     assert time.thread_time() - started < 2
 
 

@@ -10,6 +10,7 @@ import msgspec
 from terracrew import ids
 from terracrew.api.jobs import ApplyPlan, Job, NewJob, plain
 from terracrew.api.plan_options import PlanOptions
+from terracrew.engine_rules import hcl_literals
 from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError
 from terracrew.protocol.spec import ArchiveSource, JobType
 from terracrew.server.connections.registry import Registry
@@ -20,7 +21,7 @@ from terracrew.server.jobs.create import Create, JobRequest, create_all
 from terracrew.server.jobs.plans import store as plan_store
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.terminals import literals, statuses, store
+from terracrew.server.terminals import statuses, store
 from terracrew.server.terminals.model import ConfigurationVersion, TerminalRun
 from terracrew.server.terminals.statuses import SeenRun
 from terracrew.server.tree.groups.quotas import Quotas
@@ -118,7 +119,7 @@ async def start(tools: TerminalTools, who: Principal, wanted: RunWanted) -> Job:
         targets=wanted.targets,
         replace=wanted.replace,
         refresh=wanted.refresh,
-        inputs={name: literals.read(name, text) for name, text in wanted.variables.items()},
+        inputs={name: hcl_literals.read(name, text) for name, text in wanted.variables.items()},
     )
     created = await tools.create_job(
         JobRequest(who, module.id, asked, _key(wanted, asked), needs_plan_json=is_plan and wanted.is_saved)

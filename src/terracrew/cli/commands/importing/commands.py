@@ -1,14 +1,19 @@
 """`terracrew import`: the commands, one for each source."""
 
+import functools
+import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.arguments.options import combine
+from terracrew.cli.commands.importing.model import HcpEngine
 from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
-from terracrew.cli.printing import output
+from terracrew.cli.printing import output, progress
+from terracrew.errors import Invalid
 
 import_options = combine(
     click.option("--plan", "only_plan", is_flag=True, help="Only show what would be made."),
@@ -23,6 +28,82 @@ def import_() -> None:
     Each command shows first what it would make, and what cannot be taken over. It never changes a module that is here and was not
     made by the same import, and a second run makes nothing twice. The source stays as it is.
     """
+
+
+@import_.command(
+    "hcp",
+    epilog=output.examples(
+        "terraform login",
+        "terracrew import hcp --organization acme --plan",
+        "terracrew import hcp --organization acme --workspace 'shop-*' --into shop",
+    ),
+)
+@click.option("--organization", required=True, metavar="NAME", help="The organization at the source.")
+@click.option(
+    "--url", "source_url", default="https://app.terraform.io", show_default=True, metavar="URL", help="Its address."
+)
+@click.option(
+    "--workspace", "patterns", multiple=True, metavar="PATTERN", help="Only these, such as 'shop-*'. Can be repeated."
+)
+@click.option(
+    "--into",
+    default="",
+    metavar="GROUP",
+    shell_complete=name_completion.groups,
+    help="The group for everything; `/` is the organization. By default one with the name of the organization at the source.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["terraform", "tofu"]),
+    default="terraform",
+    show_default=True,
+    help="The engine that runs the modules.",
+)
+@click.option("--token-stdin", is_flag=True, help="Read the token for the source from standard input.")
+@click.option("--lock-source", is_flag=True, help="Lock each workspace at the source before its state is read.")
+@import_options
+@output.with_target
+def import_hcp(
+    target: Target,
+    organization: str,
+    source_url: str,
+    patterns: tuple[str, ...],
+    into: str,
+    engine: HcpEngine,
+    token_stdin: bool,
+    lock_source: bool,
+    only_plan: bool,
+    yes: bool,
+) -> output.CommandResult:
+    """Make modules of the workspaces of HCP Terraform, Terraform Enterprise, OTF or another Terracrew.
+
+    It takes over settings, variables, variable sets, tags, projects and the current states. Values of sensitive variables are not
+    given out: it lists them, and you set them by hand. The token is that of `terraform login`, of TF_TOKEN_… (such as
+    TF_TOKEN_app_terraform_io), or of standard input. Nothing is changed at the source, unless you ask for --lock-source.
+    """
+    from terracrew.cli.commands.importing import hcp, hcp_reading, running, spelling, tfe_client, tfe_tokens
+    from terracrew.client import address
+
+    if token_stdin and not (yes or only_plan):
+        raise Invalid("with --token-stdin, nobody can be asked: add --plan to look first, or --yes")
+    api = target.api()
+    given = sys.stdin.readline() if token_stdin else None
+    token = tfe_tokens.find(urlsplit(address.checked(source_url)).netloc, given)
+    into = spelling.group(into, organization)
+    with progress.of_bytes() as show:
+        client = tfe_client.TfeClient(source_url, token, on_wait=lambda words: show(words, 0, 0))
+        client.discover()
+        found = hcp_reading.organization(client, organization, patterns, lambda words: show(words, 0, 0))
+    ids = {each.attributes.name: each.id for each in found.workspaces}
+    locking = functools.partial(hcp_reading.lock, client, ids) if lock_source else None
+    return running.run(
+        api,
+        hcp.plan(found, into, engine),
+        functools.partial(hcp_reading.read_state, client),
+        only_plan=only_plan,
+        yes=yes,
+        lock_source=locking,
+    )
 
 
 @import_.command(

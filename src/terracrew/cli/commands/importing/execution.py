@@ -33,6 +33,9 @@ _ENDS_ALL = (Unauthenticated, Unavailable, Unreachable)
 ReadState = Callable[[StateOrigin], bytes]
 """Reads the state of a module from the source, as it is now, and has checked that it arrived undamaged."""
 
+LockSource = Callable[[ImportedModule], str]
+"""Locks what a module comes from, and returns what that did in words."""
+
 
 class Outcome(msgspec.Struct, frozen=True):
     """What became of a group or a module."""
@@ -70,16 +73,17 @@ def execute(
     decisions: Decisions,
     read_state: ReadState,
     *,
-    lock_source: Callable[[ImportedModule], str] = lambda _: "",
+    lock_source: LockSource | None,
     report: Callable[[str], None] = lambda _: None,
 ) -> Execution:
     """Make everything that was decided. What fails is in the outcome of its place, and the others are made.
 
-    `lock_source` locks what a module comes from, before its state is read, and returns what that did in words.
+    `lock_source` is called before the state of a module is read, and for modules that lack nothing, too.
     """
     outcomes: list[Outcome] = []
     groups = [each for each in decisions.groups if each.is_new or each.inputs]
-    modules = [each for each in decisions.modules if each.action in ("create", "complete")]
+    wanted = ("create", "complete") if lock_source is None else ("create", "complete", "exists")
+    modules = [each for each in decisions.modules if each.action in wanted]
     tasks: list[tuple[str, Callable[[_PlaceProgress], None]]] = [
         (each.group.path, functools.partial(_make_group, api, each)) for each in groups
     ]
@@ -111,23 +115,23 @@ def _make_module(
     api: "Api",
     decision: ModuleDecision,
     read_state: ReadState,
-    lock_source: Callable[[ImportedModule], str],
+    lock_source: LockSource | None,
     done: _PlaceProgress,
 ) -> None:
     module = decision.module
     inputs = _create(api, module, done) if decision.action == "create" else decision.inputs
-    has_state = module.state is not None
-    if has_state:
+    has_lock = module.state is not None and decision.action != "exists"
+    if has_lock:
         reason = f"the import of {module.origin} is not complete"
         asked = TakeLock(reason=reason[:MAX_TEXT_CHARACTERS], client_lock_id=finding.lock_id(module))
         api.post(f"/modules/{segment(module.path)}/lock", asked, ModuleLock)
     _set_inputs(api, inputs, done)
     _set_steps(api, decision, done)
-    if words := lock_source(module):
-        done.made.append(words)
+    if lock_source is not None:
+        done.made.append(lock_source(module))
     if module.state is not None and decision.state.action == "import":
         _bring(api, module, module.state, read_state, done)
-    if has_state:
+    if has_lock:
         query = urlencode({"id": finding.lock_id(module)})
         api.delete(f"/modules/{segment(module.path)}/lock?{query}")
 

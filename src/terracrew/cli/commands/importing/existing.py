@@ -1,16 +1,17 @@
 """Compares what an import is going to make with what is there, so that nothing is made twice and nothing is overwritten."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
 from terracrew.api.inputs import NewInput
 from terracrew.api.modules import Module
 from terracrew.api.states import State
-from terracrew.cli.commands.importing.model import ImportedGroup, ImportedModule, ImportPlan, StateOrigin
+from terracrew.cli.commands.importing.model import HandSetInput, ImportedGroup, ImportedModule, ImportPlan, StateOrigin
 from terracrew.protocol.spec import Step
 
+GivenInput = TypeVar("GivenInput", NewInput, HandSetInput)
 ModuleAction = Literal["create", "complete", "exists", "refused"]
 StateAction = Literal["none", "import", "same", "refused"]
 
@@ -45,6 +46,8 @@ class GroupDecision(msgspec.Struct, frozen=True):
     is_new: bool
     inputs: tuple[NewInput, ...]
     """Those that it does not have yet."""
+    by_hand: tuple[HandSetInput, ...]
+    """Those that nobody has set yet."""
 
 
 class ModuleDecision(msgspec.Struct, frozen=True):
@@ -53,6 +56,7 @@ class ModuleDecision(msgspec.Struct, frozen=True):
     reason: str
     """Why it is refused; empty otherwise."""
     inputs: tuple[NewInput, ...]
+    by_hand: tuple[HandSetInput, ...]
     steps: tuple[Step, ...]
     state: StateDecision
 
@@ -71,13 +75,14 @@ class Decisions(msgspec.Struct, frozen=True):
 
 def decide(plan: ImportPlan, there: Existing) -> Decisions:
     """Return what is to be made of a plan."""
-    groups = tuple(
-        GroupDecision(
-            each, each.path not in there.groups, _missing(each.inputs, there.groups.get(each.path, frozenset()))
-        )
-        for each in plan.groups
-    )
+    groups = tuple(_group(each, there) for each in plan.groups)
     return Decisions(groups, tuple(_module(each, there) for each in plan.modules))
+
+
+def _group(group: ImportedGroup, there: Existing) -> GroupDecision:
+    known = there.groups.get(group.path)
+    inputs = known or frozenset()
+    return GroupDecision(group, known is None, _missing(group.inputs, inputs), _missing(group.by_hand, inputs))
 
 
 def _module(module: ImportedModule, there: Existing) -> ModuleDecision:
@@ -89,7 +94,7 @@ def _module(module: ImportedModule, there: Existing) -> ModuleDecision:
     if found is None:
         state = StateDecision("import" if module.state is not None else "none")
         steps = tuple(step for step, _ in module.steps)
-        return ModuleDecision(module, "create", "", module.inputs, steps, state)
+        return ModuleDecision(module, "create", "", module.inputs, module.by_hand, steps, state)
     mark = module.new.labels[0] if module.new.labels else ""
     if mark not in found.module.labels:
         return _refused(
@@ -100,7 +105,15 @@ def _module(module: ImportedModule, there: Existing) -> ModuleDecision:
     steps = tuple(step for step, _ in module.steps if step not in found.steps)
     state = state_decision(module.state, found.state)
     is_complete = not inputs and not steps and state.action != "import" and not found.is_locked_by_import
-    return ModuleDecision(module, "exists" if is_complete else "complete", "", inputs, steps, state)
+    return ModuleDecision(
+        module,
+        "exists" if is_complete else "complete",
+        "",
+        inputs,
+        _missing(module.by_hand, found.inputs),
+        steps,
+        state,
+    )
 
 
 def state_decision(origin: StateOrigin | None, now: State | None) -> StateDecision:
@@ -119,8 +132,8 @@ def state_decision(origin: StateOrigin | None, now: State | None) -> StateDecisi
 
 
 def _refused(module: ImportedModule, reason: str) -> ModuleDecision:
-    return ModuleDecision(module, "refused", reason, (), (), StateDecision("none"))
+    return ModuleDecision(module, "refused", reason, (), (), (), StateDecision("none"))
 
 
-def _missing(inputs: tuple[NewInput, ...], there: frozenset[tuple[str, str]]) -> tuple[NewInput, ...]:
+def _missing(inputs: tuple[GivenInput, ...], there: frozenset[tuple[str, str]]) -> tuple[GivenInput, ...]:
     return tuple(each for each in inputs if (each.target, each.name) not in there)

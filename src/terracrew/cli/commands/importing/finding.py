@@ -26,7 +26,7 @@ def existing(api: "Api", plan: ImportPlan) -> Existing:
     paths = {each.path for each in api.list("/groups", Group, limit=_PAGE_ITEMS)}
     groups = {path: frozenset[tuple[str, str]]() for path in paths} | {"": frozenset[tuple[str, str]]()}
     for each in plan.groups:
-        if each.inputs and each.path in groups:
+        if (each.inputs or each.by_hand) and each.path in groups:
             groups[each.path] = _inputs(api, each.path)
     wanted = {each.path: each for each in plan.modules if not each.problem}
     listed = [each.path for each in _listed(api, wanted, paths) if each.path in wanted]
@@ -48,7 +48,7 @@ def module(api: "Api", wanted: ImportedModule) -> FoundModule | None:
     return FoundModule(
         module=found,
         state=next((each for each in states if each.status == "current"), None),
-        inputs=_inputs(api, wanted.path) if wanted.inputs else frozenset(),
+        inputs=_inputs(api, wanted.path) if wanted.inputs or wanted.by_hand else frozenset(),
         steps=frozenset(each.step for each in steps if each.path == wanted.path),
         is_locked_by_import=person is not None and person.client_lock_id == lock_id(wanted),
     )

@@ -1,11 +1,16 @@
 """What an import is going to make: groups, modules with their inputs, steps and states, and what it leaves to a person."""
 
+import shlex
+from typing import Literal
+
 import msgspec
 
-from terracrew.api.inputs import NewInput
+from terracrew.api.inputs import NewInput, Target
 from terracrew.api.modules import NewModule
 from terracrew.api.steps import NewStepSettings
 from terracrew.protocol.spec import Step
+
+HcpEngine = Literal["tofu", "terraform"]
 
 
 class StateOrigin(msgspec.Struct, frozen=True):
@@ -18,6 +23,19 @@ class StateOrigin(msgspec.Struct, frozen=True):
     """Empty where the source does not tell it before the state is read."""
 
 
+class HandSetInput(msgspec.Struct, frozen=True):
+    """An input whose value the source does not give out, so that a person has to set it."""
+
+    place: str
+    target: Target
+    name: str
+
+    @property
+    def command(self) -> str:
+        environment = " --env" if self.target == "environment" else ""
+        return f"terracrew input set {shlex.quote(self.place or '/')} {shlex.quote(self.name)}{environment} --secret"
+
+
 class ImportedModule(msgspec.Struct, frozen=True, kw_only=True):
     """A module that an import makes of one workspace, project or state."""
 
@@ -28,8 +46,7 @@ class ImportedModule(msgspec.Struct, frozen=True, kw_only=True):
     inputs: tuple[NewInput, ...] = ()
     steps: tuple[tuple[Step, NewStepSettings], ...] = ()
     state: StateOrigin | None = None
-    by_hand: tuple[str, ...] = ()
-    """Commands that a person has to run, because the source does not give out a value."""
+    by_hand: tuple[HandSetInput, ...] = ()
     remarks: tuple[str, ...] = ()
     """What cannot be taken over, and why."""
     problem: str = ""
@@ -48,7 +65,7 @@ class ImportedGroup(msgspec.Struct, frozen=True):
     path: str
     description: str = ""
     inputs: tuple[NewInput, ...] = ()
-    by_hand: tuple[str, ...] = ()
+    by_hand: tuple[HandSetInput, ...] = ()
     remarks: tuple[str, ...] = ()
 
 

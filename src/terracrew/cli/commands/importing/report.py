@@ -32,22 +32,20 @@ def show_plan(plan: ImportPlan, decisions: Decisions) -> None:
             output.note(f"  {each}")
         if len(remarks) > MAX_NAMED_REMARKS:
             output.note(f"  … and {len(remarks) - MAX_NAMED_REMARKS} more (--json has all of them)")
-    show_by_hand(plan)
+    show_by_hand(decisions)
 
 
-def show_by_hand(plan: ImportPlan) -> None:
+def show_by_hand(decisions: Decisions) -> None:
     """Print the commands that a person has to run, because the source does not give out a value."""
-    found = by_hand(plan)
+    found = by_hand(decisions)
     if found:
         output.note("To be set by hand, because the source does not give out the values:")
         for each in found:
             output.note(f"  {each}")
 
 
-def by_hand(plan: ImportPlan) -> list[str]:
-    return [each for group in plan.groups for each in group.by_hand] + [
-        each for module in plan.modules if not module.problem for each in module.by_hand
-    ]
+def by_hand(decisions: Decisions) -> list[str]:
+    return [each.command for place in (*decisions.groups, *decisions.modules) for each in place.by_hand]
 
 
 def _remarks(plan: ImportPlan, decisions: Decisions) -> Iterator[str]:
@@ -118,13 +116,13 @@ def as_json(plan: ImportPlan, decisions: Decisions, execution: Execution | None)
                     "reason": each.state.reason,
                     "serial": each.module.state.serial if each.module.state is not None else None,
                 },
-                "by_hand": list(each.module.by_hand),
+                "by_hand": [one.command for one in each.by_hand],
                 "remarks": list(each.module.remarks),
             }
             for each in decisions.modules
         ],
         "remarks": list(plan.remarks),
-        "by_hand": by_hand(plan),
+        "by_hand": by_hand(decisions),
         "next_steps": list(plan.next_steps),
         "outcomes": [] if execution is None else list(execution.outcomes),
         "ended_by": execution.ended_by.message if execution is not None and execution.ended_by is not None else "",
@@ -135,7 +133,7 @@ def _input(each: NewInput) -> dict[str, str]:
     return {"target": each.target, "name": each.name}
 
 
-def show_execution(plan: ImportPlan, execution: Execution) -> None:
+def show_execution(plan: ImportPlan, decisions: Decisions, execution: Execution) -> None:
     """Print what was made of each place, and what failed."""
     for each in execution.outcomes:
         if each.made:
@@ -149,6 +147,6 @@ def show_execution(plan: ImportPlan, execution: Execution) -> None:
             "What failed is not complete. A module whose state is missing stays locked. Run the same command again when the cause "
             "is gone: nothing is made twice."
         )
-    show_by_hand(plan)
+    show_by_hand(decisions)
     for each in plan.next_steps:
         output.note(f"Next: {each}")

@@ -20,8 +20,7 @@ def run(
     *,
     only_plan: bool,
     yes: bool,
-    lock_source: Callable[[ImportedModule], str] = lambda _: "",
-    question: str = "",
+    lock_source: Callable[[ImportedModule], str] | None = None,
 ) -> output.CommandResult:
     """Show a plan, and make it if a person says yes. The exit code is 1 if something could not be made."""
     with progress.of_bytes() as show:
@@ -30,14 +29,16 @@ def run(
     is_json = output.wants_json()
     if not is_json:
         report.show_plan(plan, decisions)
-    if only_plan or not decisions.has_work:
+    if only_plan or not (decisions.has_work or lock_source is not None):
         words = "Nothing was changed." if only_plan else "Everything that can be imported is here already."
         return output.CommandResult(report.as_json(plan, decisions, None), lambda: output.note(words))
     if not yes:
-        output.ask(question or f"Import {plan.source}?", "Nothing was changed.")
+        output.ask(f"Import {plan.source}?", "Nothing was changed.")
     with progress.of_bytes() as show:
         done = executing.execute(
             api, decisions, read_state, lock_source=lock_source, report=lambda words: show(words, 0, 0)
         )
     code = done.ended_by.exit_code if done.ended_by is not None else int(done.is_failed)
-    return output.CommandResult(report.as_json(plan, decisions, done), lambda: report.show_execution(plan, done), code)
+    return output.CommandResult(
+        report.as_json(plan, decisions, done), lambda: report.show_execution(plan, decisions, done), code
+    )

@@ -1,13 +1,12 @@
 """Checks the names, the sizes and the depth of inputs."""
 
 import posixpath
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from terracrew.engine_rules import flags
+from terracrew.engine_rules import flags, input_names
 from terracrew.errors import Invalid, TooLarge
 from terracrew.masking.names import MIN_SECRET_BYTES
 
@@ -17,11 +16,6 @@ MAX_INPUTS = 500
 MAX_PATH_CHARACTERS = 500
 MAX_INPUT_LEVELS = 100
 """The deepest nesting of lists and objects in an input or in the settings of a source, so that decoding never runs out of stack."""
-_INPUT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,254}\Z")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}\Z")
-# The executor itself sets these. A module that could set them could redirect its state. TF_TOKEN_<host> is a token of the module
-# for a registry; the executor replaces the one for the server itself.
-_RESERVED = re.compile(r"(TERRACREW_|TF_HTTP_).*|TF_CLI_CONFIG_FILE\Z|TF_DATA_DIR\Z", re.DOTALL)
 
 
 def check_inputs(inputs: Mapping[str, Any]) -> None:
@@ -29,24 +23,16 @@ def check_inputs(inputs: Mapping[str, Any]) -> None:
     check_depth("inputs", inputs)
     check_size("inputs", inputs)
     for name in inputs:
-        if not _INPUT.match(name):
-            raise Invalid(
-                f"inputs: {name[:300]!r} is not a valid name: use letters, digits, _ and -, and no digit first",
-                field=name[:300],
-            )
+        if problem := input_names.problem_of_variable(name):
+            raise Invalid(f"inputs: {problem}", field=name[:300])
 
 
 def check_environment(environment: Mapping[str, str]) -> None:
     """Check the environment variables of a place or a job."""
     check_size("environment", environment)
     for name, value in environment.items():
-        if not _VARIABLE.match(name):
-            raise Invalid(
-                f"environment: {name[:300]!r} is not a valid name: use letters, digits and _, and no digit first",
-                field=name[:300],
-            )
-        if _RESERVED.match(name):
-            raise Invalid(f"environment: {name} is set by Terracrew itself and cannot be set here", field=name)
+        if problem := input_names.problem_of_environment(name):
+            raise Invalid(f"environment: {problem}", field=name[:300])
         if "\0" in value:
             raise Invalid(f"environment: the value of {name} has a NUL character in it", field=name)
     flags.check_environment(environment)
@@ -54,10 +40,8 @@ def check_environment(environment: Mapping[str, str]) -> None:
 
 def check_output(name: str) -> None:
     """Check the name of an output of another module."""
-    if not _INPUT.match(name):
-        raise Invalid.in_field(
-            "output", f"{name[:300]!r} is not a valid name: use letters, digits, _ and -, and no digit first"
-        )
+    if problem := input_names.problem_of_variable(name):
+        raise Invalid.in_field("output", problem)
 
 
 def check_file_path(path: str) -> None:
