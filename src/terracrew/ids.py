@@ -30,6 +30,8 @@ KINDS = {
     "rtk": "release token",
     "rol": "role binding",
     "upl": "upload",
+    "pub": "published module",
+    "pbv": "version of a published module",
     "inp": "version of an input",
     "grn": "run of a group",
     "hld": "hold",

@@ -15,6 +15,7 @@ PUBLIC = {
     "GET /app/{tenant}/{workspace}/runs/{job}",
     "GET /api/tfe/v2/links/{sealed}",
     "PUT /api/tfe/v2/links/{sealed}",
+    "GET /api/registry/v1/archives/{sealed}",
 }
 """Anybody may call these. Other tests check what they answer."""
 _RELEASES = {
@@ -56,6 +57,7 @@ _LISTS = {
     "GET /forges",
     "GET /discovery-rules",
     "GET /policies",
+    "GET /published-modules",
     "GET /pull-requests",
     "GET /dashboard/pull-requests",
     "GET /schedules",
@@ -111,6 +113,9 @@ _SEES = (
         "GET /forges/{forge}/users",
         "GET /discovery-rules/{rule}",
         "GET /policies/{policy}",
+        "GET /published-modules/{published}",
+        "GET /api/registry/v1/modules/{namespace}/{published_name}/{system}/versions",
+        "GET /api/registry/v1/modules/{namespace}/{published_name}/{system}/{exactly}/download",
         "GET /pull-requests/{pull_request}",
         "GET /dashboard/pull-requests/{pull_request}",
         "GET /schedules/{schedule}",

@@ -17,7 +17,7 @@ import pytest
 import urllib3
 
 from terracrew import ids
-from terracrew.client.http import ORGANIZATION_HEADER
+from terracrew.client.http import ORGANIZATION_HEADER, Api
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.app import ROUTERS
 from terracrew.server.http.request import App, Call
@@ -190,6 +190,11 @@ def _team(system: System) -> dict[str, str]:
             "/policies",
             {"name": "ours", "place": "team", "rego": 'package terracrew\n\ndeny contains "no" if input.plan.no\n'},
         )["id"],
+        "published": _published(api, module["source"]["archive_id"]),
+        "namespace": "team",
+        "published_name": "ours",
+        "system": "null",
+        "exactly": "1.0.0",
         "delivery": ids.new("fdl"),
         "forge_user": "7",
         "secret_id": api.post(f"/service-accounts/{account}/secrets", {})["id"],
@@ -215,6 +220,13 @@ def _team(system: System) -> dict[str, str]:
         "artifact": "none.whl",
         "release_token": api.post("/release-tokens", {"name": "ours"})["id"],
     }
+
+
+def _published(api: Api, archive_id: str) -> str:
+    """A published module with a version."""
+    made = api.post("/published-modules", {"group": "team", "name": "ours", "system": "null"})["id"]
+    api.post(f"/published-modules/{made}/versions", {"version": "1.0.0", "archive_id": archive_id})
+    return made
 
 
 def _configuration(system: System, module_id: str) -> str:
@@ -281,7 +293,8 @@ def test_nobody_reaches_what_is_not_theirs(stage: Stage, who: str) -> None:
                 name
                 for name, it in stage.ours.items()
                 if len(it) > 1
-                and name not in ("step", "section", "release", "tenant")
+                and name
+                not in ("step", "section", "release", "tenant", "namespace", "published_name", "system", "exactly")
                 and it.encode() in body
                 and it not in operation.path
             }

@@ -46,6 +46,8 @@ EMPTY = {
     "policies": "newer than the release",
     "policy_results": "newer than the release",
     "policy_versions": "newer than the release",
+    "published_modules": "came after 0.1",
+    "published_versions": "came after 0.1",
     "removed": "needs the loop of the retention",
     "removed_locks": "is about terminals that worked in the last days",
     "retention_runs": "needs the loop of the retention",

@@ -42,6 +42,10 @@ COMMANDS = {
         "terracrew.cli.commands.discovery:discovery",
         "Make modules from the folders of repositories.",
     ),
+    "registry": (
+        "terracrew.cli.commands.registry:registry",
+        "Publish modules for the configurations of others.",
+    ),
     "drift": (
         "terracrew.cli.commands.drift:drift",
         "Find what was changed outside of the engine, and mute or undo it.",

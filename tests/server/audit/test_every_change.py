@@ -101,6 +101,7 @@ async def test_every_operation_that_changes_something_leaves_an_entry(applicatio
     await _notifications(change, application)
     await _forges(change, application)
     await _policies(change)
+    await _registry(change)
     await _schedules(change)
     await _drift(change)
     await _access(change, application, elena)
@@ -266,6 +267,18 @@ async def _policies(change: Changes) -> None:
     await change("PATCH /policies/{policy}", {"enforcement": "advisory"}, "rule")
     await change("POST /policies/{policy}/versions", {"rego": rego.replace("no", "never")}, "rule")
     await change("DELETE /policies/{policy}", None, "rule")
+
+
+async def _registry(change: Changes) -> None:
+    await change("POST /groups", {"path": "shared"})
+    await change("POST /published-modules", {"group": "shared", "name": "vpc", "system": "aws"})
+    await change("PATCH /published-modules/{published}", {"description": "ours"}, "shared/vpc/aws")
+    archive = await change("POST /archives", packed(("main.tf", b"")))
+    new = {"version": "1.0.0", "archive_id": archive["id"]}
+    await change("POST /published-modules/{published}/versions", new, "shared/vpc/aws")
+    withdrawn = {"is_withdrawn": True}
+    await change("PATCH /published-modules/{published}/versions/{exactly}", withdrawn, "shared/vpc/aws", "1.0.0")
+    await change("DELETE /published-modules/{published}", None, "shared/vpc/aws")
 
 
 async def _schedules(change: Changes) -> None:

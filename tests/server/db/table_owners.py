@@ -30,6 +30,8 @@ STORES: dict[str, tuple[str, ...]] = {
     "terminal_runs": ("terminals/store.py",),
     "state_uploads": ("terminals/store.py",),
     "terminal_words": ("terminals/store.py",),
+    "published_modules": ("registry/store.py",),
+    "published_versions": ("registry/store.py",),
     "drift_items": ("drift/store.py",),
     "drift_modules": ("drift/store.py",),
     "drift_mutes": ("drift/store.py",),

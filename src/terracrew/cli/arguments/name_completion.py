@@ -80,6 +80,7 @@ cloud_identities = _complete("/cloud-identities", lambda each: (each.path, each.
 forges = _complete("/forges", lambda each: (each.path, each.kind))
 policies = _complete("/policies", lambda each: (each.path, each.state))
 discovery_rules = _complete("/discovery-rules", lambda each: (each.path, each.url))
+published_modules = _complete("/published-modules", lambda each: (each.path, each.description))
 notification_channels = _complete(
     "/notification-channels", lambda each: (f"{each.path}/{each.name}" if each.path else each.name, each.kind)
 )

@@ -68,6 +68,8 @@ class FetchContext(msgspec.Struct, frozen=True):
     """What revisions meant to earlier jobs of the module, the newest first."""
     variables: Mapping[str, str] = {}
     """The environment variables of the module. A source may name one of them as its credential."""
+    own_tokens: Mapping[str, str] = {}
+    """The token of the job by the hosts of its own server, with their ports unless these are 443."""
     scratch: Path | None = None
     """A private directory of the attempt, for files that must not outlive the fetch."""
     control: Control | None = None

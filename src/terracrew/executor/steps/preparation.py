@@ -146,6 +146,7 @@ async def _fetch_source(context: StepContext, engine: Engine, found: FoundEngine
         environment=start.environment,
         owner=spec.organization_id,
         variables=spec.environment,
+        own_tokens=dict.fromkeys(environment.server_hosts(start), context.granted.credentials.api),
         scratch=context.directory,
         digest=spec.source_digest,
         revision=spec.source_revision,

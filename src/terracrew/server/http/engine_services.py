@@ -10,6 +10,9 @@ from terracrew.server.identity.terminal_logins import model
 DISCOVERY = "/.well-known/terraform.json"
 TFE_BASE = "/api/tfe/v2/"
 """Where the API for `cloud` blocks and the backend `remote` begins."""
+REGISTRY_BASE = "/api/registry/v1/"
+MODULES_BASE = f"{REGISTRY_BASE}modules/"
+"""Where the module registry protocol begins."""
 AUTHORIZATION = "/dashboard/terminal-login"
 """The page that asks a person whether a command line may act for them."""
 DEVICE_PAGE = "/dashboard/device"
@@ -26,12 +29,13 @@ _TFE_SERVICES = ("tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2")
 def services(url: str) -> dict[str, Any]:
     """Return the services of a server with this public address.
 
-    This server has no registry of modules or providers, so it names neither.
+    This server has no registry of providers, so it names none.
     """
     return {
         "terracrew.v1": f"{url}/api/v1/",
         "terracrew-login.v1": {"authz": url + AUTHORIZATION, "device": url + DEVICE, "token": url + TOKEN},
         **dict.fromkeys(_TFE_SERVICES, url + TFE_BASE),
+        "modules.v1": url + MODULES_BASE,
         "login.v1": {
             "client": model.ENGINE.id,
             "grant_types": ["authz_code"],

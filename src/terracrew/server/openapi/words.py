@@ -33,6 +33,7 @@ TAGS = {
     "forges": "Connections to GitHub, GitLab, Gitea, Forgejo and plain git, the repositories that they watch, and what is delivered.",
     "policies": "Policies in Rego that look at plans before they are applied, and what they have said.",
     "discovery": "Rules that make modules from the folders of a repository, and what they have found.",
+    "registry": "What groups publish for the configurations of others, and its versions.",
     "cloud identities": "The ways into cloud accounts in which runners are started.",
     "runners": "The processes that run jobs, and what they are assigned to.",
     "fleet jobs": "Jobs that deploy, update and remove cloud-hosted runners, and test connections to clouds.",

@@ -71,7 +71,7 @@ class _Fetch:
     ) -> None:
         self._source, self._address, self._workspace, self._context = source, address, workspace, context
         self._deadline, self._say = deadline, say
-        self._web = RegistryHttp(context.environment, context.variables, deadline)
+        self._web = RegistryHttp(context.environment, context.variables, deadline, context.own_tokens)
 
     def run(self) -> SourceResolved:
         registry = RegistryModule(self._web, self._address)

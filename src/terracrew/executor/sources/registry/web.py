@@ -27,8 +27,15 @@ class WebAnswer(NamedTuple):
 class RegistryHttp:
     """What one attempt uses to talk to other machines."""
 
-    def __init__(self, environment: Mapping[str, str], variables: Mapping[str, str], deadline: Deadline) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        variables: Mapping[str, str],
+        deadline: Deadline,
+        own_tokens: Mapping[str, str] | None = None,
+    ) -> None:
         self._environment, self._variables, self._deadline = environment, variables, deadline
+        self._own_tokens = own_tokens or {}
         self._tls = ssl.create_default_context(cafile=environment.get("SSL_CERT_FILE") or None)
 
     def get(self, url: str, *, most: int = MAX_DOCUMENT_BYTES, accept: str = "application/json") -> WebAnswer:
@@ -46,9 +53,10 @@ class RegistryHttp:
         raise Invalid(f"{url[:300]!r} is the end of more than {MAX_REDIRECTS} redirects, so it is not used")
 
     def _token(self, host: str) -> str:
-        """Return the token for a host: that of the module, or else that of the runner; '' if there is none."""
-        name = token_variable(host)
-        return (self._variables.get(name) or self._environment.get(name) or "").strip()
+        """Return the token for a host: that of the module, that of the runner, or that of the job for its own server; else ''."""
+        name, exactly = token_variable(host), host.lower().removesuffix(":443")
+        found = self._variables.get(name) or self._environment.get(name) or self._own_tokens.get(exactly) or ""
+        return found.strip()
 
     def _once(self, url: str, host: str, most: int, accept: str) -> tuple[WebAnswer | None, str]:
         headers = {"Accept": accept, "User-Agent": "terracrew"}

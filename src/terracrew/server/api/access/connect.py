@@ -256,7 +256,7 @@ async def openid_configuration(request: AccessCall) -> Response[dict[str, Any]]:
 async def discovery(request: AccessCall) -> Response[dict[str, Any]]:
     """The service discovery document of the engines: the services of this host, each with its address.
 
-    This server has no registry of modules or providers, so it names neither.
+    This server has no registry of providers, so it names none.
     """
     found = engine_services.services(identity_of(request).url)
     return Response(found, headers={"Cache-Control": "public, max-age=300"})

@@ -7,9 +7,9 @@ from terracrew.api.groups import Group, GroupChange, GroupView, NewGroup
 from terracrew.api.pages import Page
 from terracrew.server.api.context import TreeCall
 from terracrew.server.db.seam import Tx
-from terracrew.server.discovery import service as discovery
 from terracrew.server.http.request import tree_path
 from terracrew.server.paging import After, Limit
+from terracrew.server.registry import service as registry
 from terracrew.server.tree.groups import inheritance, reads, service
 
 
@@ -47,4 +47,4 @@ async def change(request: TreeCall, group: FromPath[str], data: JSONBody[GroupCh
 @delete("/groups/{group:str}", summary="Delete an empty group")
 async def remove(request: TreeCall, group: FromPath[str]) -> None:
     """Delete a group that has neither groups, modules nor runners in it."""
-    await request.write(discovery.delete_group, tree_path(group))
+    await request.write(registry.delete_group, tree_path(group))

@@ -18,12 +18,12 @@ from terracrew.server.dashboard.groups.page import HERE, GroupHead
 from terracrew.server.dashboard.modules import settings
 from terracrew.server.dashboard.modules.settings import place_name
 from terracrew.server.db.seam import Tx
-from terracrew.server.discovery import service as discovery
 from terracrew.server.http import request as requests
 from terracrew.server.jobs import bulk_cancel
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.registry import service as registry
 from terracrew.server.tree.groups import service, tree_path
 from terracrew.server.tree.groups.inheritance import DEFAULTS, EffectiveRule, effective_rule
 
@@ -186,7 +186,7 @@ def _canceled(ended: int, asked: int) -> str:
 async def delete(request: DashboardCall, group: FromPath[str]) -> Response[Any]:
     async def work(tx: Tx, who: Principal, reference: str) -> str | None:
         parent_id = (await page.read_head(tx, who, reference)).group.parent_id
-        await discovery.delete_group(tx, who, reference)
+        await registry.delete_group(tx, who, reference)
         return parent_id
 
     return render.go(request, f"{HERE}/{await request.write(work, requests.tree_path(group))}")

@@ -51,6 +51,17 @@ async def may_use(tx: Tx, who: Principal, archive: Archive) -> bool:
     return any(seen.covers(authorize.module(archive.organization_id, path)) for path in paths)
 
 
+async def hold(tx: Tx, who: Principal, organization_id: str, reference: str) -> Archive:
+    """Return an archive that somebody may use, and keep it until the transaction ends."""
+    archive = await store.hold_archive(tx, ids.parse("arc", reference), organization_id)
+    if archive is None or not await may_use(tx, who, archive):
+        raise NotFound(
+            f"there is no archive {reference[:50]} that you have uploaded, or that a module uses whose jobs you may run: upload it "
+            "first (POST /api/v1/archives)"
+        )
+    return archive
+
+
 async def keep(
     staging: Staging, quotas: Quotas, folder: Path, who: Principal, organization_id: str, body: Body
 ) -> Archive:

@@ -101,13 +101,14 @@ _DESTROYED_AT: LiteralString = f"""(SELECT max(destroyed.finished_at) FROM jobs 
 _NOT_ENDED: LiteralString = "9e15"
 """A time after all others."""
 _UNUSED: LiteralString = """archives.created_at <= :grace
+    AND NOT EXISTS (SELECT 1 FROM published_versions WHERE published_versions.archive_id = archives.id)
     AND NOT EXISTS (SELECT 1 FROM modules WHERE substr(modules.source, 33, 36) = archives.id)
     AND NOT EXISTS (SELECT 1 FROM jobs WHERE substr(jobs.source, 33, 36) = archives.id
         AND (jobs.finished_at IS NULL OR jobs.finished_at > :before))
     AND NOT EXISTS (SELECT 1 FROM jobs WHERE substr(jobs.source, length(jobs.source) - 1) = '}}'
         AND substr(jobs.source, length(jobs.source) - 38, 36) = archives.id
         AND (jobs.finished_at IS NULL OR jobs.finished_at > :before))"""
-"""Archives made before `:grace` that no module uses, and that no job uses unless it ended before `:before`."""
+"""Archives made before `:grace` that are not published, that no module uses, and that no job uses unless it ended before `:before`."""
 
 
 class ModuleScope(msgspec.Struct, frozen=True):

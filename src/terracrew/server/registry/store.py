@@ -1,0 +1,115 @@
+"""Rows of published modules and of their versions."""
+
+from datetime import datetime
+from typing import LiteralString
+
+from terracrew.api.registry import PublishedModuleSettings
+from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
+from terracrew.server.db.statements.table import Table, assignments
+from terracrew.server.registry.model import PublishedModule, RegistryVersion
+
+MODULES = Table("published_modules", PublishedModule, without=("group",))
+VERSIONS = Table("published_versions", RegistryVersion)
+SELECT: LiteralString = (
+    f'SELECT {MODULES.columns}, groups.path AS "group" FROM published_modules'
+    " JOIN groups ON groups.id = published_modules.group_id"
+)
+_SETTINGS = (*MODULES.fields_of(PublishedModuleSettings), "changed_at", "revision", "due_at", "failures", "problem")
+
+
+async def insert(tx: Tx, module: PublishedModule) -> None:
+    await tx.run(MODULES.insert(), **to_params(module, *MODULES.fields))
+
+
+async def get(tx: Tx, published_id: str) -> PublishedModule | None:
+    row = await tx.one(SELECT + " WHERE published_modules.id = :id", id=published_id)
+    return None if row is None else row_to(PublishedModule, row)
+
+
+async def at(tx: Tx, organization_id: str, group: str, name: str, system: str) -> PublishedModule | None:
+    """Return the published module of this name in the group with this path."""
+    row = await tx.one(
+        SELECT + " WHERE groups.organization_id = :organization_id AND groups.path = :path"
+        " AND published_modules.name = :name AND published_modules.system = :system",
+        organization_id=organization_id,
+        path=group,
+        name=name,
+        system=system,
+    )
+    return None if row is None else row_to(PublishedModule, row)
+
+
+async def hold(tx: Tx, published_id: str) -> PublishedModule | None:
+    """Read a published module, and lock its row until the transaction ends."""
+    if await tx.one("SELECT id FROM published_modules WHERE id = :id FOR UPDATE", id=published_id) is None:
+        return None
+    return await get(tx, published_id)
+
+
+async def change(tx: Tx, after: PublishedModule) -> None:
+    """Write what people may change of a published module that the transaction holds."""
+    await tx.run(
+        f"UPDATE published_modules SET {assignments(*_SETTINGS)} WHERE id = :id",
+        id=after.id,
+        **to_params(after, *_SETTINGS),
+    )
+
+
+async def set_latest(tx: Tx, published_id: str, latest: str) -> None:
+    await tx.run("UPDATE published_modules SET latest = :latest WHERE id = :id", id=published_id, latest=latest)
+
+
+async def delete(tx: Tx, published_id: str) -> None:
+    """Delete a published module with its versions."""
+    await tx.run("DELETE FROM published_modules WHERE id = :id", id=published_id)
+
+
+async def count(tx: Tx, organization_id: str) -> int:
+    return await tx.value(
+        "SELECT count(*) AS found FROM published_modules WHERE organization_id = :id", id=organization_id
+    )
+
+
+async def of_organization(tx: Tx, organization_id: str) -> list[PublishedModule]:
+    """Return all published modules of an organization in the order of their paths."""
+    rows = await tx.all(
+        SELECT + " WHERE published_modules.organization_id = :organization_id"
+        " ORDER BY groups.path, published_modules.name, published_modules.system",
+        organization_id=organization_id,
+    )
+    return rows_to(PublishedModule, rows)
+
+
+async def count_of_group(tx: Tx, group_id: str) -> int:
+    return await tx.value("SELECT count(*) AS found FROM published_modules WHERE group_id = :id", id=group_id)
+
+
+async def insert_version(tx: Tx, version: RegistryVersion, documentation: str) -> None:
+    await tx.run(VERSIONS.insert("documentation"), **to_params(version, *VERSIONS.fields), documentation=documentation)
+
+
+async def version(tx: Tx, published_id: str, version: str) -> RegistryVersion | None:
+    return await VERSIONS.find(tx, published_id=published_id, version=version)
+
+
+async def version_by_id(tx: Tx, version_id: str) -> RegistryVersion | None:
+    return await VERSIONS.find(tx, id=version_id)
+
+
+async def versions(tx: Tx, published_id: str) -> list[RegistryVersion]:
+    return await VERSIONS.all(tx, "FROM published_versions WHERE published_id = :id", id=published_id)
+
+
+async def documentation(tx: Tx, version_id: str) -> str:
+    return await tx.value("SELECT documentation FROM published_versions WHERE id = :id", id=version_id)
+
+
+async def withdraw(tx: Tx, version_id: str, at: datetime | None, reason: str) -> None:
+    """Withdraw a version, or give it back with no time."""
+    await tx.run(
+        "UPDATE published_versions SET withdrawn_at = :at, withdrawn_reason = :reason WHERE id = :id",
+        id=version_id,
+        at=None if at is None else at.timestamp(),
+        reason=reason,
+    )

@@ -1,0 +1,29 @@
+"""What people read of published modules in the same words on pages and terminals."""
+
+from typing import Protocol
+
+READERS = {"group": "the group and below", "organization": "the organization"}
+"""For whom a published module is."""
+
+
+class ShownVersion(Protocol):
+    @property
+    def is_withdrawn(self) -> bool: ...
+    @property
+    def withdrawn_reason(self) -> str: ...
+    @property
+    def moved_to(self) -> str: ...
+
+
+def condition(version: ShownVersion) -> str:
+    """Return what stands in the way of a version, or that it is published."""
+    if version.is_withdrawn:
+        return f"withdrawn: {version.withdrawn_reason}" if version.withdrawn_reason else "withdrawn"
+    return "published, its tag was moved" if version.moved_to else "published"
+
+
+def usage(host: str, address: str, latest: str) -> str:
+    """Return the block that uses a published module."""
+    name = address.split("/")[1]
+    version = f"~> {latest.rpartition('.')[0]}" if latest else ">= 0.1.0"
+    return f'module "{name}" {{\n  source  = "{host}/{address}"\n  version = "{version}"\n}}'
