@@ -8,12 +8,16 @@ import re
 import shutil
 from pathlib import Path
 
+import reference
+
 ROOT = Path(__file__).resolve().parents[1]
 _INDEX = "docs/README.md"
 _HOME = "README.md"
 _ICON = ROOT / "src" / "terracrew" / "server" / "dashboard" / "static" / "icon.svg"
 _LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)")
 _SECTION = re.compile(r"^## (.*)$", re.MULTILINE)
+_REFERENCE = "## Reference\n"
+"""The section of the index to which the generated pages are added."""
 _LISTS = ("docs/decisions", "docs/checklists")
 """Folders that pages link to. A forge lists their files, and the site has a page that does."""
 _ORPHAN = "---\norphan: true\n---\n\n"
@@ -56,8 +60,9 @@ def stage(folder: Path) -> None:
         _write(folder / path, f"{_ORPHAN}{text}" if is_listed else f"{text}\n{inner}" if inner else text)
     for name in _LISTS:
         _write(folder / name / "README.md", _list(name))
+    _add_reference(folder)
     home = folder / _HOME
-    _write(home, f"{home.read_text()}\n{_toctrees()}")
+    _write(home, f"{home.read_text()}\n{_toctrees((folder / _INDEX).read_text())}")
     shutil.copyfile(_ICON, folder / _ICON.name)
 
 
@@ -82,11 +87,23 @@ def _title(text: str) -> str:
     return text.partition("\n")[0].removeprefix("# ")
 
 
-def _toctrees() -> str:
+def _add_reference(folder: Path) -> None:
+    """Write the pages that are generated from the code, and name them in the index."""
+    pages = reference.pages()
+    below = [name for name in pages if name.startswith("api/")]
+    pages["api"] = f"{pages['api']}\n{_toctree('', below)}"
+    for name, text in pages.items():
+        _write(folder / "docs" / "reference" / f"{name}.md", text)
+    rows = [f"- [{_title(text)}](reference/{name}.md)" for name, text in pages.items() if name not in below]
+    before, _, after = (folder / _INDEX).read_text().partition(_REFERENCE)
+    _write(folder / _INDEX, "\n".join([f"{before}{_REFERENCE}", *rows, after]))
+
+
+def _toctrees(index: str) -> str:
     """Return the navigation for the page that everything begins with. Each page stands in it once."""
     seen = {_HOME}
     found: list[str] = []
-    for title, paths in navigation((ROOT / _INDEX).read_text()):
+    for title, paths in navigation(index):
         new = [path for path in paths if path not in seen]
         if not found:
             new.insert(0, _INDEX)

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from tests.cli.every_command import COMMANDS
 from tests.thoroughness import thorough
 
 ROOT = Path(__file__).parents[1]
@@ -80,6 +81,25 @@ def test_the_navigation_has_each_section_of_the_index_with_pages_that_are_there(
     assert [title for title, _ in parts][:2] == ["Begin", "Every day"]
     missing = [path for _, paths in parts for path in paths if not (ROOT / path).exists()]
     assert missing == ["docs/decisions/README.md", "docs/checklists/README.md"]  # the script makes these
+
+
+@pytest.mark.feature("P4.table", "P6.reference")
+def test_the_reference_has_every_action_command_metric_event_and_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    reference = importlib.import_module("reference")
+    pages, operations = reference.pages(), reference.operations(reference.document())
+    rows = [line for line in pages["actions"].splitlines() if line.startswith("| [")]
+    assert len(rows) == len(operations) > 200
+    assert [row for row in rows if row.count(" | ") != 2 or "— it  |" in row] == []
+    assert [
+        line for line in COMMANDS if f"`{line}`" not in pages["actions"] and f"`{line} --" not in pages["actions"]
+    ] == []
+    assert [line for line in COMMANDS if f"\n## {line}\n" not in pages["commands"]] == []
+    sections = "\n".join(text for name, text in pages.items() if name.startswith("api/"))
+    assert [name for name in operations if f"`{name}`" not in sections] == []
+    assert {"terracrew_jobs", "terracrew_requests_total", "terracrew_jobs_ended_total"} <= reference.metrics().keys()
+    assert "`approval_wanted`" in pages["events"]
+    assert "| `locked` | 409 | 5 |" in pages["exit-codes"]
 
 
 def test_a_link_or_an_anchor_that_is_not_there_is_found(tmp_path: Path) -> None:

@@ -1,11 +1,9 @@
 """Every command of the command line, found by walking its tree: help, JSON and the completion of names."""
 
-from collections.abc import Iterator
-
 import click
 import pytest
 
-from terracrew.cli.main import cli
+from tests.cli.every_command import COMMANDS
 
 WITHOUT_JSON = {
     "up": "runs until it is stopped",
@@ -24,21 +22,6 @@ NAMES = {"account", "group", "job_id", "module", "organization", "path", "place"
 """Parameters with these names stand for something that exists on the server."""
 NEW = {"group create path", "module create path", "api path"}
 """These stand for something that does not exist yet, or for no name at all."""
-
-
-def commands(at: click.Command = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
-    """Yield every command that does something, with the words that call it."""
-    if not isinstance(at, click.Group):
-        yield " ".join(path), at
-        return
-    context = click.Context(at)
-    for name in at.list_commands(context):
-        command = at.get_command(context, name)
-        assert command is not None
-        yield from commands(command, (*path, name))
-
-
-COMMANDS = dict(commands())
 
 
 @pytest.mark.feature("E1.json")

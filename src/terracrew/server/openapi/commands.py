@@ -1,4 +1,7 @@
-"""Maps each operation of the API to the command of the command line that does the same. The API page and a test use it."""
+"""Maps each operation of the API to the command of the command line that does the same.
+
+The API page and the table of the documentation show it, and a test proves that the command can make this request.
+"""
 
 COMMANDS: dict[str, str] = {
     "GET /api/v1/groups": "group list",
@@ -250,3 +253,53 @@ WITHOUT_COMMAND: dict[str, str] = {
     "GET /.well-known/terraform.json": "engines read it to find the services of a host",
 }
 """Operations that nobody calls by hand, each with the reason."""
+
+ALSO: dict[str, str] = {
+    "group plan": "POST /api/v1/groups/{group}/runs",
+    "group destroy": "POST /api/v1/groups/{group}/runs",
+    "job wait": "GET /api/v1/jobs/{job}",
+    "fleet-job wait": "GET /api/v1/fleet-jobs/{fleet_job}",
+    "module state": "GET /api/v1/modules/{module}/state",
+    "state mv": "POST /api/v1/modules/{module}/state",
+    "state rm": "POST /api/v1/modules/{module}/state",
+    "runner enable": "PATCH /api/v1/runners/{runner}",
+    "runner disable": "PATCH /api/v1/runners/{runner}",
+    "runner undrain": "POST /api/v1/runners/{runner}/drain",
+    "user enable": "PATCH /api/v1/users/{user}",
+    "user disable": "PATCH /api/v1/users/{user}",
+    "service-account assign": "PATCH /api/v1/runners/{runner}",
+    "service-account unassign": "PATCH /api/v1/runners/{runner}",
+    "adopt": "POST /api/v1/modules/{module}/states",
+    "import state": "POST /api/v1/modules/{module}/states",
+}
+"""Further commands that do what an operation does, with one of its requests."""
+
+OF_SERVERS = "belongs to the process of a server, and is run on its machine"
+OF_RUNNERS = "belongs to the process of a runner, and is run on its machine"
+COMMANDS_ALONE: dict[str, str] = {
+    "up": OF_SERVERS,
+    "demo": OF_SERVERS,
+    "server admin-link": OF_SERVERS,
+    "server admin-token": OF_SERVERS,
+    "server adopt-object-store": OF_SERVERS,
+    "server backup": OF_SERVERS,
+    "server environment": OF_SERVERS,
+    "server issuer export": OF_SERVERS,
+    "server schema": OF_SERVERS,
+    "server settings": OF_SERVERS,
+    "server worker-token": OF_SERVERS,
+    "runner start": OF_RUNNERS,
+    "runner settings": OF_RUNNERS,
+    "runner environment": OF_RUNNERS,
+    "runner schema": OF_RUNNERS,
+    "runner configure": OF_RUNNERS,
+    "engine install": "installs an engine on this machine",
+    "engine list": "shows the engines of this machine",
+    "config path": "is about the file of the command line itself",
+    "config set": "is about the file of the command line itself",
+    "config show": "is about the file of the command line itself",
+    "logout": "is about the file of the command line itself",
+    "completion": "is about the shell of this machine",
+    "api": "makes any request of the API",
+}
+"""Commands that belong to no operation, each with the reason."""
