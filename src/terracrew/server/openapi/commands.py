@@ -271,6 +271,8 @@ ALSO: dict[str, str] = {
     "service-account unassign": "PATCH /api/v1/runners/{runner}",
     "adopt": "POST /api/v1/modules/{module}/states",
     "import state": "POST /api/v1/modules/{module}/states",
+    "import hcp": "POST /api/v1/modules/{module}/states",
+    "registry restore": "PATCH /api/v1/published-modules/{published}/versions/{exactly}",
 }
 """Further commands that do what an operation does, with one of its requests."""
 
