@@ -49,6 +49,7 @@ async def test_the_first_page_lists_what_needs_the_reader_the_most_urgent_first(
         ("Lost", "platform/edge/firewall"),
         ("State in quarantine", "platform/edge/vpn"),
         ("Waiting", "data/warehouse/buckets"),
+        ("Drift", "hello"),
     ]
     assert "1 to add, 1 to change, 0 to destroy" in page
     assert "Review plan" in page

@@ -6,26 +6,34 @@ from typing import Any
 
 import msgspec
 from litestar import Response, get, post
+from litestar.params import FromQuery
 
+from terracrew.api.drift import ModuleDrift
 from terracrew.api.job_views import HoldView, Reason
 from terracrew.api.jobs import Job, JobStatus
+from terracrew.api.overview import Overview, OverviewSpan
 from terracrew.api.runners import RunnerStatus
 from terracrew.protocol.events import PlanSummary
-from terracrew.server.dashboard import forms, render, words
+from terracrew.server.dashboard import forms, overview_charts, render, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobRow
+from terracrew.server.dashboard.overview_charts import DrawnFigures
 from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.fragments import patterns
 from terracrew.server.jobs import reads, service
 from terracrew.server.jobs.set_back import release as holds_service
+from terracrew.server.overview import service as overview_service
+from terracrew.server.overview.figures import is_within
+from terracrew.server.overview.service import TreeNeeds
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads as runner_reads
 from terracrew.server.runners import service as runners
 from terracrew.server.runs import attention, module_view
+from terracrew.server.runs import reads as run_reads
 from terracrew.server.runs.attention import MAX_LISTED, Attention, TroubledModule
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.tree.modules import reads as module_reads
@@ -39,6 +47,25 @@ MAX_FIRST_JOBS = 3
 _IN_DOUBT = Badge("warn", "mark", "In doubt")
 _QUARANTINE = Badge("bad", "slash", "State in quarantine")
 _STALE = Badge("warn", "clock", "Out of date")
+_DRIFT = Badge("warn", "mark", "Drift")
+_OFFLINE = Badge("bad", "cross", "Offline")
+_OUTDATED = Badge("idle", "half", "Outdated")
+
+
+class AskedOverview(msgspec.Struct, frozen=True):
+    """What the reader has chosen to see."""
+
+    span: OverviewSpan = "day"
+    is_mine: bool = True
+    """Only the groups at which the reader has roles, if there are any."""
+    place: str = ""
+
+    def address(self, **changes: Any) -> str:
+        """Return the address of the overview with some other choices."""
+        wanted = msgspec.structs.replace(self, **changes)
+        groups = "" if wanted.is_mine else "all"
+        span = "" if wanted.span == "day" else wanted.span
+        return render.query(HERE, span=span, groups=groups, place=wanted.place)
 
 
 class AttentionRow(msgspec.Struct, frozen=True):
@@ -52,6 +79,8 @@ class AttentionRow(msgspec.Struct, frozen=True):
     """Where to do something about it."""
     action: str
     job: JobRow | None = None
+    sub: str = ""
+    """What stands beside the name, where it is about no job."""
     text: str = ""
     """What happened, where no reason says it."""
     reason: Reason | None = None
@@ -82,24 +111,44 @@ class OverviewPage(msgspec.Struct, frozen=True):
     """The newest jobs that have not ended and are not listed above."""
     has_role: bool
     """Whether the reader may see anything in this organization."""
+    figures: Overview
+    drawn: DrawnFigures
+    asked: AskedOverview
+    has_own_groups: bool
+    """Whether the reader has roles at groups, so that these can be chosen."""
 
 
-async def read(tx: Tx, who: Principal, watch: Watch) -> OverviewPage:
-    found = await attention.read(tx, who)
+async def read(tx: Tx, who: Principal, watch: Watch, asked: AskedOverview) -> OverviewPage:
     seen = await authorize.visible(tx, who, Verb.JOB_READ)
+    has_own_groups = bool(overview_service.my_groups(seen, asked.place))
+    asked = msgspec.structs.replace(asked, is_mine=has_own_groups and asked.is_mine)
+    within = await overview_service.scope(tx, who, asked.place, is_mine=asked.is_mine)
+    found = await attention.read(tx, who, within.places)
+    tree = await overview_service.tree_needs(tx, who, within.places)
+    figures = await overview_service.with_figures(tx, who, asked.span, within)
     organization_id = who.organization_id or ""
     newest = await reads.ids(tx, organization_id, seen, reads.JobFilter(is_open=True), MAX_ACTIVE_JOBS + MAX_LISTED)
+    if "" not in within.places:
+        paths = await run_reads.module_paths(tx, newest)
+        newest = [each for each in newest if any(is_within(paths.get(each, ""), place) for place in within.places)]
     named = {*found.to_approve, *found.stale, *found.failed, *found.out_of_contact, *found.queued, *newest}
     jobs = {row.id: row for row in await job_rows.read_these(tx, sorted(named), watch)}
     plans = await attention.plans(tx, found.to_approve[:MAX_LISTED])
-    rows, more = attention_rows(found, jobs, plans, is_administrator=who.is_system_admin)
+    rows, more = attention_rows(found, jobs, plans, tree, is_administrator=who.is_system_admin)
     listed = {row.id for row in rows}
     active = [jobs[each] for each in newest if each in jobs and each not in listed][:MAX_ACTIVE_JOBS]
-    return OverviewPage(rows, more, await read_first_steps(tx, who), active, not seen.is_nothing)
+    steps = await read_first_steps(tx, who)
+    drawn = overview_charts.draw(figures)
+    return OverviewPage(rows, more, steps, active, not seen.is_nothing, figures, drawn, asked, has_own_groups)
 
 
 def attention_rows(
-    found: Attention, jobs: dict[str, JobRow], plans: dict[str, PlanSummary], *, is_administrator: bool
+    found: Attention,
+    jobs: dict[str, JobRow],
+    plans: dict[str, PlanSummary],
+    tree: TreeNeeds,
+    *,
+    is_administrator: bool,
 ) -> tuple[list[AttentionRow], list[tuple[str, str]]]:
     """Return what needs a person, the most urgent first, and what of it is not listed. A pure function."""
 
@@ -127,6 +176,8 @@ def attention_rows(
         ([_quarantined(each) for each in found.quarantined], "More states are in quarantine", "/dashboard/modules"),
         (stale, "More plans are out of date", "/dashboard/jobs?status=AWAITING_APPROVAL"),
         (waiting, "More jobs wait", "/dashboard/jobs?status=open"),
+        ([_drifted(each) for each in tree.drifted], "More modules have drift", "/dashboard/drift"),
+        (_runners(tree), "More runners are offline", "/dashboard/runners?status=OFFLINE"),
     ]
     rows = [row for each, _, _ in kinds for row in each[:MAX_LISTED]]
     return rows, [(words, address) for each, words, address in kinds if len(each) > MAX_LISTED]
@@ -166,6 +217,40 @@ def _quarantined(module: TroubledModule) -> AttentionRow:
     return AttentionRow(
         f"{module.id}-states", _QUARANTINE, module.path, address, "Decide", None, text, since=module.since
     )
+
+
+def _drifted(module: ModuleDrift) -> AttentionRow:
+    need = overview_service.drift_need(module)
+    address = f"/dashboard/drift/{module.module_id}"
+    return AttentionRow(
+        f"{module.module_id}-drift", _DRIFT, module.path, address, "Show drift", None, text=need.text, since=need.since
+    )
+
+
+def _runners(tree: TreeNeeds) -> list[AttentionRow]:
+    """Return the runners that are offline, and one row for all that are outdated, which comes first so that it is never cut off."""
+    away = [
+        AttentionRow(
+            each.id,
+            _OFFLINE,
+            each.path,
+            f"/dashboard/runners/{each.id}",
+            "Open runner",
+            sub="runner",
+            text=overview_service.away_need(each).text,
+            since=each.since,
+        )
+        for each in tree.away
+    ]
+    if tree.outdated is None:
+        return away
+    need = overview_service.outdated_need(tree.outdated)
+    others = len(tree.outdated.named) - 1
+    address, action = (
+        ("/dashboard/releases", "Show releases") if others else (f"/dashboard/runners/{need.runner_id}", "Open runner")
+    )
+    row = AttentionRow("outdated", _OUTDATED, need.path, address, action, sub="runner", text=need.text)
+    return [row, *away]
 
 
 def _waiting(queued: Iterable[JobRow], *, is_administrator: bool) -> list[AttentionRow]:
@@ -264,8 +349,11 @@ def _open(title: str, note: str, address: str, action: str, *, may: bool) -> Fir
 
 
 @get("/")
-async def overview(request: DashboardCall) -> Response[Any]:
-    found = await request.read(read, request.watch)
+async def overview(
+    request: DashboardCall, span: FromQuery[str] = "day", groups: FromQuery[str] = "", place: FromQuery[str] = ""
+) -> Response[Any]:
+    chosen: OverviewSpan = "week" if span == "week" else "month" if span == "month" else "day"
+    found = await request.read(read, request.watch, AskedOverview(chosen, groups != "all", place))
     return await render.page(request, "overview/overview", page=found)
 
 
