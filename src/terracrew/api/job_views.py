@@ -7,6 +7,7 @@ import msgspec
 
 from terracrew.api.jobs import Attempt, Job, Lock, Note, Outcome, Plan, StepRow
 from terracrew.api.lost_resources import LogGap, LoggedChange
+from terracrew.api.policies import PolicyCheck
 from terracrew.plan_diff.model import AttributeDiff, ResourceDiff
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import Step
@@ -313,6 +314,10 @@ class JobView(JobListed, frozen=True, kw_only=True):
     says otherwise, and are not named for that reason alone. Nobody's would count if the plan is stale."""
     lapsed_approvals: list[LapsedApproval] = msgspec.field(default_factory=list[LapsedApproval])
     """Approvals that do not count any more."""
+    policy_needs: list[str] = msgspec.field(default_factory=list[str])
+    """What policies ask for before the plan that waits is applied, because they deny it; in words."""
+    policy_checks: list[PolicyCheck] = msgspec.field(default_factory=list[PolicyCheck])
+    """What each policy has said last about its plan."""
     is_plan_applicable: bool = False
     """Whether another job can apply the plan of this PLAN job, as it is (`POST /jobs/{job}/apply`)."""
     plan_problem: str = ""

@@ -30,11 +30,11 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
     """What people call it. Each name exists once at a place."""
     description: Annotated[str, msgspec.Meta(max_length=1_000), Field(metavar="TEXT")] = ""
     """What it is for."""
-    enforcement: Enforcement = "mandatory"
+    enforcement: Annotated[Enforcement, Field(option="--enforcement", label="What follows")] = "mandatory"
     """What follows if it denies a plan: `advisory` only shows it, `mandatory` stops it, `approvers` lets people with a role decide."""
     approvals: Annotated[int, msgspec.Meta(ge=1, le=MAX_APPROVALS), Field(metavar="N")] = 1
     """With `approvers`: how many people with the role have to approve a plan that it denies."""
-    role: ApproverRole = "owner"
+    role: Annotated[ApproverRole, Field(option="--role", label="Role")] = "owner"
     """With `approvers`: the role that they must have at the module, or a greater one."""
     time_zone: Annotated[str, msgspec.Meta(min_length=1, max_length=100), Field(metavar="ZONE")] = "UTC"
     """The time zone of `input.time`, such as `Europe/Berlin`."""

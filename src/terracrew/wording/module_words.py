@@ -26,6 +26,7 @@ FAILURE_KINDS = {
     "inputs": "Inputs cannot be given",
     "lost": "Lost too often",
     "set_back": "Database set back",
+    "policy": "Denied by a policy",
 }
 """What a failed job lacked, or who was in its way."""
 FAILURE_CLASSES = {

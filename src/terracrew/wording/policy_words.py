@@ -12,6 +12,9 @@ VERDICTS: Mapping[str, str] = {
 }
 
 
+TONES: Mapping[str, str] = {"passed": "good", "warned": "warn", "denied": "bad", "failed": "bad"}
+
+
 class ShownPolicy(Protocol):
     """A policy as people see it: `terracrew.api.policies.PolicyView`."""
 
@@ -34,6 +37,13 @@ def enforcement(policy: ShownPolicy) -> str:
     if policy.enforcement == "mandatory":
         return "is not applied"
     return f"needs {policy.approvals} approval{'' if policy.approvals == 1 else 's'} by the role {policy.role}"
+
+
+def enforcement_word(policy: ShownPolicy) -> str:
+    """Return how it is enforced, in few words."""
+    if policy.enforcement == "approvers":
+        return f"needs {policy.approvals} × {policy.role}"
+    return policy.enforcement
 
 
 def version(policy: ShownPolicy) -> str:

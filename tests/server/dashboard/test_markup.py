@@ -131,7 +131,7 @@ async def test_a_fragment_is_the_same_as_in_the_page(application: Application, j
         assert fragment.startswith(f'<div id="{part}"')
         assert fragment in whole
     job = await someone.get(f"/dashboard/jobs/{jobs['done']}", headers={"HX-Request": "true"})
-    assert job.text.count('hx-swap-oob="morph"') == 8
+    assert job.text.count('hx-swap-oob="morph"') == 9
     assert "data-log" not in job.text, "a log appends and is never rendered again"
 
 

@@ -5,7 +5,7 @@ import pytest
 from terracrew.server.policies import service
 from tests.server.policies.looking import NEVER, NO_DELETE, Looking
 
-pytestmark = [pytest.mark.platform("opa")]
+pytestmark = [pytest.mark.platform("opa"), pytest.mark.feature("P3.stopped", "P3.bound")]
 
 
 async def test_what_a_mandatory_policy_denies_is_not_applied(looking: Looking) -> None:

@@ -28,6 +28,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.feature("P3.refused")
 @pytest.mark.parametrize("rego", REFUSED)
 async def test_rego_that_would_never_deny_anything_is_refused(rego: str) -> None:
     with pytest.raises(Invalid) as refused:

@@ -114,3 +114,20 @@ async def become_viewer(application: Application, who: Person) -> None:
     await application.server.db.write(
         lambda tx: tx.run("UPDATE role_bindings SET role = 'viewer' WHERE principal_id = :id", id=who.principal.id)
     )
+
+
+@on_one
+@pytest.mark.platform("opa")
+@pytest.mark.feature("P3.prompt")
+async def test_a_module_under_a_policy_is_not_locked_for_a_plan_at_the_prompt(application: Application) -> None:
+    admin, rego = application.admin, 'package terracrew\n\ndeny contains "no" if input.plan.no\n'
+    module = await workspace(admin, **{"execution-mode": "local"})
+    made = await admin.post("/api/v1/policies", json={"name": "rule", "rego": rego})
+    assert (await admin.post(f"/api/v1/policies/{made.json()['id']}/activate", json={})).status_code == 200
+    answer = await admin.post(f"{BASE}/workspaces/{module}/actions/lock", content=b"{}")
+    assert answer.status_code == 422, answer.text
+    assert "cannot look at plans that run at the prompt" in answer.text
+    assert await application.scalar("SELECT count(*) FROM module_locks") == 0
+    await admin.patch("/api/v1/policies/rule", json={"enforcement": "advisory"})
+    answer = await admin.post(f"{BASE}/workspaces/{module}/actions/lock", content=b"{}")
+    assert answer.status_code == 200, answer.text

@@ -5,7 +5,6 @@ from typing import TextIO
 import click
 import msgspec
 
-from terracrew.api import fields
 from terracrew.api.policies import (
     NewPlanPolicy,
     NewPolicyVersion,
@@ -68,7 +67,9 @@ def list_policies(target: Target, place: str | None) -> output.CommandResult:
 @click.argument("name")
 @click.option("--file", "rego", type=_FILE, required=True, metavar="FILE", help=_HELP, callback=_text)
 @click.option("--activate", "is_active", is_flag=True, help="Let it look at plans at once.")
-@settings.request_options(NewPlanPolicy, "new", own=("place", "name", "rego"), defaults=NewPlanPolicy)
+@settings.request_options(
+    NewPlanPolicy, "new", own=("place", "name", "rego"), without=("name",), defaults=NewPlanPolicy
+)
 @output.with_target
 def create(target: Target, new: NewPlanPolicy, is_active: bool) -> output.CommandResult:
     """Create a policy called NAME of the group or module PLACE; `/` is the whole organization. It is a draft."""
@@ -136,11 +137,11 @@ def update(
 ) -> output.CommandResult:
     """Change POLICY, or add a version to it. A new version looks at no plan before it is activated."""
     api, path = target.api(), _api_path(policy)
-    if rego is None or fields.given(change):
+    if rego is None:
         settings.read_changes(change)
-        made = api.patch(path, change, PolicyView)
-        path = _api_path(made.id)
+    made = api.patch(path, change, PolicyView)
     if rego is not None:
+        path = _api_path(made.id)
         made = api.post(f"{path}/versions", NewPolicyVersion(rego=rego), PolicyView)
         if is_active:
             made = api.post(f"{path}/activate", PolicyActivation(version=made.newest_version), PolicyView)

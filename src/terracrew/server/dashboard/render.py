@@ -47,6 +47,7 @@ from terracrew.wording import (
     overview_words,
     plan_option_words,
     plan_words,
+    policy_words,
     pull_request_words,
     schedule_words,
 )
@@ -268,6 +269,7 @@ _GLOBALS: dict[str, Any] = {
     "access_words": access_words,
     "release_words": release_words,
     "approval_words": approval_words,
+    "policy_words": policy_words,
     "lock_words": lock_words,
     "module_words": module_words,
     "plan_option_words": plan_option_words,

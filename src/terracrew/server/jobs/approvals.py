@@ -69,7 +69,8 @@ async def approve(
         after, decided = decide_plan.approve(job, plan, module, given)
         await plan_store.save(tx, decided)
         await store.save_transition(tx, job, after)
-        counted, needed = len(approver_rules.distinct(decided.approvals, known.facts)), max(1, rules.min_approvals)
+        counted = len(approver_rules.distinct(decided.approvals, known.facts))
+        needed = counted + approver_rules.missing(decided.approvals, max(1, rules.min_approvals), known.facts)
         await record_approval(tx, who, job, decided, given, counted, needed)
         return ApprovedJob(**msgspec.structs.asdict(after), approvals_needed=needed, approvals_counted=counted)
 

@@ -17,7 +17,6 @@ from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType
 from terracrew.server.jobs.decision_types import ClaimContext, Decision, LastContact, ModuleFacts, Report
 from terracrew.server.jobs.plans import approver_rules, decide_plan
 from terracrew.server.jobs.plans.destruction import reason_to_ask
-from terracrew.server.policies.model import FAILURE_KIND
 from terracrew.wording import plan_words
 
 MAX_LOSSES = 5
@@ -314,7 +313,7 @@ def stop(job: Job, attempt: Attempt, reason: str, now: datetime) -> Decision | N
     """Fail a job whose plan a policy does not let pass. Its attempt has changed nothing, and ends."""
     if not is_current(job, attempt) or attempt.begun_at is not None:
         return None
-    failed = job.to(JobStatus.FAILED, now, message=plain(reason), failure_kind=FAILURE_KIND)
+    failed = job.to(JobStatus.FAILED, now, message=plain(reason), failure_kind="policy")
     return Decision(failed, attempt.end("failed", now, reason))
 
 

@@ -19,8 +19,6 @@ from terracrew.server.tree.groups import tree_path as paths
 
 VERB_OF_ROLE: Mapping[ApproverRole, Verb] = {"approver": Verb.JOB_APPROVE, "owner": Verb.TREE_WRITE}
 """A right that a role has and no lesser one."""
-FAILURE_KIND = "policy"
-"""The `failure_kind` of a job that a policy has stopped."""
 MAX_SHOWN_MESSAGES = 5
 """How many messages of a policy the message of a job quotes."""
 

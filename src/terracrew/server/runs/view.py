@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 
+from terracrew.api import fields
 from terracrew.api.job_views import AttemptReport, HeldLock, JobView, LapsedApproval, ModuleHold
 from terracrew.api.jobs import CHOSEN, Attempt, Job, JobStatus, Lock, Plan, StepRow
+from terracrew.api.policies import PolicyCheck
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import STEPS_OF, JobType, Source, Step
 from terracrew.server.db.seam import Database, Row, Tx
@@ -16,6 +18,7 @@ from terracrew.server.jobs import attempt_store, service
 from terracrew.server.jobs.decision_types import hold_ref
 from terracrew.server.jobs.plans import approver_rules, approvers, decide_plan, destruction
 from terracrew.server.jobs.plans import store as plan_store
+from terracrew.server.policies import store as policy_store
 from terracrew.server.runs import attempt_report, module_view, reads, reasons, summary
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.modules import policy
@@ -118,6 +121,7 @@ async def _view(
         reason=await reasons.why(tx, job, watch),
         kept_plan=kept,
         **await _approvals(tx, job, kept, doubt_refs(doubts, held_since), is_stale=is_stale),
+        policy_checks=[fields.created(PolicyCheck, each) for each in await policy_store.results(tx, job.id)],
         **await _plan_for_another_job(tx, job, kept, row),
         plan_job_number=row["plan_job_number"],
         is_plan_stale=is_stale,
@@ -166,14 +170,16 @@ async def _approvals(
     place = await service.place_of(tx, job)
     known = await approvers.read(tx, job, plan, rules, place)
     informed = approver_rules.informed(plan.approvals, doubts)
+    counted = len(approver_rules.distinct(informed, known.facts))
     lapsed = [
         LapsedApproval(each.by, known.reasons.get(each.by_id, _UNINFORMED))
         for each in plan.approvals
         if each.by_id in known.reasons or each not in informed
     ]
     return {
-        "approvals_needed": max(1, rules.min_approvals),
-        "approvals_counted": len(approver_rules.distinct(informed, known.facts)),
+        "approvals_needed": counted + approver_rules.missing(informed, max(1, rules.min_approvals), known.facts),
+        "approvals_counted": counted,
+        "policy_needs": [each.words for each in known.facts.needs],
         "lapsed_approvals": lapsed,
         "approvers": [] if is_stale else await approvers.possible(tx, job, plan, rules, known.facts, doubts),
     }

@@ -11,7 +11,7 @@ from terracrew.protocol.events import MAX_STATE_BYTES
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.state import locks, writing
-from terracrew.server.terminals import states
+from terracrew.server.terminals import locking, states
 from terracrew.server.terminals.model import StateUpload
 from terracrew.server.terminals.states import OutputOfState
 from terracrew.server.tfe import json_api, workspaces
@@ -158,7 +158,7 @@ async def lock(request: TfeCall, module: FromPath[str]) -> Response[bytes]:
     """Lock a module for an engine at a prompt."""
     asked = TakeLock(reason=_reason(await request.body()), operation=_OPERATION)
     try:
-        await request.write(locks.take, module, asked)
+        await request.write(locking.take, module, asked)
     except Locked:
         raise
     except Conflict as error:  # the clients say of every 409 here that somebody holds the lock

@@ -10,10 +10,11 @@ import msgspec
 from terracrew.api.job_views import AttemptReport, HeldLock, JobView, ModuleHold, ModuleState, Placement
 from terracrew.api.jobs import GivenApproval, JobStatus, Lock
 from terracrew.api.place_settings import PlaceSettings
+from terracrew.api.policies import PolicyCheck
 from terracrew.cli.commands.job import follow
 from terracrew.cli.printing import output
 from terracrew.protocol.cloud import CloudIdentities, Phase
-from terracrew.wording import approval_words, lock_words, module_words, plan_option_words, plan_words
+from terracrew.wording import approval_words, lock_words, module_words, plan_option_words, plan_words, policy_words
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -67,6 +68,8 @@ def job(api: "Api", found: JobView) -> None:
             ("applied by", found.taken_by_number and f"job #{found.taken_by_number}"),
             ("to apply it", f"terracrew job apply {found.number}" if found.is_plan_applicable else ""),
             ("not applicable", found.plan_problem),
+            *(("policy", f"{each.name} {each.version}: {_policy(each)}") for each in found.policy_checks),
+            *(("needs", need) for need in found.policy_needs),
             *approvals(found),
             ("declined by", decided.decided_by if decided and decided.decision == "declined" else ""),
             ("lock", lock(found.lock)),
@@ -105,6 +108,11 @@ def job(api: "Api", found: JobView) -> None:
         warn(each)
     for note in found.notes:
         click.echo(f"too late: attempt {note.attempt} {output.text(note.text)}")
+
+
+def _policy(check: PolicyCheck) -> str:
+    texts = "; ".join(each.text for each in check.messages)
+    return f"{policy_words.VERDICTS[check.verdict].lower()}{f', {texts}' if texts else ''}"
 
 
 def approvals(found: JobView) -> list[tuple[str, str]]:
