@@ -272,6 +272,7 @@ ALSO: dict[str, str] = {
     "adopt": "POST /api/v1/modules/{module}/states",
     "import state": "POST /api/v1/modules/{module}/states",
     "import hcp": "POST /api/v1/modules/{module}/states",
+    "import atlantis": "POST /api/v1/modules",
     "registry restore": "PATCH /api/v1/published-modules/{published}/versions/{exactly}",
 }
 """Further commands that do what an operation does, with one of its requests."""

@@ -9,7 +9,7 @@ import click
 
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.arguments.options import combine
-from terracrew.cli.commands.importing.model import HcpEngine
+from terracrew.cli.commands.importing.model import ImportedEngine
 from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output, progress
@@ -38,7 +38,9 @@ def import_() -> None:
         "terracrew import hcp --organization acme --workspace 'shop-*' --into shop",
     ),
 )
-@click.option("--organization", required=True, metavar="NAME", help="The organization at the source.")
+@click.option(
+    "--organization", "source_organization", required=True, metavar="NAME", help="The organization at the source."
+)
 @click.option(
     "--url", "source_url", default="https://app.terraform.io", show_default=True, metavar="URL", help="Its address."
 )
@@ -65,11 +67,11 @@ def import_() -> None:
 @output.with_target
 def import_hcp(
     target: Target,
-    organization: str,
+    source_organization: str,
     source_url: str,
     patterns: tuple[str, ...],
     into: str,
-    engine: HcpEngine,
+    engine: ImportedEngine,
     token_stdin: bool,
     lock_source: bool,
     only_plan: bool,
@@ -89,11 +91,11 @@ def import_hcp(
     api = target.api()
     given = sys.stdin.readline() if token_stdin else None
     token = tfe_tokens.find(urlsplit(address.checked(source_url)).netloc, given)
-    into = spelling.group(into, organization)
+    into = spelling.group(into, source_organization)
     with progress.of_bytes() as show:
         client = tfe_client.TfeClient(source_url, token, on_wait=lambda words: show(words, 0, 0))
         client.discover()
-        found = hcp_reading.organization(client, organization, patterns, lambda words: show(words, 0, 0))
+        found = hcp_reading.organization(client, source_organization, patterns, lambda words: show(words, 0, 0))
     ids = {each.attributes.name: each.id for each in found.workspaces}
     locking = functools.partial(hcp_reading.lock, client, ids) if lock_source else None
     return running.run(
@@ -104,6 +106,70 @@ def import_hcp(
         yes=yes,
         lock_source=locking,
     )
+
+
+@import_.command(
+    "atlantis",
+    epilog=output.examples(
+        "terracrew import atlantis ./atlantis.yaml --into platform --plan",
+        "terracrew import atlantis ./atlantis.yaml --server-config repos.yaml",
+    ),
+)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--repository", metavar="URL", default="", help="The repository. By default the remote `origin` of the checkout."
+)
+@click.option("--branch", metavar="NAME", default="", help="The branch of the modules. By default the default branch.")
+@click.option(
+    "--server-config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The repos.yaml of the server of Atlantis: its workflows and what it decides for this repository.",
+)
+@click.option(
+    "--into",
+    default="",
+    metavar="GROUP",
+    shell_complete=name_completion.groups,
+    help="The group for the modules; `/` is the organization. By default one with the name of the repository.",
+)
+@click.option(
+    "--own-backend/--no-own-backend",
+    default=True,
+    help="Whether states stay in the backends that the sources configure (the default).",
+)
+@import_options
+@output.with_target
+def import_atlantis(
+    target: Target,
+    file: Path,
+    repository: str,
+    branch: str,
+    server_config: Path | None,
+    into: str,
+    own_backend: bool,
+    only_plan: bool,
+    yes: bool,
+) -> output.CommandResult:
+    """Make modules of the projects of FILE, an atlantis.yaml.
+
+    It takes over folders, workspaces, versions, patterns of files, approvals, and custom workflows as hooks, flags and environment
+    variables. What has no counterpart is named.
+    """
+    from terracrew.cli.commands.importing import atlantis, atlantis_files, folders, running, spelling, yaml_files
+    from terracrew.source_rules import git
+
+    given, unknown = atlantis_files.file(yaml_files.read(file))
+    url = repository or folders.checkout_of(file.resolve().parent).url
+    if problem := git.url_problem(url):
+        raise Invalid(f"--repository: {problem}")
+    there = atlantis.AtlantisRepository(url, branch)
+    server = atlantis_files.ServerRules()
+    if server_config is not None:
+        server = atlantis_files.server_rules(yaml_files.read(server_config), there.id)
+    plan = atlantis.plan(
+        given, there, server, spelling.group(into, there.name), has_own_backend=own_backend, unknown=unknown
+    )
+    return running.run(target.api(), plan, running.no_state, only_plan=only_plan, yes=yes)
 
 
 @import_.command(

@@ -5,7 +5,13 @@ from collections.abc import Iterator, Sequence
 from terracrew.api.modules import NewModule
 from terracrew.cli.commands.importing import hcp_variables, spelling
 from terracrew.cli.commands.importing.hcp_facts import HcpOrganization, HcpRepository, HcpWorkspace
-from terracrew.cli.commands.importing.model import HcpEngine, ImportedGroup, ImportedModule, ImportPlan, StateOrigin
+from terracrew.cli.commands.importing.model import (
+    ImportedEngine,
+    ImportedGroup,
+    ImportedModule,
+    ImportPlan,
+    StateOrigin,
+)
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import ArchiveSource, GitSource, Source
 from terracrew.source_rules import git, version_ranges
@@ -24,7 +30,7 @@ _FORGES = {
 _ANY_VERSION = ("", "latest")
 
 
-def plan(organization: HcpOrganization, into: str, engine: HcpEngine) -> ImportPlan:
+def plan(organization: HcpOrganization, into: str, engine: ImportedEngine) -> ImportPlan:
     """Return what is made: a group for each project, a module for each workspace, inputs for variables and variable sets."""
     modules = spelling.without_collisions(
         [_module(organization, each, into, engine) for each in organization.workspaces], [into] if into else []
@@ -98,7 +104,9 @@ def _path(organization: HcpOrganization, workspace: HcpWorkspace, into: str) -> 
     return spelling.join(_project_path(organization, workspace.project_id, into), workspace.attributes.name)
 
 
-def _module(organization: HcpOrganization, workspace: HcpWorkspace, into: str, engine: HcpEngine) -> ImportedModule:
+def _module(
+    organization: HcpOrganization, workspace: HcpWorkspace, into: str, engine: ImportedEngine
+) -> ImportedModule:
     given = workspace.attributes
     label = spelling.label(f"{organization.host}/{organization.name}/{workspace.id}")
     try:
@@ -174,7 +182,7 @@ def _address(repository: HcpRepository) -> str:
     return f"{base}{repository.identifier}" if base and repository.identifier else ""
 
 
-def _version(text: str, engine: HcpEngine, remarks: list[str]) -> str:
+def _version(text: str, engine: ImportedEngine, remarks: list[str]) -> str:
     if text in _ANY_VERSION:
         return ""
     if engine == "tofu":

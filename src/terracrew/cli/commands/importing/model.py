@@ -10,7 +10,7 @@ from terracrew.api.modules import NewModule
 from terracrew.api.steps import NewStepSettings
 from terracrew.protocol.spec import Step
 
-HcpEngine = Literal["tofu", "terraform"]
+ImportedEngine = Literal["tofu", "terraform"]
 
 
 class StateOrigin(msgspec.Struct, frozen=True):

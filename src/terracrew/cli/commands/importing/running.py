@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 from terracrew.cli.commands.importing import execution as executing
 from terracrew.cli.commands.importing import existing, finding, report
 from terracrew.cli.commands.importing.execution import ReadState
-from terracrew.cli.commands.importing.model import ImportedModule, ImportPlan
+from terracrew.cli.commands.importing.model import ImportedModule, ImportPlan, StateOrigin
 from terracrew.cli.printing import output, progress
+from terracrew.errors import Invalid
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -42,3 +43,8 @@ def run(
     return output.CommandResult(
         report.as_json(plan, decisions, done), lambda: report.show_execution(plan, decisions, done), code
     )
+
+
+def no_state(origin: StateOrigin) -> bytes:
+    """Read the state of a source that has none."""
+    raise Invalid(f"{origin.reference} has no state")
