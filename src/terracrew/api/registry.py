@@ -123,6 +123,78 @@ class PublishedVersionView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
+class DocumentedInput(msgspec.Struct, frozen=True, kw_only=True):
+    """A variable of a published module."""
+
+    name: str
+    type: str
+    """Its type as it is written; empty if any is accepted."""
+    description: str
+    default: str | None
+    """Its default as it is written; null if it must be given."""
+    is_sensitive: bool
+
+
+class DocumentedOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """An output of a published module."""
+
+    name: str
+    description: str
+    is_sensitive: bool
+
+
+class DocumentedRequirement(msgspec.Struct, frozen=True, kw_only=True):
+    """A provider that a published module needs, or another module that it uses."""
+
+    name: str
+    source: str
+    version: str
+    """The range of versions; empty for any."""
+
+
+class FolderDocumentation(msgspec.Struct, frozen=True, kw_only=True):
+    """What the files of a folder say of themselves."""
+
+    folder: str
+    """Its path; empty for the module itself."""
+    readme: str
+    inputs: list[DocumentedInput]
+    outputs: list[DocumentedOutput]
+    providers: list[DocumentedRequirement]
+    modules: list[DocumentedRequirement]
+    resources: list[str]
+    """The types and names of the resources that it manages, such as `aws_vpc.this`."""
+    engine_version: str
+    """The versions of the engine that it works with; empty for any."""
+    problems: list[str]
+    """The files that could not be read, and why."""
+
+
+class DocumentedExample(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder below `examples`."""
+
+    name: str
+    readme: str
+    main: str
+    """Its configuration."""
+
+
+class ModuleDocumentation(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a version from its files. No engine has run."""
+
+    main: FolderDocumentation
+    submodules: list[FolderDocumentation]
+    """The folders below `modules`, which configurations may use by themselves."""
+    examples: list[DocumentedExample]
+
+
+class PublishedVersionDetails(PublishedVersionView, frozen=True, kw_only=True):
+    """A version with its documentation."""
+
+    documentation: ModuleDocumentation | None
+    """Null if the files could not be read."""
+
+
 class PublishedModuleDetails(PublishedModuleView, frozen=True, kw_only=True):
     """A published module with its versions, the highest first."""
 

@@ -52,6 +52,7 @@ from terracrew.server.policies.opa import Opa
 from terracrew.server.policies.service import Policies
 from terracrew.server.pull_requests.tools import PullRequestTools
 from terracrew.server.readiness import Readiness
+from terracrew.server.registry.publishing import PublishingTools
 from terracrew.server.retention.surveys import Surveys
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runs.follow import Watchers
@@ -142,6 +143,10 @@ class Server:
         )
 
     @cached_property
+    def publishing(self) -> PublishingTools:
+        return PublishingTools(self.db, self.objects)
+
+    @cached_property
     def sources(self) -> Sources:
         return Sources(self.keys, self.settings.local_roots, self.quotas)
 
@@ -219,6 +224,7 @@ class Server:
             channels=self.channels,
             forges=self.forge_connections,
             discovery=self.discovery,
+            publishing=self.publishing,
             policies=self.policies,
             receiver=ForgeReceiver(self.db, self.forges),
             settings=self.settings,

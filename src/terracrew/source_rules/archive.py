@@ -3,10 +3,11 @@
 import gzip
 import io
 import os
+import posixpath
 import re
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -133,6 +134,27 @@ def inspect(file: IO[bytes]) -> Contents:
 def extract(file: IO[bytes], target: Path) -> Contents:
     """Unpack into an empty directory, see `unpacking`."""
     return _read(file, target)
+
+
+def read_files(
+    file: IO[bytes], is_wanted: Callable[[str], bool], *, max_file_bytes: int, max_bytes: int
+) -> dict[str, bytes]:
+    """Return the plain files of an archive whose paths are wanted. Those that are too large, also together, are left out."""
+    gauge, found, left = _Gauge(file), dict[str, bytes](), max_bytes
+    try:
+        with tarfile.open(fileobj=gauge, mode="r|", bufsize=_BLOCK_BYTES) as tar:
+            while (info := tar.next()) is not None:
+                gauge.allow(info.size if info.isreg() else 0)
+                path = posixpath.normpath(info.name)
+                if not info.isreg() or info.size > min(max_file_bytes, left) or not is_wanted(path):
+                    continue
+                content = tar.extractfile(info)
+                assert content is not None
+                found[path] = content.read()
+                left -= info.size
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, ValueError, OverflowError) as error:
+        raise Invalid(f"this is not a complete tar.gz archive: {error}") from error
+    return found
 
 
 def _read(file: IO[bytes], target: Path | None) -> Contents:

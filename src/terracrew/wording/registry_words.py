@@ -22,6 +22,16 @@ def condition(version: ShownVersion) -> str:
     return "published, its tag was moved" if version.moved_to else "published"
 
 
+class ShownInput(Protocol):
+    @property
+    def default(self) -> str | None: ...
+
+
+def default_of(found: ShownInput) -> str:
+    """Return the default of an input in one line."""
+    return "required" if found.default is None else " ".join(found.default.split())
+
+
 def usage(host: str, address: str, latest: str) -> str:
     """Return the block that uses a published module."""
     name = address.split("/")[1]

@@ -13,6 +13,7 @@ from terracrew.api.registry import (
     PublishedModuleDetails,
     PublishedModuleView,
     PublishedVersionChange,
+    PublishedVersionDetails,
     PublishedVersionView,
 )
 from terracrew.cli.arguments import name_completion, settings
@@ -21,6 +22,7 @@ from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output
 from terracrew.client.address import segment
+from terracrew.errors import NotFound
 from terracrew.wording import registry_words as words
 
 _published = click.argument("published", metavar="NAME", shell_complete=name_completion.published_modules)
@@ -115,6 +117,39 @@ def show(target: Target, published: str) -> output.CommandResult:
         for each in found.refused_tags:
             output.note(f"The tag {each.tag} is no version: {each.reason}")
         click.echo(words.usage(host, found.address, found.latest))
+
+    return output.CommandResult(found, print_all)
+
+
+@registry.command("docs", epilog=output.examples("terracrew registry docs platform/vpc/aws 1.2.0"))
+@_published
+@click.argument("version", metavar="VERSION", required=False, default="")
+@output.with_target
+def docs(target: Target, published: str, version: str) -> output.CommandResult:
+    """Show the inputs, outputs and requirements of VERSION; without it, of the latest one."""
+    api, path = target.api(), _api_path(published)
+    if not version:
+        version = api.get(path, PublishedModuleDetails).latest
+        if not version:
+            raise NotFound(f"{published} has no version that is released: give one")
+    found = api.get(f"{path}/versions/{segment(version)}", PublishedVersionDetails)
+
+    def print_all() -> None:
+        output.facts([("version", found.version), ("sha-256", found.sha256), ("state", words.condition(found))])
+        described = found.documentation.main if found.documentation else None
+        if described is None:
+            return
+        inputs = [
+            (each.name, " ".join(each.type.split()), words.default_of(each), each.description)
+            for each in described.inputs
+        ]
+        output.table(("INPUT", "TYPE", "DEFAULT", "DESCRIPTION"), inputs, empty="no inputs")
+        outputs = [(each.name, each.description) for each in described.outputs]
+        output.table(("OUTPUT", "DESCRIPTION"), outputs, empty="no outputs")
+        needs = [(each.name, each.source, each.version) for each in described.providers]
+        output.table(("PROVIDER", "SOURCE", "VERSION"), needs, empty="no providers")
+        for problem in described.problems:
+            output.note(f"Not read: {problem}")
 
     return output.CommandResult(found, print_all)
 

@@ -25,6 +25,7 @@ from terracrew.server.policies.service import Policies
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.pull_requests.tools import PullRequestTools
 from terracrew.server.readiness import Readiness
+from terracrew.server.registry.publishing import PublishingTools
 from terracrew.server.retention.surveys import Surveys
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runs.follow import Watchers
@@ -108,6 +109,7 @@ class TreeContext:
     channels: Channels
     forges: ForgeConnections
     discovery: DiscoveryTools
+    publishing: PublishingTools
     policies: Policies
     receiver: ForgeReceiver
 

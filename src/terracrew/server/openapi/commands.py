@@ -38,6 +38,7 @@ COMMANDS: dict[str, str] = {
     "PATCH /api/v1/published-modules/{published}": "registry update",
     "DELETE /api/v1/published-modules/{published}": "registry delete",
     "POST /api/v1/published-modules/{published}/versions": "registry publish",
+    "GET /api/v1/published-modules/{published}/versions/{exactly}": "registry docs",
     "PATCH /api/v1/published-modules/{published}/versions/{exactly}": "registry withdraw",
     "GET /api/v1/discovery-rules": "discovery list",
     "POST /api/v1/discovery-rules": "discovery create",

@@ -5,18 +5,21 @@ To publish takes the right to change the group. Nothing ever changes the files o
 
 from datetime import datetime
 
+import msgspec
 from msgspec.structs import replace
 
 from terracrew import ids
 from terracrew.api import fields
 from terracrew.api.pages import Page
 from terracrew.api.registry import (
+    ModuleDocumentation,
     NewPublishedModule,
     PublishedModuleChange,
     PublishedModuleDetails,
     PublishedModuleSettings,
     PublishedModuleView,
     PublishedVersionChange,
+    PublishedVersionDetails,
     PublishedVersionView,
 )
 from terracrew.errors import Conflict, Invalid, NotFound
@@ -119,6 +122,18 @@ async def show(tx: Tx, who: Principal, reference: str) -> PublishedModuleDetails
     found = await find(tx, who, reference)
     known = await versions(tx, found)
     return fields.created(PublishedModuleDetails, view(found), versions=[shown(each) for each in known])
+
+
+async def show_version(tx: Tx, who: Principal, reference: str, version: str) -> PublishedVersionDetails:
+    module = await find(tx, who, reference)
+    return await details(tx, await find_version(tx, module, version))
+
+
+async def details(tx: Tx, version: RegistryVersion) -> PublishedVersionDetails:
+    """Return a version with its documentation."""
+    text = await store.documentation(tx, version.id)
+    found = msgspec.json.decode(text, type=ModuleDocumentation) if text else None
+    return fields.created(PublishedVersionDetails, shown(version), documentation=found)
 
 
 async def listing(

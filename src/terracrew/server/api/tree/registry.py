@@ -13,6 +13,7 @@ from terracrew.api.registry import (
     PublishedModuleDetails,
     PublishedModuleView,
     PublishedVersionChange,
+    PublishedVersionDetails,
     PublishedVersionView,
 )
 from terracrew.server.api.context import TreeCall
@@ -64,7 +65,13 @@ async def publish(
 ) -> PublishedVersionView:
     """Publish an archive, which was uploaded before (`POST /archives`), as a version. It never changes afterwards. The same archive may
     be sent again as the same version."""
-    return await publishing.publish(request.context.db, request.user, tree_path(published), data)
+    return await publishing.publish(request.context.publishing, request.user, tree_path(published), data)
+
+
+@get("/published-modules/{published:str}/versions/{exactly:str}", summary="Show a version")
+async def show_version(request: TreeCall, published: FromPath[str], exactly: FromPath[str]) -> PublishedVersionDetails:
+    """Show a version with what its files say of inputs, outputs, requirements and examples."""
+    return await request.read_in_background(service.show_version, tree_path(published), exactly)
 
 
 @patch("/published-modules/{published:str}/versions/{exactly:str}", summary="Withdraw a version, or give it back")
