@@ -8,6 +8,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -37,6 +38,9 @@ class SimulatedRunners:
         """What each job prints, in the pieces in which an engine would print it."""
         self.host = urlsplit(url).netloc
         self.capacity = capacity
+        self.executor: Callable[[messages.Granted, Callable[[], None]], SimulatedExecutor] = partial(
+            SimulatedExecutor, self
+        )
         self.on_granted: Callable[[str], None] = lambda _: None
         """A job is this crew's; called as the grant arrives."""
         self.on_done: Callable[[str], None] = lambda _: None
@@ -115,7 +119,7 @@ class SimulatedRunner:
                 self._slots.use_credit()
                 self._slots.take(ref)
                 self._send_credits()
-                executor = SimulatedExecutor(self._crew, granted, lambda: self._ended(ref))
+                executor = self._crew.executor(granted, lambda: self._ended(ref))
                 task = asyncio.get_running_loop().create_task(self._crew.connect(executor.socket))
                 self._executors.add(task)
                 task.add_done_callback(self._executors.discard)
