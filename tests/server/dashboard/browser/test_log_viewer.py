@@ -228,6 +228,7 @@ def long_log(count: int) -> list[tuple[Step, str]]:
     return [(Step.APPLY, text) for text in texts]
 
 
+@pytest.mark.feature("P5.page")
 @pytest.mark.parametrize("status", ["SUCCEEDED", "PROCESSING"])
 async def test_of_a_long_log_only_the_last_lines_are_loaded(page: Page, stage: Stage, status: str) -> None:
     """The page of a job with 2,000,026 lines loaded 183 MB."""
@@ -242,7 +243,27 @@ async def test_of_a_long_log_only_the_last_lines_are_loaded(page: Page, stage: S
     await expect(last.locator(".x")).to_have_text(f"item[{LINES - 1}]: Creation complete")
     await expect(last.locator(".n")).to_have_text(str(LINES))
     await page.fill("[data-part=search]", "item[7]")
-    await expect(page.locator("[data-part=hits]")).to_have_text("none in these lines")
+    hits, found = page.locator("[data-part=hits]"), page.locator("[data-part=found]")
+    await expect(hits).to_have_text("1")
+    await page.press("[data-part=search]", "Enter")
+    await expect(found.locator(".head")).to_contain_text("Line 8")
+    await expect(found.locator(".marked mark")).to_have_text("item[7]")
+    await expect(found.locator(".l")).to_have_count(9)
+    await expect(found.get_by_role("link")).to_have_attribute("href", "?log=all#L8")
+    await page.screenshot(path=SHOTS / f"log-found-{status.lower()}.png", animations="disabled")
+    # Hits that are not loaded come before those that are, and the buttons lead from one to the next.
+    await page.fill("[data-part=search]", "78901]")
+    await expect(hits).to_have_text("2")
+    await page.get_by_role("button", name="Next hit").click()
+    await expect(found.locator(".marked mark")).to_have_text("78901]")
+    await page.get_by_role("button", name="Next hit").click()
+    await expect(hits).to_have_text("2 of 2")
+    await expect(found).to_be_hidden()
+    await expect(page.locator(".log .view .marked mark")).to_have_text("78901]")
+    await page.get_by_role("button", name="Previous hit").click()
+    await expect(found).to_be_visible()
+    await page.press("[data-part=search]", "Escape")
+    await expect(found).to_be_hidden()
     await page.screenshot(path=SHOTS / f"log-end-{status.lower()}.png", animations="disabled")
     await page.goto(f"/dashboard/jobs/{job}#L8")
     await expect(page).to_have_url(re.compile(r"\?log=all#L8$"))

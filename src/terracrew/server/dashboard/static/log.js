@@ -1,5 +1,6 @@
 // The log viewer of the job page: joins what comes by the page's stream (or, for a finished log, by one request) to its bar and view.
 import { live } from "./live.js";
+import { Earlier } from "./log/earlier.js";
 import { Lines } from "./log/lines.js";
 import { Search } from "./log/search.js";
 import { View } from "./log/view.js";
@@ -12,10 +13,16 @@ const number = new Intl.NumberFormat("en");
 
 // Of a long log, only the last lines are loaded: so many come before them.
 const lines = new Lines(Number(panel.dataset.before ?? 0));
-const view = new View(part("view"), lines, JSON.parse(panel.dataset.steps));
+const labels = JSON.parse(panel.dataset.steps);
+const view = new View(part("view"), lines, labels);
 const search = new Search(lines, showHits);
+// What is found in lines that are not loaded comes before what is found in those that are: it is shown in a box of its own.
+const earlier = new Earlier(panel.dataset.searchUrl, lines.before, (more) => {
+  if (search.at >= 0) current += more; // hits that come before the one that is shown
+  showHits();
+});
 const queue = [];
-let isPumping = false, isComplete = false, drawn = 0, isInContact = !("outOfContact" in panel.dataset), wanted = lineOf(location.hash);
+let current = -1, isPumping = false, isComplete = false, drawn = 0, isInContact = !("outOfContact" in panel.dataset), wanted = lineOf(location.hash);
 
 /** The number of the line that `#L…` names, if it names one. */
 function lineOf(hash) {
@@ -61,9 +68,22 @@ function show() {
 }
 
 function showHits() {
-  const { hits, at, needle, isDone } = search;
-  const where = lines.before ? " in these lines" : "";
-  part("hits").textContent = !needle ? "" : hits.length ? `${at < 0 ? "" : `${number.format(at + 1)} of `}${number.format(hits.length)}${isDone ? "" : "…"}${where}` : isDone ? `none${where}` : "…";
+  const total = earlier.hits.length + search.hits.length, isDone = search.isDone && earlier.isDone;
+  const more = earlier.isCut ? "+" : isDone ? "" : "…";
+  part("hits").textContent = !search.needle ? "" : total ? `${current < 0 ? "" : `${number.format(current + 1)} of `}${number.format(total)}${more}` : isDone ? "none" : "…";
+  part("previous").hidden = part("next").hidden = !search.needle || !total;
+}
+
+/** One hit onward or back, first through what is not loaded. */
+function step(by) {
+  const total = earlier.hits.length + search.hits.length;
+  if (!total) return;
+  current = current < 0 ? (by > 0 ? 0 : total - 1) : (current + by + total) % total;
+  const hit = earlier.hits[current];
+  search.at = hit ? -1 : current - earlier.hits.length;
+  showHits();
+  if (hit) earlier.draw(part("found"), hit, labels, part("all")?.search);
+  else (part("found").hidden = true), view.show(search.hits[search.at]);
 }
 
 /** A finished log is one long answer of JSON lines; cut off, it goes on behind the last event that came. */
@@ -131,6 +151,9 @@ function showFollowing() {
 
 const box = part("search");
 box.addEventListener("input", () => {
+  current = -1;
+  part("found").hidden = true;
+  earlier.start(box.value);
   search.start(box.value);
   view.find = search.needle ? (text) => search.find(text) : null;
   view.redraw();
@@ -143,10 +166,10 @@ box.addEventListener("keydown", (event) => {
   }
   if (event.key !== "Enter") return;
   event.preventDefault();
-  const line = search.step(event.shiftKey ? -1 : 1);
-  showHits();
-  if (line !== undefined) view.show(line);
+  step(event.shiftKey ? -1 : 1);
 });
+part("previous").addEventListener("click", () => step(-1));
+part("next").addEventListener("click", () => step(1));
 document.addEventListener("click", (event) => {
   const link = event.target.closest("[data-step]");
   if (!link) return;

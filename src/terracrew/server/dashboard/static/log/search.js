@@ -39,13 +39,6 @@ export class Search {
 
   get isDone() { return this.next >= this.lines.length - 1; }
 
-  /** One hit onward or back, from where the reader is. */
-  step(by) {
-    if (!this.hits.length) return undefined;
-    this.at = (this.at + by + this.hits.length) % this.hits.length;
-    return this.hits[this.at];
-  }
-
   find(text) {
     const found = [], low = text.toLowerCase();
     if (low.length !== text.length) return found; // a letter whose small form is longer: places would be off
