@@ -100,6 +100,8 @@ BODIES: dict[str, Any] = {
     "POST /policies/{policy}/versions": {"rego": "package terracrew\n"},
     "POST /policies/{policy}/activate": {},
     "POST /policies/{policy}/retire": {},
+    "POST /policies/test": {"place": "team", "rego": "package terracrew\n"},
+    "POST /policies/{policy}/test": {},
     "POST /discovery-rules": {"name": "made-by-{who}", "url": "ssh://git@127.0.0.1/acme/network"},
     "POST /discovery-rules/preview": {"name": "mine", "url": "ssh://git@127.0.0.1/acme/network"},
     "PATCH /discovery-rules/{rule}": {"include": ["mine"]},

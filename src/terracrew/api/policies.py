@@ -128,3 +128,50 @@ class PolicyCheck(msgspec.Struct, frozen=True, kw_only=True):
     input_sha256: str
     """The hash of everything that it was given, except for the time."""
     checked_at: datetime
+
+
+class PolicyTrial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A question what Rego would have said about earlier plans. Nothing is stored."""
+
+    place: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
+    """The path of the group or module whose plans are meant, with all that is below; empty for the organization."""
+    rego: Rego
+    last: Annotated[int, msgspec.Meta(ge=1, le=MAX_TESTED_PLANS)] = MAX_TESTED_PLANS
+    """How many plans it is tried on at most, the newest ones."""
+    time_zone: Annotated[str, msgspec.Meta(min_length=1, max_length=100)] = "UTC"
+
+
+class PolicyVersionTrial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A question what a version of a policy would have said about earlier plans of its place."""
+
+    version: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Null for the newest one."""
+    last: Annotated[int, msgspec.Meta(ge=1, le=MAX_TESTED_PLANS)] = MAX_TESTED_PLANS
+
+
+class TriedPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """An earlier plan that a policy would have said something about."""
+
+    job_id: str
+    number: int
+    module_path: str
+    type: str
+    made_at: datetime
+    verdict: PolicyVerdict
+    messages: list[PolicyMessage]
+
+
+class PolicyTrialResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a policy would have said about earlier plans."""
+
+    tried: int
+    """How many plans it has looked at."""
+    denied: int
+    """How many of them it would have stopped."""
+    warned: int
+    failed: int
+    """How many of them it could not be evaluated for: a mandatory policy stops those, too."""
+    is_complete: bool
+    """Whether it has looked at all that were asked for; otherwise the time was over."""
+    plans: list[TriedPlan]
+    """Those that it would have said something about, the newest first."""

@@ -57,6 +57,7 @@ from terracrew.server.retention.surveys import Surveys
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.runs.log_search import LogSearches
+from terracrew.server.runs.policy_trials import PolicyTrials
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.schedules.starting import Sources
 from terracrew.server.scheduling.scheduler import Scheduler
@@ -226,6 +227,7 @@ class Server:
             discovery=self.discovery,
             publishing=self.publishing,
             policies=self.policies,
+            trials=self.policy_trials,
             receiver=ForgeReceiver(self.db, self.forges),
             settings=self.settings,
             db=self.db,
@@ -307,6 +309,10 @@ class Server:
     @cached_property
     def policy_checks(self) -> PolicyChecks:
         return PolicyChecks(self.db, self.objects, self.keys, self.opa)
+
+    @cached_property
+    def policy_trials(self) -> PolicyTrials:
+        return PolicyTrials(self.db, self.policy_checks, self.opa)
 
     @cached_property
     def policies(self) -> Policies:

@@ -1,6 +1,6 @@
 """Policies in words, the same on pages and in a terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 STATES: Mapping[str, str] = {"draft": "Draft", "active": "Active", "retired": "Retired"}
@@ -55,3 +55,38 @@ def version(policy: ShownPolicy) -> str:
 
 def of_version(policy: ShownPolicy, number: int) -> str:
     return "Active" if number == policy.active_version else ""
+
+
+class ShownMessage(Protocol):
+    @property
+    def text(self) -> str: ...
+
+
+class ShownTrial(Protocol):
+    """What a policy would have said about earlier plans: `terracrew.api.policies.PolicyTrialResult`."""
+
+    @property
+    def tried(self) -> int: ...
+    @property
+    def denied(self) -> int: ...
+    @property
+    def warned(self) -> int: ...
+    @property
+    def failed(self) -> int: ...
+    @property
+    def is_complete(self) -> bool: ...
+
+
+def messages(found: Sequence[ShownMessage]) -> str:
+    return "; ".join(each.text for each in found)
+
+
+def trial(found: ShownTrial) -> str:
+    """Say what it would have done: `It would have stopped 3 of the last 200 plans, and warned about 1.`"""
+    if not found.tried:
+        return "No plan is kept here yet: the JSON of plans is kept from the first policy of an organization on."
+    text = f"It would have stopped {found.denied + found.failed:,} of the last {found.tried:,} plans"
+    if found.failed:
+        text += f", {found.failed:,} of them because it could not be evaluated"
+    text += f", and warned about {found.warned:,}." if found.warned else "."
+    return text if found.is_complete else f"{text} The time was over before it had looked at all."

@@ -30,6 +30,8 @@ ELSEWHERE = {
     "PUT /uploads/{upload}/{index}": "is a part of an upload",
     "POST /releases/{release}/files": "is an upload; the release that is made of it is recorded",
     "POST /modules/{module}/state": "needs the lock; `api/test_state_backend.py` looks at what is recorded",
+    "POST /policies/test": "stores nothing",
+    "POST /policies/{policy}/test": "stores nothing",
     "POST /policies/{policy}/activate": "needs Open Policy Agent; `policies/test_service.py` looks at what is recorded",
     "POST /policies/{policy}/retire": "needs Open Policy Agent; `policies/test_service.py` looks at what is recorded",
     "POST /discovery-rules/preview": "needs a repository; `discovery/test_previews.py` looks at what is recorded",

@@ -45,7 +45,8 @@ def described(action: str) -> dict[str, Any]:
 class Looking:
     def __init__(self, rows: JobRows, runner: Instance, module: str, who: Principal) -> None:
         self.rows, self.runner, self.module, self.who = rows, runner, module, who
-        self.policies = Policies(rows.db, Opa())
+        self.opa = Opa()
+        self.policies = Policies(rows.db, self.opa)
 
     @classmethod
     async def make(cls, db: Database) -> "Looking":
@@ -62,9 +63,11 @@ class Looking:
     async def activate(self, path: str, version: int | None = None) -> PolicyView:
         return await self.policies.activate(self.who, path, PolicyActivation(version=version))
 
-    async def planned(self, action: str = "create", kind: str = "APPLY", *, has_json: bool = True) -> AttemptRef:
+    async def planned(
+        self, action: str = "create", kind: str = "APPLY", *, has_json: bool = True, module: str = ""
+    ) -> AttemptRef:
         """Let a job make a plan, which its runner describes."""
-        job_id = await self.rows.job(self.module, kind=kind)
+        job_id = await self.rows.job(module or self.module, kind=kind)
         ref = await self.runner.start(job_id)
         facts = [RUNNING, fact(ADDS_ONE)]
         if has_json:

@@ -6,11 +6,15 @@ import click
 import msgspec
 
 from terracrew.api.policies import (
+    MAX_TESTED_PLANS,
     NewPlanPolicy,
     NewPolicyVersion,
     PolicyActivation,
     PolicyChange,
     PolicyDetails,
+    PolicyTrial,
+    PolicyTrialResult,
+    PolicyVersionTrial,
     PolicyView,
 )
 from terracrew.cli.arguments import name_completion, settings
@@ -156,6 +160,49 @@ def activate(target: Target, policy: str, version: int | None) -> output.Command
     """Let a version of POLICY look at every plan before it is applied, from now on."""
     made = target.api().post(f"{_api_path(policy)}/activate", PolicyActivation(version=version), PolicyView)
     return output.message(made, f"version {made.active_version} of the policy {made.path} looks at plans from now on")
+
+
+@policy.command(
+    "test",
+    epilog=output.examples(
+        "terracrew policy test platform/prod --file deletions.rego --last 200",
+        "terracrew policy test platform/prod/deletions --version 2",
+    ),
+)
+@click.argument("what", metavar="PLACE|POLICY", shell_complete=name_completion.policies)
+@click.option(
+    "--file", "rego", type=_FILE, metavar="FILE", help=f"Try this on plans of a place. {_HELP}", callback=_text
+)
+@click.option("--version", type=click.IntRange(1), metavar="N", help="Try this version of a policy; else the newest.")
+@click.option(
+    "--last", type=click.IntRange(1, MAX_TESTED_PLANS), default=MAX_TESTED_PLANS, metavar="N", help="How many plans."
+)
+@click.option("--time-zone", default="UTC", metavar="ZONE", help="With --file: the zone of `input.time`.")
+@output.with_target
+def test(
+    target: Target, what: str, rego: str | None, version: int | None, last: int, time_zone: str
+) -> output.CommandResult:
+    """Tell what a policy would have said about earlier plans.
+
+    With --file, it is tried on plans of the group or module PLACE; otherwise a version of POLICY on those of its place.
+    """
+    api = target.api()
+    if rego is not None:
+        trial = PolicyTrial(place=what.strip("/"), rego=rego, last=last, time_zone=time_zone)
+        found = api.post("/policies/test", trial, PolicyTrialResult)
+    else:
+        asked = PolicyVersionTrial(version=version, last=last)
+        found = api.post(f"{_api_path(what)}/test", asked, PolicyTrialResult)
+
+    def print_all() -> None:
+        rows = [
+            (f"#{each.number}", each.module_path, words.VERDICTS[each.verdict], words.messages(each.messages))
+            for each in found.plans
+        ]
+        output.table(("JOB", "MODULE", "VERDICT", "MESSAGES"), rows, empty="it would have said nothing")
+        output.note(words.trial(found))
+
+    return output.CommandResult(found, print_all, exit_code=0)
 
 
 @policy.command("retire", epilog=output.examples("terracrew policy retire platform/prod/deletions"))

@@ -30,6 +30,7 @@ from terracrew.server.retention.surveys import Surveys
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.runs.log_search import LogSearches
+from terracrew.server.runs.policy_trials import PolicyTrials
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.schedules.starting import Sources
 from terracrew.server.secrets.keyring import Keyring
@@ -111,6 +112,7 @@ class TreeContext:
     discovery: DiscoveryTools
     publishing: PublishingTools
     policies: Policies
+    trials: PolicyTrials
     receiver: ForgeReceiver
 
 

@@ -30,6 +30,8 @@ COMMANDS: dict[str, str] = {
     "PATCH /api/v1/policies/{policy}": "policy update",
     "DELETE /api/v1/policies/{policy}": "policy delete",
     "POST /api/v1/policies/{policy}/versions": "policy update",
+    "POST /api/v1/policies/test": "policy test",
+    "POST /api/v1/policies/{policy}/test": "policy test",
     "POST /api/v1/policies/{policy}/activate": "policy activate",
     "POST /api/v1/policies/{policy}/retire": "policy retire",
     "GET /api/v1/published-modules": "registry list",

@@ -286,6 +286,8 @@ WITHOUT_PAGE: dict[str, str] = {
     "PATCH /api/v1/policies/{policy}": "has no page yet",
     "DELETE /api/v1/policies/{policy}": "has no page yet",
     "POST /api/v1/policies/{policy}/versions": "has no page yet",
+    "POST /api/v1/policies/test": "has no page yet",
+    "POST /api/v1/policies/{policy}/test": "has no page yet",
     "POST /api/v1/policies/{policy}/activate": "has no page yet",
     "POST /api/v1/policies/{policy}/retire": "has no page yet",
     "GET /api/v1/published-modules": "has no page yet",

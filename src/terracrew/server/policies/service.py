@@ -159,14 +159,14 @@ async def show(tx: Tx, who: Principal, reference: str) -> PolicyDetails:
     return fields.created(PolicyDetails, view(found), versions=versions)
 
 
-async def listing(tx: Tx, who: Principal, place: str | None = None) -> Page[PolicyView]:
+async def listing(tx: Tx, who: Principal, at: str | None = None) -> Page[PolicyView]:
     """Return the policies of the places that the caller may see; with a place (empty for the organization), those that look at its
     plans: its own, and those of all groups above."""
-    if place is None:
+    if at is None:
         seen = await authorize.visible(tx, who, Verb.TREE_READ)
         found = await store.of_organization(tx, who.organization_id or "")
         return Page([view(each) for each in found if seen.covers(each.at)])
-    group_id, module_id = await _place(tx, who, paths.parse(place.strip("/")), Verb.TREE_READ)
+    group_id, module_id = await _place(tx, who, paths.parse(at.strip("/")), Verb.TREE_READ)
     if module_id is not None:
         return Page([view(each) for each in await reads.of_module(tx, module_id)])
     return Page([view(each) for each in await reads.of_group(tx, group_id or "")])
@@ -210,6 +210,13 @@ async def _new(tx: Tx, who: Principal, new: NewPlanPolicy) -> Policy:
     )
     await _check_name(tx, made)
     return made
+
+
+async def place(tx: Tx, who: Principal, path: str, verb: Verb) -> authorize.Place:
+    """Return the group or module at this path, if the caller has the right to do `verb` there."""
+    _, module_id = await _place(tx, who, path, verb)
+    organization_id = who.organization_id or ""
+    return authorize.group(organization_id, path) if module_id is None else authorize.module(organization_id, path)
 
 
 async def _place(tx: Tx, who: Principal, path: str, verb: Verb) -> tuple[str | None, str | None]:

@@ -12,6 +12,9 @@ from terracrew.api.policies import (
     PolicyActivation,
     PolicyChange,
     PolicyDetails,
+    PolicyTrial,
+    PolicyTrialResult,
+    PolicyVersionTrial,
     PolicyView,
 )
 from terracrew.server.api.context import TreeCall
@@ -62,6 +65,21 @@ async def remove(request: TreeCall, policy: FromPath[str]) -> None:
 async def add_version(request: TreeCall, policy: FromPath[str], data: JSONBody[NewPolicyVersion]) -> PolicyView:
     """Add a version. It looks at no plan before it is activated."""
     return await request.context.policies.add_version(request.user, tree_path(policy), data)
+
+
+@post("/policies/test", status_code=200, summary="Try Rego on earlier plans")
+async def try_rego(request: TreeCall, data: JSONBody[PolicyTrial]) -> PolicyTrialResult:
+    """Tell what Rego would have said about the newest plans of a place. It takes the right to change the place and to read its states.
+    Nothing is stored. It ends after 20 seconds, with what it has found by then."""
+    return await request.context.trials.try_rego(request.user, data)
+
+
+@post("/policies/{policy:str}/test", status_code=200, summary="Try a policy on earlier plans")
+async def try_version(
+    request: TreeCall, policy: FromPath[str], data: JSONBody[PolicyVersionTrial]
+) -> PolicyTrialResult:
+    """Tell what a version of a policy would have said about the newest plans of its place."""
+    return await request.context.trials.try_version(request.user, tree_path(policy), data)
 
 
 @post("/policies/{policy:str}/activate", status_code=200, summary="Activate a version of a policy")

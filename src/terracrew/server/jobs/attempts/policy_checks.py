@@ -87,6 +87,21 @@ class PolicyChecks:
         found = await self._results(facts, attempt, plan_sha256)
         return LookedAt(facts.module.path, tuple(found))
 
+    async def earlier(self, job_id: str, time_zone: str) -> tuple[Job, str, bytes] | None:
+        """Return an earlier job, the path of its module, and what policies would be given of its plan; None if that is gone."""
+
+        async def read(tx: Tx) -> _Facts | None:
+            stored = await json_store.get(tx, job_id)
+            if stored is None:
+                return None
+            return await self._facts(tx, await store.get(tx, job_id), [], job_id, stored.attempt)
+
+        facts = await self._db.read_in_background(read)
+        if facts is None or facts.stored is None or facts.module is None:
+            return None
+        given = await asyncio.to_thread(_input, facts, await self._content(facts.stored))
+        return facts.job, facts.module.path, _with_time(given, _made_at(facts.job), time_zone)
+
     async def _facts(self, tx: Tx, job: Job, active: list[Policy], made_job_id: str, made_attempt: int) -> _Facts:
         rego: list[tuple[Policy, str]] = []
         for policy in active:
@@ -171,6 +186,10 @@ async def gate(tx: Tx, job: Job, looked: LookedAt) -> PolicyGate | None:
     if found is not None:
         await policy_store.save_results(tx, looked.results)
     return found
+
+
+def _made_at(job: Job) -> datetime:
+    return job.finished_at or job.started_at or job.queued_at
 
 
 def _made_by(plan: Plan | None, job_id: str, attempt: int) -> tuple[str, int]:

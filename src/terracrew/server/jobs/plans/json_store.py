@@ -62,3 +62,20 @@ async def keep(tx: Tx, found: StoredPlanJson, keys: Keyring) -> None:
         **to_params(msgspec.structs.replace(found, content=sealed), *PLAN_JSON.fields),
         created_at=tx.now,
     )
+
+
+async def newest_of_place(tx: Tx, organization_id: str, place: str, count: int) -> list[str]:
+    """Return the jobs of a place, and of all that is below it, whose plans are kept as JSON, the newest first."""
+    rows = await tx.all(
+        """SELECT plan_json.job_id FROM plan_json JOIN jobs ON jobs.id = plan_json.job_id
+        JOIN modules ON modules.id = jobs.module_id
+        WHERE modules.organization_id = :organization_id
+            AND (CAST(:place AS text) = '' OR modules.path = :place OR substr(modules.path, 1, :length) = :below)
+        ORDER BY plan_json.job_id DESC LIMIT :count""",
+        organization_id=organization_id,
+        place=place,
+        below=f"{place}/",
+        length=len(place) + 1,
+        count=count,
+    )
+    return [row["job_id"] for row in rows]
