@@ -84,6 +84,7 @@ _LISTS = {
     "GET /dashboard/cloud-identities",
     "GET /dashboard/forges",
     "GET /dashboard/discovery",
+    "GET /dashboard/registry",
 }
 """These show only what the caller may see. The list may be empty."""
 
@@ -153,6 +154,7 @@ _SEES = (
         "GET /dashboard/runners/{runner}",
         "GET /dashboard/cloud-identities/{identity}",
         "GET /dashboard/discovery/{rule}",
+        "GET /dashboard/registry/{published}",
         "GET /dashboard/forges/{forge}",
         "GET /dashboard/forges/{forge}/activity",
         "GET /dashboard/runners/{runner}/started",
@@ -286,6 +288,8 @@ MAY: dict[str, set[str]] = {
         "GET /dashboard/notifications/create",
         "POST /dashboard/notifications/create",
         "GET /dashboard/discovery/create",
+        "GET /dashboard/registry/create",
+        "POST /dashboard/registry/create",
         "POST /dashboard/discovery/create",
         "POST /dashboard/discovery/create/preview",
         "GET /dashboard/forges/create",

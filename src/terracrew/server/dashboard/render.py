@@ -49,6 +49,7 @@ from terracrew.wording import (
     plan_words,
     policy_words,
     pull_request_words,
+    registry_words,
     schedule_words,
 )
 from terracrew.wording.durations import duration
@@ -276,6 +277,7 @@ _GLOBALS: dict[str, Any] = {
     "plan_words": plan_words,
     "overview_words": overview_words,
     "discovery_words": discovery_words,
+    "registry_words": registry_words,
     "schedule_words": schedule_words,
     "drift_words": drift_words,
     "pull_request_words": pull_request_words,

@@ -33,6 +33,7 @@ from terracrew.server.dashboard.jobs import handlers as jobs
 from terracrew.server.dashboard.modules import creation, page, settings, source, states
 from terracrew.server.dashboard.notifications import handlers as notifications
 from terracrew.server.dashboard.pull_requests import handlers as pull_requests
+from terracrew.server.dashboard.registry import handlers as registry
 from terracrew.server.dashboard.releases import handlers as releases
 from terracrew.server.dashboard.runners import actions, deploy, deployment, edit, fleet_jobs, rows
 from terracrew.server.dashboard.runners import page as runner
@@ -70,6 +71,7 @@ routers: list[ControllerRouterHandler] = [
     _router(groups.HERE, groups, group_runs),
     _router(schedules.HERE, schedules),
     _router(discovery.HERE, discovery),
+    _router(registry.HERE, registry),
     _router(drift.HERE, drift),
     _router(pull_requests.HERE, pull_requests),
     _router(notifications.HERE, notifications),

@@ -13,6 +13,7 @@ from terracrew.api.job_views import Reason
 from terracrew.api.jobs import JobStatus
 from terracrew.api.notifications import ChannelView, NotificationDelivery
 from terracrew.api.pull_requests import PendingModule, PlanState, PullRequestListed, PullRequestState
+from terracrew.api.registry import PublishedModuleView, PublishedVersionView
 from terracrew.api.runners import Runner, RunnerAlert, RunnerStatus, RunnerView
 from terracrew.api.schedules import ScheduleView
 from terracrew.protocol.messages import CancelMode
@@ -519,6 +520,22 @@ def discovery_badge(rule: DiscoveryRuleView) -> Badge:
     if rule.counts.get("conflict") or rule.counts.get("invalid"):
         return Badge("warn", "half", "Needs attention")
     return Badge("ok", "tick", "Works")
+
+
+def published_badge(module: PublishedModuleView) -> Badge:
+    """Return whether a published module can be used, and whether its tags are read."""
+    if module.problem:
+        return Badge("bad", "cross", "Does not work")
+    if module.refused_tags:
+        return Badge("warn", "half", "Needs attention")
+    return Badge("ok", "tick", "Published") if module.latest else Badge("idle", "circle", "No version yet")
+
+
+def version_badge(version: PublishedVersionView) -> Badge:
+    """Return whether engines get a version of a published module."""
+    if version.is_withdrawn:
+        return Badge("idle", "slash", "Withdrawn")
+    return Badge("warn", "half", "Its tag was moved") if version.moved_to else Badge("ok", "tick", "Published")
 
 
 _PULL_REQUESTS: dict[PullRequestState, Badge] = {

@@ -6,6 +6,7 @@ The files are of strangers to whoever reads the page, so everything has a bound,
 import io
 import posixpath
 import re
+import textwrap
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -171,14 +172,20 @@ def _input(name: str, block: HclBlock) -> DocumentedInput:
     is_sensitive = _is_true(block, "sensitive")
     default = block.attributes.get("default")
     if default is not None:
-        default = "(sensitive)" if is_sensitive and default != "null" else _cut(default)
+        default = "(sensitive)" if is_sensitive and default != "null" else _cut(_outdented(default))
     return DocumentedInput(
         name=_cut(name),
-        type=_cut(block.attributes.get("type", "")),
+        type=_cut(_outdented(block.attributes.get("type", ""))),
         description=_text(block, "description"),
         default=default,
         is_sensitive=is_sensitive,
     )
+
+
+def _outdented(expression: str) -> str:
+    """Take the indentation of its block from an expression of several lines."""
+    first, end, others = expression.partition("\n")
+    return first + end + textwrap.dedent(others)
 
 
 def _requirement(name: str, attributes: Mapping[str, str]) -> DocumentedRequirement:

@@ -68,6 +68,8 @@ MORE = [
     "/dashboard/drift?only=failed&place=platform",
     "/dashboard/schedules/create?place=payments/prod",
     "/dashboard/discovery/create?group=payments",
+    "/dashboard/registry/create?group=payments",
+    "/dashboard/registry?q=nothing-has-this-name",
     "/dashboard/notifications?place=payments/prod",
     "/dashboard/notifications/create?place=payments/prod&kind=slack-bot",
     "/dashboard/pull-requests?only=closed",
@@ -127,6 +129,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
     schedules = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM schedules ORDER BY name"))
     channels = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM notification_channels ORDER BY name"))
     rules = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM discovery_rules ORDER BY name"))
+    published = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM published_modules ORDER BY name DESC"))
     forges = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM forge_connections ORDER BY name"))
     pull_requests = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM pull_requests ORDER BY id LIMIT 1"))
     states = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM states WHERE version = 2"))
@@ -145,6 +148,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
         "release": ["1.5.0"],
         "schedule": [row["id"] for row in schedules],
         "rule": [row["id"] for row in rules],
+        "published": [row["id"] for row in published],
         "channel": [row["id"] for row in channels],
         "forge": [row["id"] for row in forges],
         "pull_request": [row["id"] for row in pull_requests],

@@ -19,6 +19,7 @@ from tests.server.dashboard.company.discovery import discovery
 from tests.server.dashboard.company.forges import forges
 from tests.server.dashboard.company.moments import moments
 from tests.server.dashboard.company.pull_requests import pull_requests
+from tests.server.dashboard.company.registry import registry
 from tests.server.dashboard.company.rows import Company
 
 PLAN_LOG = """\x1b[0m\x1b[1mmodule.vpc.terraform_data.subnet["a"]: Refreshing state... [id=9f2c]\x1b[0m
@@ -100,6 +101,7 @@ async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
     await channels(made, ledger, "payments/prod/ledger")
     await forges(made, keys)
     await discovery(made, ledger)
+    await registry(made)
     await pull_requests(made, {"planned": vpc, "failed": broken, "waiting": dns})
 
     done = await made.job(

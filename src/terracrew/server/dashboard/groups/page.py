@@ -15,6 +15,8 @@ from terracrew.server.dashboard.modules import page as modules
 from terracrew.server.dashboard.modules.page import ModuleRow
 from terracrew.server.dashboard.notifications import page as notifications
 from terracrew.server.dashboard.notifications.page import ChannelsPanel
+from terracrew.server.dashboard.registry import page as registry
+from terracrew.server.dashboard.registry.page import RegistryPanel
 from terracrew.server.dashboard.schedules import page as schedules
 from terracrew.server.dashboard.schedules.page import SchedulesPanel
 from terracrew.server.dashboard.tree import inputs, steps
@@ -101,6 +103,7 @@ class GroupPage(msgspec.Struct, frozen=True):
     """None if the reader may not see the group itself."""
     schedules: SchedulesPanel | None
     discovery: DiscoveryPanel | None
+    registry: RegistryPanel | None
     channels: ChannelsPanel | None
     forges: ForgesPanel | None
     run: RunPanel | None = None
@@ -159,6 +162,7 @@ async def read(
         await steps.panel(tx, who, places.of_group(group)) if is_whole else None,
         await schedules.panel(tx, who, places.of_group(group)) if is_whole else None,
         await discovery.panel(tx, who, group) if is_whole else None,
+        await registry.panel(tx, who, group) if is_whole else None,
         await notifications.panel(tx, who, places.of_group(group)) if is_whole else None,
         await forges.panel(tx, who, places.of_group(group)) if is_whole else None,
         await _run(tx, group) if is_whole else None,

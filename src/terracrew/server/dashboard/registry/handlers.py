@@ -1,0 +1,112 @@
+"""The handlers of the pages of published modules."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from litestar import Response, get, post
+from litestar.params import FromPath, FromQuery
+
+from terracrew.api import fields
+from terracrew.api.registry import PublishedModuleChange, PublishedModuleView, PublishedVersionChange
+from terracrew.errors import Conflict, Invalid, TerracrewError
+from terracrew.server.dashboard import field_forms, forms, render
+from terracrew.server.dashboard.context import DashboardCall
+from terracrew.server.dashboard.registry import page
+from terracrew.server.dashboard.registry.page import EMPTY, HERE, MAX_SHOWN_VERSIONS, NewPublishedForm, PublishedPage
+from terracrew.server.db.seam import Tx
+from terracrew.server.principals.model import Principal
+from terracrew.server.registry import service
+
+
+class PublisherForm(msgspec.Struct, frozen=True):
+    """The group of a new published module, which the form sends along."""
+
+    group: str = ""
+
+
+class WithdrawalForm(msgspec.Struct, frozen=True):
+    reason: str = ""
+
+
+@get("/")
+async def list_page(
+    request: DashboardCall, q: FromQuery[str] = "", after: FromQuery[str | None] = None
+) -> Response[Any]:
+    return await render.page(request, "registry/list", page=await request.read(page.read_list, q, after))
+
+
+@get("/create")
+async def create_page(request: DashboardCall, group: FromQuery[str] = "") -> Response[Any]:
+    return await _answer(request, await request.read(page.read_new, group), {}, None)
+
+
+@post("/create", status_code=200)
+async def create(request: DashboardCall) -> Response[Any]:
+    form, typed = await forms.read(request, PublisherForm), await forms.read_texts(request)
+    found = await request.read(page.read_new, form.group)
+    try:
+        change = field_forms.from_form(found.shown, typed, NewPublishedForm, EMPTY)
+        made = await request.write(service.create, fields.changed(EMPTY, change, group=found.group.path))
+    except (Invalid, Conflict) as error:
+        return await _answer(request, found, typed, error)
+    return render.go(request, f"{HERE}/{made.id}")
+
+
+@get("/{published:str}")
+async def published_page(
+    request: DashboardCall, published: FromPath[str], version: FromQuery[str] = ""
+) -> Response[Any]:
+    return await _answer(request, await _read(request, published, version), {}, None)
+
+
+@post("/{published:str}", status_code=200)
+async def save(request: DashboardCall, published: FromPath[str]) -> Response[Any]:
+    typed, found = await forms.read_texts(request), await _read(request, published)
+
+    async def work(tx: Tx, who: Principal) -> PublishedModuleView:
+        change = field_forms.from_form(found.shown, typed, PublishedModuleChange, found.settings)
+        return await service.change(tx, who, published, change)
+
+    try:
+        await request.write(work)
+    except (Invalid, Conflict) as error:
+        return await _answer(request, found, typed, error)
+    return render.go(request, f"{HERE}/{published}")
+
+
+@post("/{published:str}/versions/{exactly:str}/withdraw")
+async def withdraw(request: DashboardCall, published: FromPath[str], exactly: FromPath[str]) -> Response[Any]:
+    form = await forms.read(request, WithdrawalForm)
+    change = PublishedVersionChange(is_withdrawn=True, reason=form.reason.strip())
+    await request.write(service.change_version, published, exactly, change)
+    return render.go(request, render.query(f"{HERE}/{published}", version=exactly))
+
+
+@post("/{published:str}/versions/{exactly:str}/restore")
+async def restore(request: DashboardCall, published: FromPath[str], exactly: FromPath[str]) -> Response[Any]:
+    await request.write(service.change_version, published, exactly, PublishedVersionChange(is_withdrawn=False))
+    return render.go(request, render.query(f"{HERE}/{published}", version=exactly))
+
+
+@post("/{published:str}/delete")
+async def delete(request: DashboardCall, published: FromPath[str]) -> Response[Any]:
+    await request.write(service.delete, published)
+    return render.go(request, HERE)
+
+
+async def _read(request: DashboardCall, published: str, version: str = "") -> PublishedPage:
+    return await request.read(page.read_one, published, version, request.context.url)
+
+
+async def _answer(
+    request: DashboardCall, found: PublishedPage, typed: Mapping[str, str], error: TerracrewError | None
+) -> Response[Any]:
+    return await render.page(
+        request,
+        "registry/published",
+        page=found,
+        form=field_forms.show_form(found.shown, found.settings, typed),
+        wrong=field_forms.place_error(found.shown, error) if error else {},
+        most_versions=MAX_SHOWN_VERSIONS,
+    )
