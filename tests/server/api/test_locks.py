@@ -91,3 +91,19 @@ async def test_the_page_of_the_module_shows_the_lock_and_removes_it(application:
     page = await someone.see(f"/dashboard/modules/{module}")
     assert "Locked by" not in page
     assert "was removed by force. What was changed under it may be in no state" in page
+
+
+async def test_the_page_of_the_module_locks_it_for_its_reader(application: Application) -> None:
+    module = await made(application)
+    someone = await logged_in(application)
+    assert 'id="take-lock"' in await someone.see(f"/dashboard/modules/{module}")
+    assert (await someone.submit(f"/dashboard/modules/{module}/lock")).status_code == 303
+    page = await someone.see(f"/dashboard/modules/{module}")
+    assert "Locked by admin</b>" in page
+    assert 'id="take-lock"' not in page
+    assert (await someone.submit(f"/dashboard/modules/{module}/lock")).status_code == 409
+    held = (await application.admin.get("/api/v1/modules/m")).json()["lock"]["person"]
+    assert (held["credential"], held["operation"]) == ("session", "")
+    assert (await someone.submit(f"/dashboard/modules/{module}/unlock", id=held["id"])).status_code == 303
+    viewer = await application.person("vera", "viewer")
+    assert (await viewer.post(LOCK, json={})).status_code == 403

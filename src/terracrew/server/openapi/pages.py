@@ -170,6 +170,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "POST /api/v1/jobs/{job}/attempts/{attempt}/gone": ("POST /dashboard/jobs/{job}/gone",),
     "GET /api/v1/jobs/{job}/log": ("GET /dashboard/jobs/{job}",),
     "GET /api/v1/jobs/{job}/log/stream": ("GET /dashboard/jobs/{job}",),
+    "POST /api/v1/modules/{module}/lock": ("POST /dashboard/modules/{module}/lock",),
     "DELETE /api/v1/modules/{module}/lock": ("POST /dashboard/modules/{module}/unlock",),
     "GET /api/v1/modules/{module}/states": ("GET /dashboard/modules/{module}/contents",),
     "POST /api/v1/modules/{module}/states": ("GET /dashboard/modules/{module}/import-state",),
@@ -260,7 +261,6 @@ PAGES: dict[str, tuple[str, ...]] = {
 """Pages by method and path of the operation. `POST` stands for a form or a button, `GET` for what a page shows."""
 
 WITHOUT_PAGE: dict[str, str] = {
-    "POST /api/v1/modules/{module}/lock": "locks a module for the credential of a terminal, which is to unlock it",
     "PUT /api/v1/uploads": "sends a large body in parts, for programs",
     "PUT /api/v1/uploads/{upload}/{index}": "sends a large body in parts, for programs",
     "GET /api/v1/modules/{module}/state": "is for the backend `http` of engines, and for `state pull`",
@@ -293,6 +293,7 @@ WITHOUT_PAGE: dict[str, str] = {
     "GET /api/v1/published-modules": "has no page yet",
     "POST /api/v1/published-modules": "has no page yet",
     "GET /api/v1/published-modules/{published}": "has no page yet",
+    "GET /api/v1/published-modules/{published}/versions/{exactly}": "has no page yet",
     "PATCH /api/v1/published-modules/{published}": "has no page yet",
     "DELETE /api/v1/published-modules/{published}": "has no page yet",
     "POST /api/v1/published-modules/{published}/versions": "has no page yet",

@@ -15,6 +15,7 @@ from terracrew.api.drift import ModuleDrift
 from terracrew.api.groups import ApprovalRule, Group
 from terracrew.api.job_views import AttemptReport, HeldLock, ModuleHold, Placement
 from terracrew.api.jobs import Job, JobStatus, Lock, NewJob
+from terracrew.api.locks import TakeLock
 from terracrew.api.modules import Module
 from terracrew.api.states import Resources
 from terracrew.errors import Invalid
@@ -167,6 +168,8 @@ class ModulePage(msgspec.Struct, frozen=True):
     """How the lock of a person ended, if not in order, and no state was written since."""
     may_unlock: bool
     """Whether the reader may remove the lock of a person by force."""
+    may_lock: bool
+    """Whether the reader may lock it, which is possible while nobody holds the lock."""
 
     @property
     def is_asked(self) -> bool:
@@ -267,6 +270,7 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyrin
         is_state_replaced=await state_service.is_replaced(tx, module.id),
         lock_doubt=await locks.doubt(tx, module.id),
         may_unlock=is_own or await authorize.may(tx, who, Verb.JOB_CANCEL, place),
+        may_lock=lock is None and await authorize.may(tx, who, Verb.STATE_WRITE, place),
     )
 
 
@@ -350,6 +354,13 @@ async def run(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, RunForm)
     made = await request.context.create_job(JobRequest(request.user, module, form.job))
     return render.go(request, f"/dashboard/jobs/{made.job.id}")
+
+
+@post("/{module:str}/lock")
+async def lock(request: DashboardCall, module: FromPath[str]) -> Response[Any]:
+    """Lock the module for the reader, so that no job of it starts."""
+    await request.write(locks.take, tree_path(module), TakeLock())
+    return render.done(request, "The module is locked: no job of it starts", f"{HERE}/{module}")
 
 
 class UnlockForm(msgspec.Struct, frozen=True):
