@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from terracrew.api.failures import FailureClass
 from terracrew.api.jobs import Attempt, Job, Lock, Note, Outcome, Plan, StepRow
 from terracrew.api.lost_resources import LogGap, LoggedChange
 from terracrew.api.policies import PolicyCheck
@@ -295,6 +296,8 @@ class JobView(JobListed, frozen=True, kw_only=True):
     """A job as people and programs see it."""
 
     engine: str
+    failure_class: FailureClass | None = None
+    """Who can mend what kept it from succeeding; null unless it has ended without success."""
     cause_number: int | None = None
     """The number of the job `cause_job_id`."""
     attempts: list[Attempt]

@@ -6,6 +6,7 @@ import pytest
 
 from terracrew.protocol.spec import JobType
 from terracrew.server.db.seam import Tx
+from terracrew.server.identity.access import role_store
 from terracrew.server.runs import attention
 from tests.builders.job_rows import change_jobs, change_modules
 from tests.server.application import Application, on_one
@@ -174,3 +175,48 @@ async def test_who_may_not_add_anything_is_told_so(application: Application) -> 
     assert steps(page) == ["pending", "pending", "pending"]
     assert page.count("Your role does not include it.") == 3
     assert "/dashboard/runners/add" not in page
+
+
+@pytest.mark.feature("P2.overview", "P2.rights")
+async def test_people_with_roles_at_groups_see_those_first_and_can_see_all(
+    application: Application, jobs: dict[str, str]
+) -> None:
+    known = (await application.person("ada", "approver")).principal
+
+    async def grant(tx: Tx) -> None:
+        organization_id = application.server.organization_id
+        await role_store.bind_role(tx, organization_id, "user", known.id, "owner", "group", "payments", "test")
+
+    await application.server.db.write(grant)
+    ada = await logged_in(application, "ada")
+    assert [path for _, path in needs(await ada.see("/dashboard"))] == ["payments/test/ledger"]
+    page = await ada.see("/dashboard?groups=all&span=week")
+    assert "platform/edge/cdn" in [path for _, path in needs(page)]
+    assert 'aria-current="true">All' in page
+    assert 'href="/dashboard?span=week"' in page, "the span stays when the groups change"
+    only = await ada.see("/dashboard?place=platform")
+    assert {path.partition("/")[0] for _, path in needs(only)} == {"platform"}
+    assert (await ada.get("/dashboard?place=nowhere")).status_code == 404
+    assert (await ada.get("/dashboard?span=century")).status_code == 200
+
+
+@pytest.mark.feature("P2.overview")
+async def test_runners_that_are_away_or_outdated_are_listed_for_those_who_see_them(
+    application: Application, jobs: dict[str, str]
+) -> None:
+    async def leave(tx: Tx) -> None:
+        await tx.run(
+            "INSERT INTO runner_outages (runner_id, since) SELECT id, :at FROM runners WHERE path = 'data/warehouse'",
+            at=tx.now - 60,
+        )
+
+    await application.server.db.write(leave)
+    assert ("Offline", "data/warehouse") in needs(await (await logged_in(application)).see("/dashboard"))
+    await application.person("pat", "viewer", "payments")
+    assert "data/warehouse" not in await (await logged_in(application, "pat")).see("/dashboard")
+
+
+@pytest.mark.feature("P2.classes")
+async def test_the_page_of_a_failed_job_says_who_can_mend_it(application: Application, jobs: dict[str, str]) -> None:
+    page = await (await logged_in(application)).see(f"/dashboard/jobs/{jobs['failed']}")
+    assert 'id="failure-class"' in page

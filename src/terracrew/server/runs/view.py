@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from terracrew.api import fields
+from terracrew.api.failures import class_of
 from terracrew.api.job_views import AttemptReport, HeldLock, JobView, LapsedApproval, ModuleHold
 from terracrew.api.jobs import CHOSEN, Attempt, Job, JobStatus, Lock, Plan, StepRow
 from terracrew.api.policies import PolicyCheck
@@ -113,6 +114,7 @@ async def _view(
     return JobView(
         **msgspec.structs.asdict(job),
         steps=steps,
+        failure_class=class_of(job.status, job.failure_kind, _failed_step(job, steps)),
         attempts=attempts,
         run=await summary.parts(tx, job, attempts, [step for step in steps if step.attempt == job.attempt]),
         notes=await attempt_store.notes(tx, job.id) if row["has_notes"] else [],
@@ -135,6 +137,10 @@ async def _view(
         runner_path=row["runner_path"],
         instance_name=row["instance_name"],
     )
+
+
+def _failed_step(job: Job, steps: Sequence[StepRow]) -> Step | None:
+    return next((each.name for each in steps if each.status == "FAILED" and each.attempt == job.attempt), None)
 
 
 async def _lock(tx: Tx, job: Job, attempts: Sequence[Attempt]) -> Lock | None:

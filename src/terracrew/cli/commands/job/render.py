@@ -51,6 +51,7 @@ def job(api: "Api", found: JobView) -> None:
             ("to do", follow.suggested_command(found)),
             ("message", found.message),
             ("cause", module_words.FAILURE_KINDS.get(found.failure_kind, found.failure_kind)),
+            ("class", found.failure_class and module_words.FAILURE_CLASSES[found.failure_class]),
             ("runner", found.runner_path),
             *placement(found.placement),
             ("priority", found.priority),
