@@ -23,7 +23,6 @@ FAILURE_KINDS = {
     "state_locked": "State locked by another run",
     "state_moved": "State moved meanwhile",
     "hook": "Refused by a hook",
-    "policy": "Refused by a policy",
     "inputs": "Inputs cannot be given",
     "lost": "Lost too often",
     "set_back": "Database set back",

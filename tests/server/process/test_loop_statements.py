@@ -23,6 +23,7 @@ from terracrew.server.notifications.senders import Senders
 from terracrew.server.notifications.sending import Sending
 from terracrew.server.objects import open_objects
 from terracrew.server.outgoing.client import OutgoingClient
+from terracrew.server.overview.loop import FigureFolding
 from terracrew.server.pull_requests import reads as pull_request_reads
 from terracrew.server.retention.leftovers import Leftovers
 from terracrew.server.runners import eligibility
@@ -64,6 +65,7 @@ async def test_no_loop_reads_a_large_table_from_end_to_end(rows: JobRows, monkey
     """With hundreds of thousands of jobs, a statement without an index stops a server on SQLite every second."""
     instance = await rows.runner()
     await instance.has(await rows.job(await rows.module()))
+    await instance.finish(await rows.job(await rows.module()))
     said: list[tuple[LiteralString, dict[str, Param]]] = []
     on_each_unit(rows.db, monkeypatch, lambda tx: RecordingTx(tx, said))
     registry = Registry()
@@ -72,6 +74,7 @@ async def test_no_loop_reads_a_large_table_from_end_to_end(rows: JobRows, monkey
     await Heartbeats(rows.db, registry, "srv").step()
     await approvals.expire(rows.db)
     await Leftovers(rows.db, "srv", 30.0).step()
+    await FigureFolding("srv", rows.db).step()
     await RoleExpiry(rows.db).step()
     await Triggers(rows.db, KEYS, ()).step()
     await GroupRuns(rows.db, KEYS, ()).step()

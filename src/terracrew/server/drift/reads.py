@@ -184,6 +184,18 @@ async def listing(
     return [_listed(row) for row in rows]
 
 
+async def newest_drifted(tx: Tx, organization_id: str, count: int) -> list[Row]:
+    """Return the modules that have had drift for the shortest time, with their paths, also if all of it is muted."""
+    return await tx.all(
+        """SELECT modules.id, modules.path FROM drift_modules
+        JOIN modules ON modules.id = drift_modules.module_id AND modules.organization_id = drift_modules.organization_id
+        WHERE drift_modules.organization_id = :organization_id AND drift_modules.drifted > 0
+        ORDER BY drift_modules.drifted_since DESC, drift_modules.module_id LIMIT :count""",
+        organization_id=organization_id,
+        count=count,
+    )
+
+
 async def of_module(tx: Tx, module_id: str) -> ModuleDrift | None:
     row = await tx.one(f"SELECT {_LISTED} WHERE drift_modules.module_id = :id", id=module_id, now=tx.now)
     return None if row is None else _listed(row)

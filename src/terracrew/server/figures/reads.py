@@ -10,15 +10,18 @@ from terracrew.server.figures.model import SHARED, FigureEntry, tally
 ENTRY_COLUMNS: LiteralString = """figure_entries.job_id, figure_entries.attempt, figure_entries.status, figure_entries.group_id,
     figure_entries.at, figure_entries.is_end, figure_entries.failure_class, figure_entries.runner_group_id,
     figure_entries.busy_since, figure_entries.wait_seconds"""
-_ASKED: Columns = {"id": "text", "organization_id": "text", "period": "bigint", "since": "bigint"}
+_ASKED: Columns = {"id": "text", "organization_id": "text", "period": "bigint", "since": "bigint", "part": "bigint"}
 _SUMS: LiteralString = f"""
-SELECT figures.group_id AS sum_of, figures.starts_at, figures.kind, figures.amount, NULL AS job_id, NULL AS attempt, NULL AS status,
+SELECT found.starts_at, found.kind, found.amount, NULL AS job_id, NULL AS attempt, NULL AS status,
     NULL AS group_id, NULL AS at, NULL AS is_end, NULL AS failure_class, NULL AS runner_group_id, NULL AS busy_since,
     NULL AS wait_seconds
-FROM batch JOIN figures ON figures.group_id = batch.id AND figures.period_seconds = batch.period
-    AND figures.starts_at >= batch.since
+FROM (SELECT batch.since + (figures.starts_at - batch.since) / batch.part * batch.part AS starts_at, figures.kind,
+        sum(figures.amount) AS amount
+    FROM batch JOIN figures ON figures.group_id = batch.id AND figures.period_seconds = batch.period
+        AND figures.starts_at >= batch.since
+    GROUP BY batch.since + (figures.starts_at - batch.since) / batch.part * batch.part, figures.kind) AS found
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, {ENTRY_COLUMNS} FROM figure_entries
+SELECT NULL, NULL, NULL, {ENTRY_COLUMNS} FROM figure_entries
 WHERE figure_entries.organization_id IN (SELECT organization_id FROM batch)"""
 _ANCESTORS: LiteralString = """WITH RECURSIVE chain (of_id, id, parent_id) AS (
     SELECT groups.id, groups.id, groups.parent_id FROM batch JOIN groups ON groups.id = batch.id
@@ -35,25 +38,26 @@ async def ancestors(tx: Tx, group_ids: Collection[str]) -> dict[str, list[str]]:
 
 
 async def sums(
-    tx: Tx, organization_id: str, group_ids: Sequence[str], period_seconds: int, since: int
+    tx: Tx, organization_id: str, group_ids: Sequence[str], period_seconds: int, since: int, part_seconds: int = 0
 ) -> dict[int, dict[str, float]]:
-    """Return what is known of these groups together since a time: by the start of each period, the amounts by kind.
+    """Return what is known of these groups together since a time: by the start of each part, the amounts by kind.
 
-    None of the groups may be below another one of them, because the sums of a group contain those below it.
+    A part is one period, or as many as `part_seconds` says. None of the groups may be below another one of them, because the sums of
+    a group contain those below it.
     """
+    part = part_seconds or period_seconds
     found: dict[int, dict[str, float]] = {}
-    entries: list[FigureEntry] = []
-    rows = await tx.each(_SUMS, _ASKED, [(each, organization_id, period_seconds, since) for each in group_ids])
+    rows = await tx.each(_SUMS, _ASKED, [(each, organization_id, period_seconds, since, part) for each in group_ids])
     for row in rows:
-        if row["sum_of"] is None:
-            entries += rows_to(FigureEntry, [row])
-        else:
+        if row["kind"] is not None:
             _add(found, row["starts_at"], row["kind"], row["amount"])
+    entries = rows_to(FigureEntry, [row for row in rows if row["kind"] is None])
     wanted = frozenset(group_ids) - {SHARED}
     groups = {each.group_id for each in entries} | {each.runner_group_id for each in entries}
-    for (group_id, _, start, kind), amount in tally(entries, await ancestors(tx, groups), [period_seconds]).items():
+    above = await ancestors(tx, groups) if groups else {}
+    for (group_id, _, start, kind), amount in tally(entries, above, [period_seconds]).items():
         if group_id in wanted and start >= since:
-            _add(found, start, kind, amount)
+            _add(found, since + (start - since) // part * part, kind, amount)
     return found
 
 

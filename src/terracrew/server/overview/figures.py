@@ -1,6 +1,6 @@
 """The figures of an overview: which groups count for a reader, the parts of a span, and their sums."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -28,7 +28,18 @@ SPANS: Mapping[OverviewSpan, SpanParts] = {
     "week": SpanParts(HOUR_SECONDS, 6 * HOUR_SECONDS, 28),
     "month": SpanParts(DAY_SECONDS, DAY_SECONDS, 30),
 }
-_RUNNER_KINDS = (BUSY, CAPACITY)
+
+
+def _is_any(_: str) -> bool:
+    return True
+
+
+def _is_of_runners(kind: str) -> bool:
+    return kind in (BUSY, CAPACITY)
+
+
+def _is_of_jobs(kind: str) -> bool:
+    return not _is_of_runners(kind)
 
 
 def visible_paths(seen: Visible, organization_id: str, places: Sequence[str]) -> list[str]:
@@ -66,22 +77,27 @@ async def sums(
     found = await reads.group_ids(tx, organization_id, {*jobs_in, *runners_in})
     shape = SPANS[span]
     first = first_part(tx.now, shape)
-    by_period: dict[int, dict[str, float]] = {}
     of_jobs = [found[path] for path in jobs_in if path in found]
     of_runners = [found[path] for path in runners_in if path in found]
     counts_shared = is_shared and "" in runners_in
-    if of_jobs:
-        _take(by_period, await figure_reads.sums(tx, organization_id, of_jobs, shape.period_seconds, first), jobs=True)
+    groups = [*of_runners, *([model.SHARED] if counts_shared else [])]
+    by_part: dict[int, dict[str, float]] = {}
+    if set(of_jobs) <= set(groups) and len(of_jobs) == len(of_runners):  # the shared runners have no jobs of their own
+        asked = [(groups, _is_any)]
+    else:
+        asked = [(of_jobs, _is_of_jobs), (groups, _is_of_runners)]
+    for ids, kinds in asked:
+        if ids:
+            sums_ = await figure_reads.sums(tx, organization_id, ids, shape.period_seconds, first, shape.part_seconds)
+            _take(by_part, sums_, kinds)
     if of_runners:
-        groups = [*of_runners, *([model.SHARED] if counts_shared else [])]
-        _take(by_period, await figure_reads.sums(tx, organization_id, groups, shape.period_seconds, first), jobs=False)
-        await _add_running(tx, by_period, organization_id, of_runners, found.get(""), shape.period_seconds, first)
+        await _add_running(tx, by_part, organization_id, of_runners, found.get(""), shape.part_seconds, first)
     parts = [
-        _sums(start, start + shape.part_seconds, _within(by_period, start, start + shape.part_seconds))
+        _sums(start, start + shape.part_seconds, by_part.get(start, {}).items())
         for start in range(first, first + shape.part_count * shape.part_seconds, shape.part_seconds)
     ]
     end = first + shape.part_count * shape.part_seconds
-    return _sums(first, end, _within(by_period, first, end)), parts
+    return _sums(first, end, (item for amounts in by_part.values() for item in amounts.items())), parts
 
 
 def first_part(now: float, shape: SpanParts) -> int:
@@ -89,10 +105,12 @@ def first_part(now: float, shape: SpanParts) -> int:
     return model.start_of(now, shape.part_seconds) - (shape.part_count - 1) * shape.part_seconds
 
 
-def _take(into: dict[int, dict[str, float]], found: Mapping[int, Mapping[str, float]], *, jobs: bool) -> None:
-    """Take the kinds that are about jobs, or those that are about runners: a reader may see other groups of one than of the other."""
+def _take(
+    into: dict[int, dict[str, float]], found: Mapping[int, Mapping[str, float]], is_taken: Callable[[str], bool]
+) -> None:
+    """Take the kinds that are about jobs or about runners: a reader may see other groups of one than of the other."""
     for start, amounts in found.items():
-        into.setdefault(start, {}).update({k: v for k, v in amounts.items() if (k not in _RUNNER_KINDS) == jobs})
+        into.setdefault(start, {}).update({kind: amount for kind, amount in amounts.items() if is_taken(kind)})
 
 
 async def _add_running(
@@ -101,7 +119,7 @@ async def _add_running(
     organization_id: str,
     groups: Sequence[str],
     root_id: str | None,
-    period_seconds: int,
+    part_seconds: int,
     first: int,
 ) -> None:
     """Add the slots that are occupied now, which no entry has yet."""
@@ -111,15 +129,10 @@ async def _add_running(
     for each in slots:
         above = ancestors.get(each.group_id, []) if each.group_id else [root_id] if root_id else []
         counted = [group for group in above if group in groups]
-        model.add_busy(added, counted, each.since, tx.now, each.slots, [period_seconds])
+        model.add_busy(added, counted, max(each.since, first), tx.now, each.slots, [model.HOUR_SECONDS])
     for (_, _, start, kind), amount in added.items():
-        if start >= first:
-            amounts = into.setdefault(start, {})
-            amounts[kind] = amounts.get(kind, 0.0) + amount
-
-
-def _within(by_period: Mapping[int, Mapping[str, float]], start: int, end: int) -> Iterable[tuple[str, float]]:
-    return (item for at, amounts in by_period.items() if start <= at < end for item in amounts.items())
+        amounts = into.setdefault(first + (start - first) // part_seconds * part_seconds, {})
+        amounts[kind] = amounts.get(kind, 0.0) + amount
 
 
 def _sums(start: int, end: int, amounts: Iterable[tuple[str, float]]) -> FigureSums:

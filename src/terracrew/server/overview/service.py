@@ -135,17 +135,27 @@ async def tree_needs(tx: Tx, who: Principal, places: Sequence[str]) -> TreeNeeds
     """Return drift, runners that stay away, and outdated runners that the reader may change."""
     organization_id, most = who.organization_id or "", MAX_LISTED + 1
     seen = await authorize.visible_by_verb(tx, who, Verb.TREE_READ, Verb.RUNNER_READ, Verb.RUNNER_WRITE)
-    drifted: list[ModuleDrift] = []
-    for place in places:
-        readable = seen[Verb.TREE_READ]
-        drifted += await drift_reads.listing(tx, organization_id, readable, "drifted", place, "", most)
+    drifted = await _drifted(tx, organization_id, seen[Verb.TREE_READ], places, most)
     away = [
         AwayRunner(row["id"], row["path"], datetime.fromtimestamp(row["since"], UTC))
         for row in await reads.away(tx, organization_id, seen[Verb.RUNNER_READ], attention.MAX_UNFILTERED_READ)
-        if any(figures.is_within(row["path"], place) for place in places)
+        if _is_in(row["path"], places)
     ]
     outdated = await _outdated(tx, organization_id, seen[Verb.RUNNER_WRITE], places)
-    return TreeNeeds(drifted[:most], away[:most], outdated)
+    return TreeNeeds(drifted, away[:most], outdated)
+
+
+async def _drifted(tx: Tx, organization_id: str, seen: Visible, places: Sequence[str], count: int) -> list[ModuleDrift]:
+    """Return the first modules with drift that is not muted."""
+    rows = await drift_reads.newest_drifted(tx, organization_id, attention.MAX_UNFILTERED_READ)
+    found: list[ModuleDrift] = []
+    for row in rows:
+        if _is_in(row["path"], places) and seen.covers(authorize.module(organization_id, row["path"])):
+            drift = await drift_reads.of_module(tx, row["id"])
+            found += [drift] if drift is not None and drift.drifted else []
+        if len(found) == count:
+            break
+    return found
 
 
 async def _outdated(tx: Tx, organization_id: str, seen: Visible, places: Sequence[str]) -> OldRunners | None:
