@@ -109,6 +109,7 @@ BODIES: dict[str, Any] = {
     "POST /discovery-rules/{rule}/run": {},
     "POST /published-modules": {"group": "{group}", "name": "made-by-{who}", "system": "null"},
     "PATCH /published-modules/{published}": {"readers": "organization"},
+    "POST /published-modules/{published}/look": {},
     "POST /published-modules/{published}/versions": {"version": "9.9.9", "archive_id": "{archive}"},
     "PATCH /published-modules/{published}/versions/{exactly}": {"is_withdrawn": True},
     "PATCH /forges/{forge}": {"token": "mine"},

@@ -53,6 +53,7 @@ from terracrew.server.policies.service import Policies
 from terracrew.server.pull_requests.tools import PullRequestTools
 from terracrew.server.readiness import Readiness
 from terracrew.server.registry.publishing import PublishingTools
+from terracrew.server.registry.tags import TagTools
 from terracrew.server.retention.surveys import Surveys
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runs.follow import Watchers
@@ -146,6 +147,10 @@ class Server:
     @cached_property
     def publishing(self) -> PublishingTools:
         return PublishingTools(self.db, self.objects)
+
+    @cached_property
+    def registry_tags(self) -> TagTools:
+        return TagTools(self.db, self.forges, self.mirrors, self.staging, self.quotas, self.id)
 
     @cached_property
     def sources(self) -> Sources:

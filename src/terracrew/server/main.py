@@ -15,7 +15,6 @@ from terracrew.server.cloud_hosted.scaling import Scaling
 from terracrew.server.context import Server
 from terracrew.server.dashboard import render
 from terracrew.server.db import kept
-from terracrew.server.discovery import reads as discovery_reads
 from terracrew.server.discovery.loop import Discovery
 from terracrew.server.drift.loop import DriftChecks
 from terracrew.server.fleet_jobs.loop import FleetJobs
@@ -46,6 +45,8 @@ from terracrew.server.process import builtin, diagnostics, handover, serve, shar
 from terracrew.server.process.reload import SettingsReload
 from terracrew.server.process.waiting import until_answering
 from terracrew.server.pull_requests.loop import PullRequests
+from terracrew.server.registry import reads as registry_reads
+from terracrew.server.registry.tag_loop import TagLoop
 from terracrew.server.rekey.service import Rekey
 from terracrew.server.retention import kept_plans
 from terracrew.server.retention.leftovers import Leftovers
@@ -189,9 +190,10 @@ async def _serve(
             server.settings.forge_poll_seconds,
             server.settings.url + hooks.PATH,
         ).run,
-        "forge repositories": RepositoryWatch(server.db, discovery_reads.sources).run,
+        "forge repositories": RepositoryWatch(server.db, registry_reads.watched_sources).run,
         "pull requests": PullRequests(server.pull_requests).run,
         "discovery": Discovery(server.discovery).run,
+        "registry tags": TagLoop(server.registry_tags).run,
         "group runs": GroupRuns(server.db, server.keys, server.settings.local_roots).run,
         "cloud-hosted runners": scaling.run,
         "fleet process": lambda: server.fleet.stay_ready(lambda: scaling.has_any),

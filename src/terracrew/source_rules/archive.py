@@ -7,7 +7,7 @@ import posixpath
 import re
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -121,6 +121,32 @@ def pack(folder: Path) -> bytes:
                     stat = os.fstat(file.fileno())
                     info.size, info.mode = stat.st_size, 0o755 if stat.st_mode & 0o100 else 0o644
                     tar.addfile(info, file)
+    data = buffer.getvalue()
+    inspect(io.BytesIO(data))
+    return data
+
+
+def pack_files(files: Iterable[tuple[str, str, bytes]]) -> bytes:
+    """Return files as a tar.gz like that of `pack`. Each has a path, a mode as git has it, and its content.
+
+    What `covers` always leaves out is left out. Raises what `inspect` raises.
+    """
+    buffer = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=6, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for path, mode, content in sorted(files):
+            if any(fnmatchcase(part, one) for part in path.split("/") for one in _ALWAYS_LEFT_OUT):
+                continue
+            info = tarfile.TarInfo(path)
+            info.mode = 0o755 if mode == "100755" else 0o644
+            if mode == "120000":
+                info.type, info.linkname = tarfile.SYMTYPE, content.decode(errors="surrogateescape")
+                tar.addfile(info)
+            else:
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
     data = buffer.getvalue()
     inspect(io.BytesIO(data))
     return data

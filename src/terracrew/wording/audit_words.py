@@ -47,6 +47,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "registry.change": ("changed the published module {name} of {place}", ": {changed}"),
     "registry.create": ("made the published module {name} of {place}", " for {url}"),
     "registry.delete": ("deleted the published module {name} of {place}",),
+    "registry.look": ("looked at the tags of the published module {name} of {place}",),
     "registry.publish": ("published version {version} of {name} of {place}", ", of the tag {tag}"),
     "registry.restore": ("gave back version {version} of {name} of {place}",),
     "registry.withdraw": ("withdrew version {version} of {name} of {place}", ": {reason}"),

@@ -275,6 +275,8 @@ async def _registry(change: Changes) -> None:
     await change("POST /groups", {"path": "shared"})
     await change("POST /published-modules", {"group": "shared", "name": "vpc", "system": "aws"})
     await change("PATCH /published-modules/{published}", {"description": "ours"}, "shared/vpc/aws")
+    await change("PATCH /published-modules/{published}", {"url": "https://127.0.0.1/acme/vpc"}, "shared/vpc/aws")
+    await change("POST /published-modules/{published}/look", {}, "shared/vpc/aws")
     archive = await change("POST /archives", packed(("main.tf", b"")))
     new = {"version": "1.0.0", "archive_id": archive["id"]}
     await change("POST /published-modules/{published}/versions", new, "shared/vpc/aws")

@@ -42,6 +42,7 @@ async def test_a_module_is_published_on_the_page_of_a_group_read_and_deleted(app
     assert (await someone.submit(f"{page}/versions/1.0.0/restore")).status_code == 303
     assert (await application.admin.get(address("team/net/vpc/aws"))).json()["latest"] == "1.0.0"
     assert (await someone.submit(f"{page}/delete")).status_code == 409
+    assert (await someone.submit(f"{page}/look")).status_code == 409, "it follows no repository"
     await someone.submit(f"{page}/versions/1.0.0/withdraw", reason="")
     assert (await someone.submit(f"{page}/delete")).headers["location"] == HERE
     await someone.see(page, 404)

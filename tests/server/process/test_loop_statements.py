@@ -25,6 +25,7 @@ from terracrew.server.objects import open_objects
 from terracrew.server.outgoing.client import OutgoingClient
 from terracrew.server.overview.loop import FigureFolding
 from terracrew.server.pull_requests import reads as pull_request_reads
+from terracrew.server.registry import reads as registry_reads
 from terracrew.server.retention.leftovers import Leftovers
 from terracrew.server.runners import eligibility
 from terracrew.server.runners.removal.service import Removals
@@ -95,6 +96,8 @@ async def test_no_loop_reads_a_large_table_from_end_to_end(rows: JobRows, monkey
     await rows.db.read(lambda tx: pull_request_reads.new(tx, 10, 3600))
     await rows.db.read(lambda tx: pull_request_reads.due(tx, 10))
     await rows.db.read(lambda tx: discovery_reads.due(tx, 10))
+    await rows.db.read(lambda tx: registry_reads.due(tx, 10))
+    await rows.db.read(registry_reads.next_due)
     monkeypatch.undo()
     assert len(said) > 10
     for sql, params in said:

@@ -134,6 +134,9 @@ async def test_a_version_has_three_numbers(application: Application, version: st
         ({"folder": "vpc"}, "give its address"),
         ({"url": "https://git.example.com/x", "folder": "../x"}, "folder"),
         ({"url": "ext::sh -c id"}, "url"),
+        ({"url": "https://git.example.com/x", "tag_prefix": "a..b"}, "tag_prefix"),
+        ({"url": "https://git.example.com/x", "tag_prefix": "--upload-pack=x"}, "tag_prefix"),
+        ({"url": "https://git.example.com/x", "tag_prefix": "*"}, "tag_prefix"),
         ({"description": "a\x07"}, "cannot be printed"),
     ],
 )

@@ -165,6 +165,16 @@ def update(target: Target, published: str, change: PublishedModuleChange) -> out
     return output.message(made, f"changed the published module {made.path}")
 
 
+@registry.command("look", epilog=output.examples("terracrew registry look platform/vpc/aws"))
+@_published
+@output.with_target
+def look(target: Target, published: str) -> output.CommandResult:
+    """Look at the tags of the repository now, and not within a minute."""
+    made = target.api().post(f"{_api_path(published)}/look", {}, PublishedModuleView)
+    text = f"the tags of {made.path} are looked at"
+    return output.message(made, text, f"Next: `terracrew registry show {made.path}`")
+
+
 @registry.command("publish", epilog=output.examples("terracrew registry publish ./vpc platform/vpc/aws 1.2.0"))
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @_published

@@ -31,6 +31,10 @@ MAX_LOCK_SECONDS = 900.0
 _LOCK_POLL_SECONDS = 0.1
 _UNREACHABLE = "14.days.ago"
 """How long objects are kept that no ref leads to any more, such as former commits of pull requests, and merge results."""
+MAX_TAGS = 5_000
+_TAGS = "refs/tags/"
+_PEELED = "^{}"
+"""What follows the name of an annotated tag in the line with its commit."""
 _KEPT = "refs/terracrew/"
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -105,6 +109,32 @@ class RepositoryMirrors:
             return await self._tips(remote, refs)
         except GitProgramFailed as error:
             raise remotes.explained(error, remote) from None
+
+    async def tags(self, organization_id: str, url: str, login: RemoteLogin | None, prefix: str = "") -> dict[str, str]:
+        """Return the tags of a repository that begin with a text, each with its commit, without a fetch. Raises TooLarge for too many."""
+        remote = await remotes.find(self._outgoing, organization_id, url, login)
+        try:
+            listed = await self._program.run(
+                "ls-remote",
+                "--quiet",
+                "--tags",
+                "--",
+                remote.url,
+                what=f"asking {remote.url} for its tags",
+                environment=dict(remote.environment),
+                is_local=False,
+            )
+        except GitProgramFailed as error:
+            raise remotes.explained(error, remote) from None
+        found: dict[str, str] = {}
+        for line in listed.output.decode(errors="replace").split("\n"):
+            commit, _, ref = line.partition("\t")
+            name = ref.removeprefix(_TAGS).removesuffix(_PEELED)
+            if ref.startswith(_TAGS) and name.startswith(prefix) and _COMMIT.fullmatch(commit):
+                found[name] = commit  # the line of the commit follows that of the object of an annotated tag
+        if len(found) > MAX_TAGS:
+            raise TooLarge(f"the repository has more than {MAX_TAGS:,} tags that begin with {prefix!r}")
+        return found
 
     async def run(
         self,

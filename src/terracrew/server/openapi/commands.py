@@ -39,6 +39,7 @@ COMMANDS: dict[str, str] = {
     "GET /api/v1/published-modules/{published}": "registry show",
     "PATCH /api/v1/published-modules/{published}": "registry update",
     "DELETE /api/v1/published-modules/{published}": "registry delete",
+    "POST /api/v1/published-modules/{published}/look": "registry look",
     "POST /api/v1/published-modules/{published}/versions": "registry publish",
     "GET /api/v1/published-modules/{published}/versions/{exactly}": "registry docs",
     "PATCH /api/v1/published-modules/{published}/versions/{exactly}": "registry withdraw",

@@ -3,6 +3,7 @@
 To publish takes the right to change the group. Nothing ever changes the files of a version.
 """
 
+import re
 from datetime import datetime
 
 import msgspec
@@ -42,6 +43,8 @@ MAX_MODULES = 1_000
 MAX_VERSIONS = 1_000
 """For each published module."""
 MAX_REFERENCE_CHARACTERS = 2_000
+_PREFIX = re.compile(r"(?:[0-9A-Za-z][0-9A-Za-z._/-]*)?")
+"""What names of tags may begin with, so that git takes none of it for something else."""
 
 
 async def create(tx: Tx, who: Principal, new: NewPublishedModule) -> PublishedModuleView:
@@ -87,12 +90,30 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: PublishedModule
     if after == before:
         return view(before)
     due_at = tx.moment if after.url else None
-    after = replace(after, changed_at=tx.moment, revision=before.revision + 1, due_at=due_at, failures=0, problem="")
+    after = replace(
+        after,
+        changed_at=tx.moment,
+        revision=before.revision + 1,
+        due_at=due_at,
+        failures=0,
+        problem="",
+        refused_tags=[],
+    )
     await store.change(tx, after)
     names = PublishedModuleSettings.__struct_fields__
     changed = [name for name in names if getattr(before, name) != getattr(after, name)]
     await record(tx, who, after, "registry.change", changed=changed)
     return view(after)
+
+
+async def look(tx: Tx, who: Principal, reference: str) -> PublishedModuleView:
+    """Let the tags of the repository be looked at again at once."""
+    found = await hold(tx, who, reference)
+    if not found.url:
+        raise Conflict(f"{found.path} follows no repository: its versions are uploaded")
+    await store.make_due(tx, found.id)
+    await record(tx, who, found, "registry.look")
+    return view(found)
 
 
 async def delete(tx: Tx, who: Principal, reference: str) -> PublishedModule:
@@ -252,6 +273,8 @@ def _check(wanted: PublishedModuleSettings) -> None:
             field = "folder" if wanted.folder else "tag_prefix"
             raise Invalid.in_field(field, "this is about a repository: give its address, too")
         return
+    if not _PREFIX.fullmatch(wanted.tag_prefix) or ".." in wanted.tag_prefix or "//" in wanted.tag_prefix:
+        raise Invalid.in_field("tag_prefix", "write letters, digits, `.`, `_`, `-` and `/`, such as `vpc/`")
     folder = wanted.folder.strip("/")
     if "\\" in folder or (folder and any(part in ("", ".", "..") for part in folder.split("/"))):
         raise Invalid.in_field("folder", f"{folder!r} is not the path of a folder below the top of the repository")

@@ -15,7 +15,24 @@ SELECT: LiteralString = (
     f'SELECT {MODULES.columns}, groups.path AS "group" FROM published_modules'
     " JOIN groups ON groups.id = published_modules.group_id"
 )
-_SETTINGS = (*MODULES.fields_of(PublishedModuleSettings), "changed_at", "revision", "due_at", "failures", "problem")
+_LOOKED: tuple[LiteralString, ...] = (
+    "looked_at",
+    "problem",
+    "refused_tags",
+    "due_at",
+    "failures",
+    "lease_holder",
+    "lease_until",
+)
+_SETTINGS = (
+    *MODULES.fields_of(PublishedModuleSettings),
+    "changed_at",
+    "revision",
+    "due_at",
+    "failures",
+    "problem",
+    "refused_tags",
+)
 
 
 async def insert(tx: Tx, module: PublishedModule) -> None:
@@ -54,6 +71,52 @@ async def change(tx: Tx, after: PublishedModule) -> None:
         id=after.id,
         **to_params(after, *_SETTINGS),
     )
+
+
+async def make_due(tx: Tx, published_id: str) -> None:
+    """Let the tags be looked at again at once, also those that could not become versions."""
+    await tx.run(
+        "UPDATE published_modules SET due_at = :now, failures = 0, refused_tags = '[]' WHERE id = :id",
+        id=published_id,
+        now=tx.now,
+    )
+
+
+async def claim(tx: Tx, published_id: str, holder: str, until: datetime) -> PublishedModule | None:
+    """Claim a published module for a server; None if another one works on it, or if it follows no tags any more."""
+    found = await hold(tx, published_id)
+    if found is None or not found.url or (found.lease_until is not None and found.lease_until > tx.moment):
+        return None
+    await tx.run(
+        "UPDATE published_modules SET lease_holder = :holder, lease_until = :until WHERE id = :id",
+        id=published_id,
+        holder=holder,
+        until=until.timestamp(),
+    )
+    return found
+
+
+async def renew(tx: Tx, published_id: str, holder: str, until: datetime) -> None:
+    await tx.run(
+        "UPDATE published_modules SET lease_until = :until WHERE id = :id AND lease_holder = :holder",
+        id=published_id,
+        holder=holder,
+        until=until.timestamp(),
+    )
+
+
+async def save_look(tx: Tx, after: PublishedModule) -> None:
+    """Write what a look at the tags has found, and give the published module back."""
+    await tx.run(
+        f"UPDATE published_modules SET {assignments(*_LOOKED)} WHERE id = :id",
+        id=after.id,
+        **to_params(after, *_LOOKED),
+    )
+
+
+async def mark_moved(tx: Tx, version_id: str, moved_to: str) -> None:
+    """Note which other commit the tag of a version names now; '' if it names the first one again."""
+    await tx.run("UPDATE published_versions SET moved_to = :moved_to WHERE id = :id", id=version_id, moved_to=moved_to)
 
 
 async def set_latest(tx: Tx, published_id: str, latest: str) -> None:

@@ -59,6 +59,12 @@ async def remove(request: TreeCall, published: FromPath[str]) -> None:
     await request.write(service.delete, tree_path(published))
 
 
+@post("/published-modules/{published:str}/look", status_code=200, summary="Look at the tags now")
+async def look(request: TreeCall, published: FromPath[str]) -> PublishedModuleView:
+    """Let the tags of the repository be looked at now. New versions are there within moments."""
+    return await request.write(service.look, tree_path(published))
+
+
 @post("/published-modules/{published:str}/versions", summary="Publish a version")
 async def publish(
     request: TreeCall, published: FromPath[str], data: JSONBody[NewPublishedVersion]

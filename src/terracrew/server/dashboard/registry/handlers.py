@@ -89,6 +89,12 @@ async def restore(request: DashboardCall, published: FromPath[str], exactly: Fro
     return render.go(request, render.query(f"{HERE}/{published}", version=exactly))
 
 
+@post("/{published:str}/look")
+async def look(request: DashboardCall, published: FromPath[str]) -> Response[Any]:
+    await request.write(service.look, published)
+    return render.go(request, f"{HERE}/{published}")
+
+
 @post("/{published:str}/delete")
 async def delete(request: DashboardCall, published: FromPath[str]) -> Response[Any]:
     await request.write(service.delete, published)
