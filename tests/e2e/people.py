@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from terracrew import ids
-from terracrew.api.access import User
+from terracrew.api.access import Role, User
 from terracrew.api.drift import DriftItem, DriftMute
 from terracrew.api.fleet_jobs import FleetJobType, NewFleetJob
 from terracrew.api.rollouts import Rollout, RolloutRunner, RolloutRunnerStatus, RolloutStatus
@@ -27,7 +27,9 @@ from terracrew.server.identity.people.sessions import person
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.pull_requests import store as pull_requests
 from terracrew.server.rollouts import store as rollouts
+from terracrew.server.tree.groups import reads as group_reads
 from terracrew.server.tree.groups import service as groups
+from tests.builders import sign_on_rows
 from tests.builders.clock import ShiftedClock
 from tests.server.forges import forge_rows
 
@@ -105,6 +107,20 @@ class People:
             assert row is not None
             await pull_requests.save(tx, msgspec.structs.replace(row, is_active=False))
             return made.id
+
+        return await self._db.write(write)
+
+    async def provider(self, organization_id: str) -> dict[str, str]:
+        """Make a provider of single sign-on with a rule and a person; return their ids by the names of parameters."""
+
+        async def write(tx: Tx) -> dict[str, str]:
+            made = await sign_on_rows.insert_provider(tx, organization_id, is_enabled=False)
+            root = await group_reads.id_at(tx, organization_id, "")
+            assert root is not None
+            rule = await sign_on_rows.insert_rule(tx, made.id, root, "ours", Role.VIEWER)
+            user = await store.insert_user(tx, organization_id, "known-there", is_system_admin=False)
+            person = await sign_on_rows.log_in(tx, made.id, user.id, {"sub": "ours", "groups": []})
+            return {"provider": made.id, "mapping_rule": rule, "person": person}
 
         return await self._db.write(write)
 

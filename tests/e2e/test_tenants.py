@@ -259,6 +259,7 @@ async def _made_by(people: People, ours: dict[str, str]) -> dict[str, str | None
         tokens[name] = await (people.expired_token(user) if name == "expired token" else people.token(user))
         if name == "disabled user":
             await people.disable(user)
+    ours |= await people.provider(here)
     ours["mute"] = await people.mute(here, ours["module"])
     ours["pull_request"] = await people.pull_request(here, ours["repository"])
     guest = await people.person(elsewhere, "guest", None, "")

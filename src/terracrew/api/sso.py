@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
+from terracrew.api import fields
 from terracrew.api.access import Role
-from terracrew.api.fields import Field
+from terracrew.api.fields import UNCHANGED, Field
 
 MAX_PROVIDER_NAME_CHARACTERS = 60
 MAX_CLAIM_CHARACTERS = 200
@@ -25,7 +25,37 @@ ConfirmDays = Annotated[int, msgspec.Meta(ge=1, le=MAX_CONFIRM_DAYS)]
 Outcome = Literal["in", "refused", "failed"]
 
 
-class IdentityProvider(msgspec.Struct, frozen=True):
+class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What people choose about a provider."""
+
+    client_id: Annotated[ClientId, Field(metavar="ID", label="Client id")] = ""
+    """The id of the client that the provider knows this server as. It may follow later, before the provider is enabled."""
+    scopes: Annotated[Annotated[str, msgspec.Meta(max_length=500)], Field(metavar="SCOPES")] = DEFAULT_SCOPES
+    """What is asked for, separated by spaces. With `offline_access`, most providers give a token by which roles follow each hour."""
+    name_claim: Annotated[ClaimName, Field(metavar="CLAIM", label="Claim with the name")] = "preferred_username"
+    """The claim from which the name of a new user is made."""
+    groups_claim: Annotated[ClaimName, Field(metavar="CLAIM", label="Claim with the groups")] = "groups"
+    """The claim that has a person's groups. A name that begins with `/` is a JSON pointer."""
+    admit_claim: Annotated[ClaimName, Field(metavar="CLAIM", label="Only people with the claim")] = ""
+    """Only people whose claim has the value of the next option are let in; empty for everybody whom the provider lets in."""
+    admit_value: Annotated[ClaimValue, Field(metavar="VALUE", label="and its value")] = ""
+    """What that claim must be or contain; `*` and `?` stand for other characters."""
+    makes_users: Annotated[bool, Field(label="First login makes a user", option="--makes-users")] = True
+    """Whether the first login of a person makes a user. Otherwise somebody links the person to a user."""
+    reads_userinfo: Annotated[bool, Field(label="Ask the userinfo endpoint", option="--reads-userinfo")] = False
+    """Whether claims are also read from the provider's userinfo endpoint."""
+    is_trusted: Annotated[bool, Field(label="Trusted", option="--trusted")] = False
+    """Whether it may log in administrators of the server and people with roles in other organizations. Only such administrators
+    decide this."""
+    is_enabled: Annotated[bool, Field(label="Enabled", option="--enabled")] = False
+    """Whether people can log in by it."""
+    confirm_days: Annotated[ConfirmDays, Field(metavar="DAYS", label="Roles end after days without a login")] = (
+        DEFAULT_CONFIRM_DAYS
+    )
+    """After how many days without a login or a refresh a person loses the roles that the rules gave."""
+
+
+class IdentityProvider(ProviderSettings, frozen=True, kw_only=True):
     """A service of an organization by which its people log in: OpenID Connect."""
 
     id: str
@@ -34,30 +64,11 @@ class IdentityProvider(msgspec.Struct, frozen=True):
     """What the button on the login page says."""
     issuer: str
     """The `iss` of its tokens, compared exactly. Everything else is found below this address."""
-    client_id: str
-    scopes: str
-    """What is asked for, separated by spaces. `openid` is always one of them."""
-    name_claim: str
-    """The claim from which the name of a new user is made."""
-    groups_claim: str
-    """The claim that has a person's groups. A name that begins with `/` is a JSON pointer."""
-    admit_claim: str
-    """Only people whose claim has the value `admit_value` are let in; empty if everybody whom the provider knows is."""
-    admit_value: str
-    makes_users: bool
-    """Whether the first login of a person makes a user. Otherwise somebody links the person to a user."""
-    reads_userinfo: bool
-    """Whether claims are also read from the provider's userinfo endpoint."""
-    is_trusted: bool
-    """Whether it may log in administrators of the server and people with roles in other organizations. They decide this."""
-    is_enabled: bool
-    confirm_days: int
-    """After how many days without a login or a refresh a person loses the roles that the rules gave."""
     created_by: str
     created_at: datetime
 
 
-class ProviderDetails(IdentityProvider, frozen=True):
+class ProviderDetails(IdentityProvider, frozen=True, kw_only=True):
     """A provider with what its own settings need of this server."""
 
     has_secret: bool = False
@@ -66,40 +77,29 @@ class ProviderDetails(IdentityProvider, frozen=True):
     frontchannel_logout_uri: str = ""
 
 
-class NewProvider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NewProvider(ProviderSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A provider to create."""
+
     name: ProviderName
     issuer: str
-    client_id: Annotated[ClientId, Field(metavar="ID")] = ""
-    """The id of the client that the provider knows this server as. It may follow later, before the provider is enabled."""
-    client_secret: Annotated[ClientSecret, Field(metavar="TEXT")] = ""
-    scopes: Annotated[str, msgspec.Meta(max_length=500), Field(metavar="TEXT")] = DEFAULT_SCOPES
-    name_claim: Annotated[ClaimName, Field(metavar="CLAIM")] = "preferred_username"
-    groups_claim: Annotated[ClaimName, Field(metavar="CLAIM")] = "groups"
-    admit_claim: Annotated[ClaimName, Field(metavar="CLAIM")] = ""
-    admit_value: Annotated[ClaimValue, Field(metavar="VALUE")] = ""
-    makes_users: bool = True
-    reads_userinfo: bool = False
-    is_trusted: bool = False
-    is_enabled: bool = False
-    confirm_days: ConfirmDays = DEFAULT_CONFIRM_DAYS
+    client_secret: Annotated[ClientSecret, Field(option=None, label="Client secret")] = ""
+    """The secret of the client, which cannot be read back; empty for a client without one."""
+
+    def __repr__(self) -> str:
+        return f"NewProvider({self.name!r})"
 
 
-class ProviderChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is left out stays as it is. The issuer of a provider stays: another issuer knows other people by the same `sub`."""
+@fields.change
+class ProviderChange(ProviderSettings, frozen=True, kw_only=True):
+    """What to change; what is left out stays. The issuer stays: another issuer knows other people by the same `sub`."""
 
-    name: ProviderName | UnsetType = UNSET
-    client_id: ClientId | UnsetType = UNSET
-    client_secret: ClientSecret | UnsetType = UNSET
-    scopes: Annotated[str, msgspec.Meta(max_length=500)] | UnsetType = UNSET
-    name_claim: ClaimName | UnsetType = UNSET
-    groups_claim: ClaimName | UnsetType = UNSET
-    admit_claim: ClaimName | UnsetType = UNSET
-    admit_value: ClaimValue | UnsetType = UNSET
-    makes_users: bool | UnsetType = UNSET
-    reads_userinfo: bool | UnsetType = UNSET
-    is_trusted: bool | UnsetType = UNSET
-    is_enabled: bool | UnsetType = UNSET
-    confirm_days: ConfirmDays | UnsetType = UNSET
+    name: Annotated[ProviderName, Field(metavar="NAME")] = UNCHANGED
+    """What the button on the login page says."""
+    client_secret: Annotated[ClientSecret, Field(option=None, label="Client secret")] = UNCHANGED
+    """The secret of the client, which cannot be read back; empty removes it."""
+
+    def __repr__(self) -> str:
+        return "ProviderChange(…)"
 
 
 class MappingRule(msgspec.Struct, frozen=True):
@@ -121,10 +121,12 @@ class MappingRule(msgspec.Struct, frozen=True):
 
 class NewRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     value: ClaimValue
+    """What the claim must be or contain."""
     role: Role
     path: str = ""
-    claim: Annotated[ClaimName, Field(metavar="CLAIM")] = "groups"
-    is_pattern: Annotated[bool, Field(option="--pattern")] = False
+    """The path of a group or a module; empty for the whole organization."""
+    claim: ClaimName = "groups"
+    is_pattern: bool = False
 
 
 class RuleMatch(msgspec.Struct, frozen=True):

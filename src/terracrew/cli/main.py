@@ -82,6 +82,10 @@ COMMANDS = {
     "token": ("terracrew.cli.commands.access.token:token", "Manage API tokens for scripts."),
     "user": ("terracrew.cli.commands.access.user:user", "Manage users."),
     "role": ("terracrew.cli.commands.access.role:role", "Grant and revoke roles in groups and modules."),
+    "sso": (
+        "terracrew.cli.commands.access.sso:sso",
+        "Manage single sign-on: providers, and the rules that turn groups into roles.",
+    ),
     "service-account": (
         "terracrew.cli.commands.access.service_account:service_account",
         "Manage accounts for programs, and their secrets.",

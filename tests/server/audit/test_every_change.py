@@ -40,6 +40,7 @@ ELSEWHERE = {
     "POST /pull-requests/{pull_request}/apply": "needs a repository; `pull_requests/test_service.py` looks at what is recorded",
     "POST /pull-requests/{pull_request}/cancel": "needs a repository; `pull_requests/test_service.py` looks at what is recorded",
     "POST /pull-requests/{pull_request}/allow": "needs a repository; `pull_requests/test_service.py` looks at what is recorded",
+    "POST /identity-providers/{provider}/dry-run": "changes nothing",
     "POST /cloud-identities/{identity}/report": "asks a cloud, and keeps what it answers",
 }
 """The operations that this test does not try, each with the reason."""
@@ -351,6 +352,14 @@ async def _access(change: Changes, application: Application, elena: Person) -> N
         "SELECT api_tokens.id FROM api_tokens JOIN users ON users.id = api_tokens.user_id WHERE users.name = 'elena'"
     )
     await change("DELETE /users/{user}/tokens/{token_id}", None, "elena", token)
+    provider = (await change("POST /identity-providers", {"name": "Okta", "issuer": "https://acme.okta.com"}))["id"]
+    await change("PATCH /identity-providers/{provider}", {"client_id": "crew", "is_enabled": True}, provider)
+    rule = await change("POST /identity-providers/{provider}/rules", {"value": "ops", "role": "viewer"}, provider)
+    await change("DELETE /identity-providers/{provider}/rules/{mapping_rule}", None, provider, rule["id"])
+    linked = await change("POST /identity-providers/{provider}/people", {"subject": "00u1", "user": "elena"}, provider)
+    await change("DELETE /identity-providers/{provider}/people/{person}", None, provider, linked["id"])
+    await change("PATCH /login-policy", {"is_single_sign_on_required": True})
+    await change("DELETE /identity-providers/{provider}", None, provider)
     account = (await change("POST /service-accounts", {"name": "ci"}))["id"]
     secret = await change("POST /service-accounts/{account_id}/secrets", {}, account)
     trust = {"issuer": "https://ci.example.com", "claims": {"sub": "robot"}}

@@ -31,6 +31,7 @@ class _Item(msgspec.Struct, frozen=True):
     description: str = ""
     location: str = ""
     url: str = ""
+    issuer: str = ""
     version: str | None = ""
     released_at: str = ""
 
@@ -85,6 +86,7 @@ notification_channels = _complete(
     "/notification-channels", lambda each: (f"{each.path}/{each.name}" if each.path else each.name, each.kind)
 )
 organizations = _complete("/organizations", _name)
+identity_providers = _complete("/identity-providers", lambda each: (each.name, each.issuer))
 
 
 def places(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:

@@ -9,6 +9,7 @@ from litestar.types import ControllerRouterHandler
 from terracrew.server.api.access import (
     audit,
     connect,
+    identity_providers,
     me,
     organizations,
     roles,
@@ -67,7 +68,18 @@ def _described(call: type[Call], tag: str, *modules: ModuleType) -> Router:
 
 # No router is within another one: Litestar copies all handlers of a router for each that it is in, a tenth of a second in all.
 ACCESS: list[ControllerRouterHandler] = [
-    _described(AccessCall, "access", me, tokens, users, service_accounts, trust_policies, roles, organizations),
+    _described(
+        AccessCall,
+        "access",
+        me,
+        tokens,
+        users,
+        service_accounts,
+        trust_policies,
+        roles,
+        organizations,
+        identity_providers,
+    ),
     Router("/", route_handlers=_handlers(connect), request_class=AccessCall),
     _described(AccessCall, "audit", audit),
 ]

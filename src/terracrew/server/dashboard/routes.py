@@ -18,6 +18,7 @@ from terracrew.server.dashboard.access import (
     roles,
     service_accounts,
     sign_in,
+    single_sign_on,
     terminal_login,
     users,
 )
@@ -78,6 +79,7 @@ routers: list[ControllerRouterHandler] = [
     _router(forges.HERE, forges),
     _router(users.HERE, users),
     _router(service_accounts.HERE, service_accounts),
+    _router(single_sign_on.HERE, single_sign_on),
     _router(audit.HERE, audit),
     _router(organizations.HERE, organizations),
     Router("/", route_handlers=[home], exception_handlers=HANDLERS, **_OF_PAGES),

@@ -4,7 +4,12 @@ from typing import Any
 
 import httpx
 
+from terracrew.api.access import Role
+from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import service, sessions, store
+from terracrew.server.identity.sso import store as sso
+from terracrew.server.tree.groups import reads as groups
+from tests.builders import sign_on_rows
 from tests.server.dashboard.company.stage import Stage
 
 LONG_NAME = "maximiliane.von-schwarzenberg-lindenbaum@operations.example.com"
@@ -43,4 +48,21 @@ async def access(stage: Stage) -> dict[str, str]:
         second = await made("/organizations", name="second")
         answer = await api.patch("/groups/payments", json={"max_running_jobs": 2, "max_destroy": 5})
         assert answer.status_code == 200, answer.text
-    return {"user": people["priya"], "account_id": account["id"], "organization": second["id"]}
+    provider = await stage.server.db.write(lambda tx: _sign_on(tx, stage.server.organization_id, people))
+    return {"provider": provider, "user": people["priya"], "account_id": account["id"], "organization": second["id"]}
+
+
+async def _sign_on(tx: Tx, organization_id: str, people: dict[str, str]) -> str:
+    """A provider with rules, people whom it knows, and logins of which one was refused and one lacks its groups."""
+    made = await sign_on_rows.insert_provider(tx, organization_id)
+    root = await groups.id_at(tx, organization_id, "")
+    assert root is not None
+    await sign_on_rows.insert_rule(tx, made.id, root, "platform-*", Role.OWNER, is_pattern=True)
+    await sign_on_rows.insert_rule(tx, made.id, root, "payments", Role.VIEWER, "department")
+    claims = sign_on_rows.CLAIMS
+    await sign_on_rows.log_in(tx, made.id, people["priya"], claims)
+    many = {**claims, "sub": "00u9", "_claim_names": {"groups": "src1"}, "groups": None, "department": "it"}
+    await sign_on_rows.log_in(tx, made.id, people[LONG_NAME], many)
+    reason = f"{made.name} knows you, but no user here is linked to you: ask an administrator of the organization"
+    await sso.insert_login(tx, made.id, "00u7", None, "refused", reason, {**claims, "sub": "00u7"}, "192.0.2.8")
+    return made.id

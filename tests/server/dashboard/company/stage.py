@@ -25,6 +25,8 @@ class Stage:
     port: int = 0
     database_url: str = ""
     """Empty for SQLite."""
+    private_issuers: list[str] = field(default_factory=list[str])
+    """The providers of identities and issuers at loopback that the server trusts."""
     server: Server = field(init=False)
     jobs: dict[str, str] = field(init=False, default_factory=dict[str, str])
     link: str = field(init=False, default="")
@@ -46,6 +48,7 @@ class Stage:
             organization="acme",
             local_roots=["/srv/sources"],
             private_destinations=["127.0.0.1"],
+            federation_private_issuers=self.private_issuers,
             release_key=str(KEY_OF_RELEASES.public_key),
         )
         listener = bind(settings)

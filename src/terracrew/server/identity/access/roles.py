@@ -60,7 +60,7 @@ async def bind_role(
         details["expires_at"] = binding.expires_at.isoformat(timespec="seconds")
     await audit.record(tx, who, "role.grant", "role", binding.id, details)
     if isinstance(subject, User) and subject.organization_id != organization_id:
-        await acting.end_uncovered_link(tx, subject.id)
+        await acting.end_uncovered_logins(tx, subject.id)
     tx.wake("roles", subject.id)
     return binding
 

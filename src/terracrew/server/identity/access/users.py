@@ -92,7 +92,7 @@ async def _set_system_admin(tx: Tx, who: Principal, user: User, is_system_admin:
     await store.set_system_admin(tx, user.id, is_system_admin)
     action = "user.make_administrator" if is_system_admin else "user.unmake_administrator"
     await _record(tx, who, user, action, {"name": user.name})
-    await acting.end_uncovered_link(tx, user.id)
+    await acting.end_uncovered_logins(tx, user.id)
     tx.wake("roles", user.id)
 
 

@@ -10,7 +10,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity import limits
 from terracrew.server.identity.limits import LoginGuard
-from terracrew.server.identity.people import devices, passwords, sessions, store
+from terracrew.server.identity.people import devices, passwords, sessions, store, user_reads
 from terracrew.server.identity.people.sessions import Session
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.model import Principal
@@ -42,6 +42,7 @@ async def login(guard: LoginGuard, name: str, password: str, address: str, devic
         user = await store.password_of(tx, name)
         if user is None or user != found:  # the user was disabled or got another password in the meantime
             raise Unauthenticated(WRONG_LOGIN)
+        await require_local_login(tx, user[0])
         return await start_session(tx, user[0], "password", address)
 
     return await guard.db.write(work)
@@ -64,6 +65,12 @@ def _limit_keys(guard: LoginGuard, name: str, address: str, device: str | None) 
         return [limits.GUESSES.of(f"device:{known}")]
     network = limit_key(address)
     return [limits.GUESSES.of(f"login:{network}:{name}"), limits.ADDRESS.of(f"login:{network}")]
+
+
+async def require_local_login(tx: Tx, user: User) -> None:
+    """Refuse passwords and links of users whose organization wants them to log in by single sign-on."""
+    if await user_reads.must_sign_in_at_provider(tx, user.id):
+        raise Unauthenticated("people of your organization log in by single sign-on: use its button")
 
 
 async def start_session(

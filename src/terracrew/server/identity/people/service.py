@@ -104,6 +104,7 @@ async def redeem_link(guard: LoginGuard, token: str, address: str, password: str
         user = await acting.owner(tx, sha256)
         if user is None or not await store.take_link(tx, sha256):
             raise Unauthenticated(WRONG_LINK)
+        await logins.require_local_login(tx, user)
         if password_hash is not None:
             await logins.store_password(tx, user, password_hash, sessions.person(user, None, address))
         return await logins.start_session(tx, user, "link", address)

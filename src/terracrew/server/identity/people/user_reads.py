@@ -58,6 +58,36 @@ async def has_role_in(tx: Tx, user_id: str, organization_id: str) -> bool:
     return row is not None
 
 
+_IS_LOCAL_ADMINISTRATOR: LiteralString = """(users.is_system_admin = :yes OR EXISTS (SELECT 1 FROM role_bindings
+    WHERE role_bindings.principal_id = users.id AND role_bindings.organization_id = users.organization_id
+        AND role_bindings.role = 'owner' AND role_bindings.place_kind = 'group' AND role_bindings.path = ''
+        AND role_bindings.source = '' AND role_bindings.expires_at IS NULL))"""
+"""A local administrator is one of the server, or an owner of the whole organization whose role a person has granted without an end."""
+
+
+async def must_sign_in_at_provider(tx: Tx, user_id: str) -> bool:
+    """Return whether a user may log in by single sign-on only."""
+    row = await tx.one(
+        "SELECT users.id FROM users JOIN login_policies AS p ON p.organization_id = users.organization_id"
+        f" WHERE users.id = :id AND p.is_single_sign_on_required = :yes AND NOT {_IS_LOCAL_ADMINISTRATOR}",
+        id=user_id,
+        yes=True,
+    )
+    return row is not None
+
+
+async def has_local_administrator(tx: Tx, organization_id: str) -> bool:
+    """Return whether somebody of the organization can always log in with a password."""
+    row = await tx.one(
+        "SELECT users.id FROM users WHERE users.organization_id = :organization_id AND users.password_hash IS NOT NULL"
+        f" AND users.is_disabled = :no AND {_IS_LOCAL_ADMINISTRATOR} LIMIT 1",
+        organization_id=organization_id,
+        yes=True,
+        no=False,
+    )
+    return row is not None
+
+
 async def enabled_account(tx: Tx, account_id: str) -> Row | None:
     """Return the name and the organization of a service account that is not disabled."""
     return await tx.one(
@@ -77,3 +107,14 @@ async def credential_counts(tx: Tx, user_id: str, seen_after: float) -> tuple[in
         seen_after=seen_after,
     )
     return (row["sessions"], row["tokens"]) if row else (0, 0)
+
+
+async def sessions_of_untrusted_providers(tx: Tx, user_id: str) -> list[str]:
+    """Return the sessions of a user that began at a provider which may not log in people with rights beyond their organization."""
+    rows = await tx.all(
+        "SELECT s.session_id FROM identity_sessions AS s JOIN identities AS i ON i.id = s.identity_id"
+        " JOIN identity_providers AS p ON p.id = i.provider_id WHERE i.user_id = :id AND p.is_trusted = :no",
+        id=user_id,
+        no=False,
+    )
+    return [row["session_id"] for row in rows]

@@ -57,6 +57,7 @@ async def arrive(
     await store.save_claims(tx, identity.id, kept)
     await role_mapping.apply(tx, provider, msgspec.structs.replace(identity, claims=kept))
     await store.insert_login(tx, provider.id, verified.subject, user.id, "in", "", kept, address)
+    tx.wake("access", provider.organization_id)
     if link_user_id:
         return SignInResult(None, user)
     lifetime = sessions.SESSION_SECONDS if verified.refresh_token else UNREFRESHED_SESSION_SECONDS

@@ -7,7 +7,7 @@ import msgspec
 from terracrew.api.sso import IdentityProvider
 
 
-class StoredProvider(IdentityProvider, frozen=True):
+class StoredProvider(IdentityProvider, frozen=True, kw_only=True):
     sealed: bytes | None = None
     rules_version: int = 0
 

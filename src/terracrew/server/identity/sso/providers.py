@@ -7,9 +7,9 @@ manage providers, only when they are logged in, and only administrators of the s
 from collections.abc import Awaitable, Callable
 
 import msgspec
-from msgspec import UNSET
 
 from terracrew import ids
+from terracrew.api import fields
 from terracrew.api.sso import (
     MAX_VALUE_CHARACTERS,
     IdentityProvider,
@@ -42,7 +42,6 @@ MAX_PER_TRANSACTION = 50
 """How many people are evaluated again in one transaction."""
 _ENTRA_CONSUMERS = "9188040d-6c67-4c5b-b112-36a304b66dad"
 _ENTRA_HOST = "https://login.microsoftonline.com/"
-_CHANGED_IN_PLACE = ("client_secret",)
 
 
 async def listing(tx: Tx, who: Principal, trust: Trust) -> list[ProviderDetails]:
@@ -67,33 +66,27 @@ def details(provider: StoredProvider, trust: Trust) -> ProviderDetails:
 
 
 async def create(db: Database, keys: Keyring, trust: Trust, who: Principal, wanted: NewProvider) -> ProviderDetails:
+    await db.read(lambda tx: require_manager(tx, who))
     issuer = issuer_rules.checked_issuer(wanted.issuer, trust.own_issuers, trust.allowed_origins)
     provider_id = ids.new("idp")
 
     async def work(tx: Tx) -> StoredProvider:
-        await _require_manager(tx, who)
+        await require_manager(tx, who)
         if wanted.is_trusted:
             await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
         if len(await store.providers(tx, who.organization_id or "")) >= MAX_PROVIDERS:
             raise Conflict(f"an organization has at most {MAX_PROVIDERS} providers: delete one that is not used")
-        made = StoredProvider(
-            provider_id,
-            who.organization_id or "",
-            wanted.name.strip(),
-            issuer,
-            wanted.client_id.strip(),
-            _scopes(wanted.scopes),
-            wanted.name_claim,
-            wanted.groups_claim,
-            wanted.admit_claim,
-            wanted.admit_value,
-            wanted.makes_users,
-            wanted.reads_userinfo,
-            wanted.is_trusted,
-            wanted.is_enabled,
-            wanted.confirm_days,
-            who.id,
-            tx.moment,
+        made = fields.created(
+            StoredProvider,
+            wanted,
+            id=provider_id,
+            organization_id=who.organization_id or "",
+            name=wanted.name.strip(),
+            issuer=issuer,
+            client_id=wanted.client_id.strip(),
+            scopes=_scopes(wanted.scopes),
+            created_by=who.id,
+            created_at=tx.moment,
             sealed=service.seal_client_secret(keys, provider_id, wanted.client_secret),
         )
         _check(made)
@@ -111,20 +104,15 @@ async def change(
 
     async def work(tx: Tx) -> StoredProvider:
         before = await _held(tx, who, reference)
-        given = {
-            name: value
-            for name in wanted.__struct_fields__
-            if (value := getattr(wanted, name)) is not UNSET and name not in _CHANGED_IN_PLACE
-        }
+        given = fields.given(wanted)
+        secret = given.pop("client_secret", None)
+        for name in given.keys() & {"name", "client_id"}:
+            given[name] = given[name].strip()
         if "scopes" in given:
             given["scopes"] = _scopes(given["scopes"])
-        for name in ("name", "client_id"):
-            if name in given:
-                given[name] = given[name].strip()
         after = msgspec.structs.replace(before, **given)
-        if wanted.client_secret is not UNSET:
-            sealed = service.seal_client_secret(keys, before.id, wanted.client_secret)
-            after = msgspec.structs.replace(after, sealed=sealed)
+        if secret is not None:
+            after = msgspec.structs.replace(after, sealed=service.seal_client_secret(keys, before.id, secret))
         if after.is_trusted and not before.is_trusted:
             await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
         _check(after)
@@ -133,12 +121,11 @@ async def change(
             await store.note_rules_changed(tx, before.id)
         if before.is_enabled and not after.is_enabled:
             await _end_sessions(tx, after)
-        changed = sorted(name for name in wanted.__struct_fields__ if getattr(wanted, name) is not UNSET)
-        await _record(tx, who, "sso.change_provider", after, {"changed": ", ".join(changed)})
+        changed = ", ".join(sorted(fields.given(wanted)))
+        await _record(tx, who, "sso.change_provider", after, {"changed": changed})
         return after
 
-    name = wanted.name if isinstance(wanted.name, str) else reference
-    changed = await _written(db, work, name)
+    changed = await _written(db, work, str(fields.given(wanted).get("name", reference)))
     await evaluate_stale(db)
     return details(changed, trust)
 
@@ -232,16 +219,12 @@ async def link(tx: Tx, who: Principal, reference: str, subject: str, user: str) 
     return next(each for each in await store.linked_of_user(tx, found.id) if each.id == made.id)
 
 
-async def unlink(tx: Tx, who: Principal, identity_id: str) -> None:
+async def unlink(tx: Tx, who: Principal, reference: str, identity_id: str) -> None:
     """Remove the link between a person of a provider and a user, with the sessions and the roles that came from it."""
+    provider = await _held(tx, who, reference)
     identity = await store.identity_of_id(tx, identity_id)
-    provider = None if identity is None else await store.provider(tx, identity.provider_id)
-    missing = NotFound(f"there is no linked person {identity_id} here")
-    if identity is None or provider is None or provider.organization_id != who.organization_id:
-        raise missing
-    if identity.user_id != who.id:
-        await authorize.require(tx, who, Verb.ACCESS_WRITE, authorize.organization(who.organization_id), missing)
-    await store.hold_provider(tx, provider.id)
+    if identity is None or identity.provider_id != provider.id:
+        raise NotFound(f"{provider.name} has no person {identity_id}")
     await people_store.delete_sessions(tx, await store.sessions_of_identity(tx, identity.id))
     await role_mapping.take_away(tx, provider, identity.user_id)
     await store.delete_identity(tx, identity.id)
@@ -288,7 +271,7 @@ async def readable(tx: Tx, who: Principal, reference: str) -> StoredProvider:
 
 async def _held(tx: Tx, who: Principal, reference: str) -> StoredProvider:
     """Find a provider that the caller may change, and lock its row."""
-    await _require_manager(tx, who)
+    await require_manager(tx, who)
     found = await readable(tx, who, reference)
     provider = await store.hold_provider(tx, found.id)
     if provider is None:
@@ -298,7 +281,8 @@ async def _held(tx: Tx, who: Principal, reference: str) -> StoredProvider:
     return provider
 
 
-async def _require_manager(tx: Tx, who: Principal) -> None:
+async def require_manager(tx: Tx, who: Principal) -> None:
+    """Refuse everybody who may not manage providers, before anything is said of what they want."""
     place = authorize.organization(who.organization_id)
     await authorize.require(tx, who, Verb.ACCESS_WRITE, place)
     delegation.require_login(who, "manage single sign-on, because whoever controls a provider can log in as others")
@@ -356,3 +340,4 @@ async def _written(db: Database, work: Callable[[Tx], Awaitable[StoredProvider]]
 async def _record(tx: Tx, who: Principal, action: str, provider: StoredProvider, details: dict[str, object]) -> None:
     found = {"provider": provider.name, **details}
     await audit.record(tx, who, action, "provider", provider.id, found, organization_id=provider.organization_id)
+    tx.wake("access", provider.organization_id)
