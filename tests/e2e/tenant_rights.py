@@ -85,6 +85,7 @@ _LISTS = {
     "GET /dashboard/forges",
     "GET /dashboard/discovery",
     "GET /dashboard/registry",
+    "GET /dashboard/policies",
 }
 """These show only what the caller may see. The list may be empty."""
 
@@ -155,6 +156,7 @@ _SEES = (
         "GET /dashboard/cloud-identities/{identity}",
         "GET /dashboard/discovery/{rule}",
         "GET /dashboard/registry/{published}",
+        "GET /dashboard/policies/{policy}",
         "GET /dashboard/forges/{forge}",
         "GET /dashboard/forges/{forge}/activity",
         "GET /dashboard/runners/{runner}/started",
@@ -289,6 +291,9 @@ MAY: dict[str, set[str]] = {
         "POST /dashboard/schedules/create",
         "GET /dashboard/notifications/create",
         "POST /dashboard/notifications/create",
+        "GET /dashboard/policies/create",
+        "POST /dashboard/policies/create",
+        "POST /dashboard/policies/create/test",
         "GET /dashboard/discovery/create",
         "GET /dashboard/registry/create",
         "POST /dashboard/registry/create",

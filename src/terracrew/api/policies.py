@@ -70,6 +70,9 @@ class PolicyView(PolicySettings, frozen=True, kw_only=True):
 
     id: str
     organization_id: str
+    group_id: str | None
+    """The group that it belongs to; null if that is a module."""
+    module_id: str | None
     place: str
     """The path of its group or module; empty for the organization."""
     path: str

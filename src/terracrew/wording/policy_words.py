@@ -12,9 +12,6 @@ VERDICTS: Mapping[str, str] = {
 }
 
 
-TONES: Mapping[str, str] = {"passed": "good", "warned": "warn", "denied": "bad", "failed": "bad"}
-
-
 class ShownPolicy(Protocol):
     """A policy as people see it: `terracrew.api.policies.PolicyView`."""
 

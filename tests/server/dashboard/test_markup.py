@@ -45,6 +45,8 @@ async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
     paths += ["/dashboard/discovery", "/dashboard/discovery/create", f"/dashboard/discovery/{rule}"]
     published = await application.scalar("SELECT id FROM published_modules WHERE name = 'vpc'")
     paths += ["/dashboard/registry", "/dashboard/registry/create", f"/dashboard/registry/{published}"]
+    policy = await application.scalar("SELECT id FROM policies LIMIT 1")
+    paths += ["/dashboard/policies", "/dashboard/policies/create", f"/dashboard/policies/{policy}"]
     forge = f"/dashboard/forges/{await application.scalar('SELECT id FROM forge_connections LIMIT 1')}"
     paths += ["/dashboard/forges", "/dashboard/forges/create", "/dashboard/forges/create/github", forge]
     for path in [*paths, *(f"/dashboard/jobs/{job}" for job in jobs.values()), "/dashboard/jobs/999999"]:
@@ -119,6 +121,7 @@ async def test_a_fragment_is_the_same_as_in_the_page(application: Application, j
         ("/dashboard/forges", "forges"),
         ("/dashboard/discovery", "discovery"),
         ("/dashboard/registry", "registry"),
+        ("/dashboard/policies", "policies"),
         ("/dashboard/modules", "modules"),
         ("/dashboard/groups/platform", "group"),
         ("/dashboard/groups/platform/access", "access"),

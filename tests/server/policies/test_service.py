@@ -9,6 +9,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.policies import service
 from terracrew.server.policies.opa import Opa
 from terracrew.server.principals.model import Principal
+from tests.builders.job_rows import change_modules
 from tests.server.policies.looking import NEVER, NO_DELETE, Looking
 
 pytestmark = [pytest.mark.platform("opa")]
@@ -86,3 +87,22 @@ async def test_a_server_without_the_program_stores_drafts_and_activates_none(
     made = await looking.policy(is_active=False)
     with pytest.raises(Exception, match="Open Policy Agent is not installed on the server"):
         await looking.activate(made.path)
+
+
+async def test_a_list_has_what_looks_at_the_plans_of_a_place(looking: Looking) -> None:
+    await change_modules(looking.rows.db, looking.module, path="web")
+    await looking.policy(name="of-all")
+    await looking.policy(name="of-web", place="web", is_active=False)
+
+    async def names(at: str | None) -> list[str]:
+        found = await looking.rows.db.read(lambda tx: service.listing(tx, looking.who, at))
+        return [each.path for each in found.items]
+
+    assert await names(None) == ["of-all", "web/of-web"]
+    assert await names("/") == ["of-all"]
+    assert await names("web") == ["of-all", "web/of-web"]
+    stranger = Principal("user", "usr_2", "mallory", looking.rows.organization)
+    found = await looking.rows.db.read(lambda tx: service.listing(tx, stranger))
+    assert found.items == []
+    with pytest.raises((Forbidden, NotFound)):
+        await looking.rows.db.read(lambda tx: service.listing(tx, stranger, "web"))

@@ -19,9 +19,11 @@ from terracrew.server.jobs.apply_plan import Apply
 from terracrew.server.jobs.create import Create
 from terracrew.server.notifications.service import Channels
 from terracrew.server.objects import Objects
+from terracrew.server.policies.service import Policies
 from terracrew.server.principals.model import Principal
 from terracrew.server.pull_requests.tools import PullRequestTools
 from terracrew.server.rollouts.planning import RolloutRules
+from terracrew.server.runs.policy_trials import PolicyTrials
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.schedules.starting import Sources
 from terracrew.server.secrets.keyring import Keyring
@@ -61,6 +63,8 @@ class DashboardContext:
     applications: GitHubApplications
     pull_requests: PullRequestTools
     discovery: DiscoveryTools
+    policies: Policies
+    trials: PolicyTrials
     local_roots: Sequence[Path]
     """The folders on runners that a module's source may be in."""
     sources: Sources

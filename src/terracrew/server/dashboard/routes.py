@@ -33,6 +33,7 @@ from terracrew.server.dashboard.groups import runs as group_runs
 from terracrew.server.dashboard.jobs import handlers as jobs
 from terracrew.server.dashboard.modules import creation, page, settings, source, states
 from terracrew.server.dashboard.notifications import handlers as notifications
+from terracrew.server.dashboard.policies import handlers as policies
 from terracrew.server.dashboard.pull_requests import handlers as pull_requests
 from terracrew.server.dashboard.registry import handlers as registry
 from terracrew.server.dashboard.releases import handlers as releases
@@ -73,6 +74,7 @@ routers: list[ControllerRouterHandler] = [
     _router(schedules.HERE, schedules),
     _router(discovery.HERE, discovery),
     _router(registry.HERE, registry),
+    _router(policies.HERE, policies),
     _router(drift.HERE, drift),
     _router(pull_requests.HERE, pull_requests),
     _router(notifications.HERE, notifications),

@@ -12,6 +12,7 @@ from terracrew.api.fleet_jobs import FleetJob, FleetJobType, FleetJobView
 from terracrew.api.job_views import Reason
 from terracrew.api.jobs import JobStatus
 from terracrew.api.notifications import ChannelView, NotificationDelivery
+from terracrew.api.policies import PolicyView
 from terracrew.api.pull_requests import PendingModule, PlanState, PullRequestListed, PullRequestState
 from terracrew.api.registry import PublishedModuleView, PublishedVersionView
 from terracrew.api.runners import Runner, RunnerAlert, RunnerStatus, RunnerView
@@ -21,7 +22,7 @@ from terracrew.protocol.spec import (
     JobType,
     Step,
 )
-from terracrew.wording import alert_words, module_words
+from terracrew.wording import alert_words, module_words, policy_words
 
 Tone = Literal["ok", "warn", "bad", "busy", "idle"]
 Shape = Literal["circle", "half", "cross", "arc", "clock", "tick", "slash", "moon", "mark"]
@@ -507,6 +508,21 @@ _FOLDERS: dict[FolderState, Badge] = {
 def folder_badge(state: FolderState) -> Badge:
     """Return what became of a folder that a discovery rule has found."""
     return _FOLDERS[state]
+
+
+def policy_badge(policy: PolicyView) -> Badge:
+    """Return whether a policy looks at plans."""
+    if policy.state == "active":
+        return Badge("ok", "tick", policy_words.STATES[policy.state])
+    return Badge("idle", "slash" if policy.state == "retired" else "clock", policy_words.STATES[policy.state])
+
+
+def verdict_badge(verdict: str) -> Badge:
+    """Return what a policy has said about a plan."""
+    word = policy_words.VERDICTS[verdict]
+    if verdict == "passed":
+        return Badge("ok", "tick", word)
+    return Badge("warn", "half", word) if verdict == "warned" else Badge("bad", "cross", word)
 
 
 def discovery_badge(rule: DiscoveryRuleView) -> Badge:

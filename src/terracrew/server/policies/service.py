@@ -268,3 +268,4 @@ async def _insert_version(tx: Tx, who: Principal, policy: Policy, number: int, r
 async def _record(tx: Tx, who: Principal, policy: Policy, action: str, **details: object) -> None:
     details = {"name": policy.name, "place": policy.place or "the organization", **details}
     await audit.record(tx, who, action, "policy", policy.id, details, organization_id=policy.organization_id)
+    tx.wake("tree", policy.group_id or policy.module_id or "")

@@ -53,7 +53,8 @@ async def at(tx: Tx, organization_id: str, place: str, name: str) -> Policy | No
 async def of_organization(tx: Tx, organization_id: str) -> list[Policy]:
     """Return all policies of an organization; `service.MAX_POLICIES` bounds them."""
     sql = (
-        SELECT + " WHERE policies.organization_id = :organization_id ORDER BY coalesce(groups.path, modules.path), name"
+        SELECT
+        + " WHERE policies.organization_id = :organization_id ORDER BY coalesce(groups.path, modules.path), policies.name"
     )
     return rows_to(Policy, await tx.all(sql, organization_id=organization_id))
 

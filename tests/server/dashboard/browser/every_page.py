@@ -70,6 +70,8 @@ MORE = [
     "/dashboard/discovery/create?group=payments",
     "/dashboard/registry/create?group=payments",
     "/dashboard/registry?q=nothing-has-this-name",
+    "/dashboard/policies?place=payments/prod",
+    "/dashboard/policies/create?place=payments/prod",
     "/dashboard/notifications?place=payments/prod",
     "/dashboard/notifications/create?place=payments/prod&kind=slack-bot",
     "/dashboard/pull-requests?only=closed",
@@ -130,6 +132,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
     channels = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM notification_channels ORDER BY name"))
     rules = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM discovery_rules ORDER BY name"))
     published = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM published_modules ORDER BY name DESC"))
+    policies = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM policies ORDER BY name"))
     forges = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM forge_connections ORDER BY name"))
     pull_requests = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM pull_requests ORDER BY id LIMIT 1"))
     states = await stage.server.db.read(lambda tx: tx.all("SELECT id FROM states WHERE version = 2"))
@@ -149,6 +152,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
         "schedule": [row["id"] for row in schedules],
         "rule": [row["id"] for row in rules],
         "published": [row["id"] for row in published],
+        "policy": [row["id"] for row in policies],
         "channel": [row["id"] for row in channels],
         "forge": [row["id"] for row in forges],
         "pull_request": [row["id"] for row in pull_requests],

@@ -18,6 +18,7 @@ from tests.server.dashboard.company.cloud import cloud_identities
 from tests.server.dashboard.company.discovery import discovery
 from tests.server.dashboard.company.forges import forges
 from tests.server.dashboard.company.moments import moments
+from tests.server.dashboard.company.policies import policies
 from tests.server.dashboard.company.pull_requests import pull_requests
 from tests.server.dashboard.company.registry import registry
 from tests.server.dashboard.company.rows import Company
@@ -218,6 +219,7 @@ async def approval(made: Company, runner: str, instance: str, path: str, attempt
 async def _left_to_people(made: Company, keys: Keyring, runner: str, instance: str) -> dict[str, str]:
     """A plan to approve, an attempt that is lost, and a module in doubt with a state in quarantine."""
     _, asking = await approval(made, runner, instance, "platform/edge/cdn")
+    await policies(made, asking)
     firewall = await made.module("platform/edge/firewall", "What may reach us")
     lost = await made.job(firewall, JobType.APPLY, "PROCESSING", age=500, runner_id=runner, instance_id=instance)
     heard: dict[str, Any] = {

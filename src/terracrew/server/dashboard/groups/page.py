@@ -15,6 +15,8 @@ from terracrew.server.dashboard.modules import page as modules
 from terracrew.server.dashboard.modules.page import ModuleRow
 from terracrew.server.dashboard.notifications import page as notifications
 from terracrew.server.dashboard.notifications.page import ChannelsPanel
+from terracrew.server.dashboard.policies import page as policies
+from terracrew.server.dashboard.policies.page import PolicyPanel
 from terracrew.server.dashboard.registry import page as registry
 from terracrew.server.dashboard.registry.page import RegistryPanel
 from terracrew.server.dashboard.schedules import page as schedules
@@ -104,6 +106,7 @@ class GroupPage(msgspec.Struct, frozen=True):
     schedules: SchedulesPanel | None
     discovery: DiscoveryPanel | None
     registry: RegistryPanel | None
+    policies: PolicyPanel | None
     channels: ChannelsPanel | None
     forges: ForgesPanel | None
     run: RunPanel | None = None
@@ -163,6 +166,7 @@ async def read(
         await schedules.panel(tx, who, places.of_group(group)) if is_whole else None,
         await discovery.panel(tx, who, group) if is_whole else None,
         await registry.panel(tx, who, group) if is_whole else None,
+        await policies.panel(tx, who, group) if is_whole else None,
         await notifications.panel(tx, who, places.of_group(group)) if is_whole else None,
         await forges.panel(tx, who, places.of_group(group)) if is_whole else None,
         await _run(tx, group) if is_whole else None,
