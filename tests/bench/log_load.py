@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, cast
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -23,6 +23,7 @@ from tests.bench.simulated_runners import Access, SimulatedExecutor, SimulatedRu
 from tests.bench.wire import BINARY, TEXT, HttpClient, allow_connections
 
 WINDOW_BATCHES = 16
+MAX_WATCH_SECONDS = 300
 PIECE_LINES = 100
 """How many lines an executor usually reads at once from an engine that prints thousands in a second."""
 _PRINTED = re.compile(rb"at=(\d+\.\d+)")
@@ -159,16 +160,17 @@ class _Printing:
 class _Viewer(asyncio.Protocol):
     def __init__(self, watching: "_Watching", head: bytes) -> None:
         self._watching, self._head = watching, head
+        self.last = b""
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.write(self._head)
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.write(self._head)
 
     def data_received(self, data: bytes) -> None:
         self._watching.took(data)
-        if b"event: end\n" in data and not self.ended.done():
+        self.last = (self.last + data)[-200:]
+        if b"event: end\n" in self.last and not self.ended.done():
             self.ended.set_result(None)
             self.transport.close()
 
@@ -205,7 +207,12 @@ class _Watching:
                 lambda head=head: _Viewer(self, head.encode()), host, port
             )
             viewers.append(viewer)
-        await asyncio.gather(*(viewer.ended for viewer in viewers))
+        try:
+            async with asyncio.timeout(MAX_WATCH_SECONDS):
+                await asyncio.gather(*(viewer.ended for viewer in viewers))
+        except TimeoutError:
+            open_ = [viewer for viewer in viewers if viewer.ended.cancelled()]
+            raise RuntimeError(f"{len(open_)} streams did not end; one has {open_[0].last!r} at its end") from None
         found = self._latencies
         return LogFigures(
             time.perf_counter() - began,

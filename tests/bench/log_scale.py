@@ -199,7 +199,8 @@ def _started(task: LogTask) -> "Generator[subprocess.Popen[bytes]]":
     process.stdin.close()
     try:
         yield process
-        process.wait(900)
+        if process.wait(300):
+            raise RuntimeError(process.stderr.read().decode()[-3000:] if process.stderr else "")
     finally:
         process.kill()
         process.wait(20)

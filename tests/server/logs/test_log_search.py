@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from terracrew.errors import Unavailable
 from terracrew.server.logs import mover as moving
+from terracrew.server.logs import reads
 from terracrew.server.logs.mover import Mover
 from terracrew.server.runs import log_search
 from tests.builders.deliveries import DONE, RUNNING, log
@@ -111,6 +113,10 @@ async def test_a_log_in_the_object_store_has_the_same_hits(
     assert await runner.app.scalar("SELECT count(*) FROM log_chunks") == 0
     assert await runner.app.scalar("SELECT count(*) FROM log_objects") >= 1
     assert [await found(runner, attempt, **query) for query in queries] == in_rows
+    # What comes before the time that is asked for is not read.
+    extent = await server.db.read(lambda tx: reads.extent(tx, attempt.ref.job_id))
+    start = await server.db.read(lambda tx: reads.before_time(tx, attempt.ref.job_id, extent, 1027.0))
+    assert 40 <= start < 56
 
 
 async def test_a_page_ends_in_time_and_the_next_one_goes_on(
@@ -147,3 +153,20 @@ async def test_secrets_that_the_log_masks_are_not_found(runner: SimulatedRunner)
     assert await found(runner, attempt, secret) == []
     assert await found(runner, attempt, secret[:20]) == []
     assert [hit["text"] for hit in await found(runner, attempt, "token")] == ["token *** end"]
+
+
+async def test_one_person_searches_once_at_a_time_and_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_search, "MAX_WAIT_SECONDS", 0.01)
+    searches = log_search.LogSearches()
+    async with searches.turn("ada"):
+        with pytest.raises(Unavailable):
+            async with searches.turn("ada"):
+                pass
+        async with searches.turn("bob"):
+            with pytest.raises(Unavailable):  # all threads are busy
+                async with searches.turn("eve"):
+                    pass
+        async with searches.turn("eve"):
+            pass
+    async with searches.turn("ada"), searches.turn("bob"):
+        pass

@@ -74,6 +74,8 @@ async def test_a_removed_log_says_that_and_when_it_was_removed(runner: Simulated
     assert answer.text.endswith(" by retention after 90 days.\n")
     assert answer.headers["X-Log-Lines"] == "1"
     assert (await runner.app.admin.get(f"{path}?line=1&lines=5")).text == answer.text
+    found = [(await runner.app.admin.get(f"{path}/search?text={text}")).json() for text in ("was removed", "two")]
+    assert [[hit["text"] for hit in page["hits"]] for page in found] == [[answer.text.rstrip()], []]
     (event,) = [json.loads(line) for line in (await runner.app.admin.get(f"{path}?format=events")).text.splitlines()]
     assert event["text"] == answer.text
     async with runner.listening() as url, watching(url, runner.app.admin, f"{path}/stream") as viewer:

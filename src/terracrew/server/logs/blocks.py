@@ -37,6 +37,8 @@ class Block(msgspec.Struct, frozen=True, array_like=True):
     size: int
     offset: int
     length: int
+    time: float = 0.0
+    """The time of its first event; 0 in the indexes of servers that did not record it."""
 
 
 class Writer:
@@ -75,7 +77,16 @@ class Writer:
         first, last = self._open[0], self._open[-1]
         lines = sum(row.lines for row in self._open)
         self.blocks.append(
-            Block(first.first, last.last, first.first_line, lines, self._open_bytes, self.stored_bytes, len(data))
+            Block(
+                first.first,
+                last.last,
+                first.first_line,
+                lines,
+                self._open_bytes,
+                self.stored_bytes,
+                len(data),
+                chunks.first_time_of_body(self._bodies[0]),
+            )
         )
         self._file.write(data)
         self.stored_bytes += len(data)

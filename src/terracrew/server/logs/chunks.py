@@ -125,7 +125,11 @@ def headers(body: bytes) -> Iterator[tuple[EventHeader, bytes]]:
 def first_time(data: bytes) -> float:
     """Return the time of the first event, without decompressing the others."""
     with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-        return EventHeader(*_HEADER.unpack(reader.read(_HEADER.size))).time
+        return first_time_of_body(reader.read(_HEADER.size))
+
+
+def first_time_of_body(body: bytes) -> float:
+    return EventHeader(*_HEADER.unpack_from(body, 0)).time
 
 
 def text(data: bytes, only: Only = ALL) -> bytes:

@@ -77,6 +77,18 @@ async def part_before_line(tx: Tx, job_id: str, attempt: int, line: int) -> Part
     return None if row is None else row_to(Part, row)
 
 
+async def before_time(tx: Tx, job_id: str, attempt: int, at: float) -> int:
+    """Return an event before the last block that begins before this time; 0 if there is none, or none with a known time."""
+    rows = await tx.all(
+        """SELECT object, stored_bytes, blocks FROM log_objects
+        WHERE job_id = :job_id AND attempt = :attempt ORDER BY first DESC""",
+        job_id=job_id,
+        attempt=attempt,
+    )
+    found = (block for row in rows for block in reversed(row_to(Part, row).index()) if 0 < block.time < at)
+    return next((block.first - 1 for block in found), 0)
+
+
 async def last_part(tx: Tx, job_id: str, attempt: int) -> Part | None:
     row = await tx.one(
         """SELECT object, stored_bytes, blocks FROM log_objects

@@ -331,10 +331,7 @@ async def before_line(tx: Tx, job_id: str, log: Extent, line: int) -> tuple[int,
 
 
 async def before_time(tx: Tx, job_id: str, log: Extent, at: float | None) -> int:
-    """Return an event after which everything is that has this time or a later one, if the times of events are in their order.
-
-    Only what is in rows is looked at; what was moved to objects has the times of blocks in its index.
-    """
+    """Return an event after which everything is that has this time or a later one, if the times of events are in their order."""
     found, low, high = 0, 0, log.mark + 1
     while at is not None and high - low > 1:
         middle = (low + high) // 2
@@ -352,7 +349,9 @@ async def before_time(tx: Tx, job_id: str, log: Extent, at: float | None) -> int
             low = max(middle, row["last"])
         else:
             high = row["first"]
-    return found
+    if at is None or found:
+        return found
+    return await object_reads.before_time(tx, job_id, log.attempt, at)
 
 
 def _end_of_lines(body: bytes, count: int, start: int = 0) -> int:
