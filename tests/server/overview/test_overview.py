@@ -7,13 +7,18 @@ import pytest
 from terracrew.api.overview import FigureSums
 from terracrew.protocol.events import Result, StepStatus
 from terracrew.protocol.spec import Step
-from terracrew.server.overview import figures
+from terracrew.server.db.sqlite.database import SqliteDatabase
+from terracrew.server.drift import reads as drift_reads
+from terracrew.server.overview import figures, reads, service
 from terracrew.server.overview.loop import FigureFolding
+from terracrew.server.overview.service import OldRunners
 from terracrew.server.principals.authorize import Visible
 from tests.builders.clock import ShiftedClock
 from tests.builders.deliveries import DONE, RUNNING, fact
+from tests.builders.job_rows import JobRows
 from tests.server.application import Person
 from tests.server.drift.checked import SOURCE
+from tests.server.hub.statement_counts import RecordingTx
 from tests.server.simulated_runner import SimulatedRunner
 
 FAILED = fact(Result("FAILED", "plan failed: no"))
@@ -119,3 +124,33 @@ def test_the_last_part_of_a_span_contains_this_moment(span: Any) -> None:
     first = figures.first_part(1_795_111_234.5, shape)
     last = first + (shape.part_count - 1) * shape.part_seconds
     assert last <= 1_795_111_234.5 < last + shape.part_seconds
+
+
+@pytest.mark.feature("P2.figures")
+async def test_sqlite_reads_figures_by_their_indexes(rows: JobRows) -> None:
+    if not isinstance(rows.db, SqliteDatabase):
+        pytest.skip("PostgreSQL shows its plans in another way")
+    said: list[tuple[Any, dict[str, Any]]] = []
+
+    async def read(tx: Any) -> None:
+        recording: Any = RecordingTx(tx, said)
+        await reads.occupied_slots(recording, rows.organization)
+        await reads.open_jobs(recording, rows.organization, [""])
+        await reads.oldest_queued(recording, rows.organization, [""])
+        await drift_reads.newest_drifted(recording, rows.organization, 10)
+
+    await rows.db.read(read)
+    indexes = ("jobs_running", "jobs_open", "jobs_open", "drift_modules_drifted")
+    for (sql, params), index in zip(said, indexes, strict=True):
+        plan = await rows.db.read(lambda tx, sql=sql, params=params: tx.all("EXPLAIN QUERY PLAN " + sql, **params))
+        assert any(index in row["detail"] for row in plan), "\n".join(row["detail"] for row in plan)
+
+
+@pytest.mark.feature("P2.overview")
+def test_outdated_runners_are_one_row_however_many_there_are() -> None:
+    one = service.outdated_need(OldRunners("0.2.0", [("rnr_1", "shop/a", "0.1.0")]))
+    assert (one.runner_id, one.text) == ("rnr_1", "shop/a has an older version than 0.2.0, such as 0.1.0")
+    many = [(f"rnr_{n}", f"shop/r{n}", "0.1.0") for n in range(3)]
+    found = service.outdated_need(OldRunners("0.2.0", many))
+    assert (found.runner_id, found.path) == (None, "shop/r0")
+    assert found.text == "shop/r0 and 2 other runners have an older version than 0.2.0, such as 0.1.0"

@@ -185,10 +185,13 @@ async def listing(
 
 
 async def newest_drifted(tx: Tx, organization_id: str, count: int) -> list[Row]:
-    """Return the modules that have had drift for the shortest time, with their paths, also if all of it is muted."""
+    """Return the modules that have had drift for the shortest time, with their paths, also if all of it is muted.
+
+    `organization_id || ''` keeps SQLite from reading every module of the organization.
+    """
     return await tx.all(
-        """SELECT modules.id, modules.path FROM drift_modules
-        JOIN modules ON modules.id = drift_modules.module_id AND modules.organization_id = drift_modules.organization_id
+        """SELECT modules.id, modules.path FROM drift_modules JOIN modules ON modules.id = drift_modules.module_id
+            AND modules.organization_id || '' = drift_modules.organization_id
         WHERE drift_modules.organization_id = :organization_id AND drift_modules.drifted > 0
         ORDER BY drift_modules.drifted_since DESC, drift_modules.module_id LIMIT :count""",
         organization_id=organization_id,
