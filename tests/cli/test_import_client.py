@@ -100,6 +100,12 @@ def test_no_redirect_and_no_discovered_address_gets_the_token(
         server.then(answers(status, Location=f"{other.url}/there?signature=s"))
         assert json.loads(client.download("/state")) == {"version": 4}
     assert {each.headers.get("Authorization") for each in other.asked} == {None}
+    server.then(answers(302, Location=f"{other.url}/back"))
+    other.routes["GET /back"] = answers(302, Location=f"{server.url}/home")
+    server.on("GET /home", {"version": 4})
+    client.download("/state")
+    assert server.asked[-1].path == "/home"
+    assert server.asked[-1].headers.get("Authorization") is None, "another host has chosen this address"
     server.then(*[answers(302, Location="/again")] * 6)
     with pytest.raises(errors.Invalid, match="redirects more than"):
         client.download("/state")

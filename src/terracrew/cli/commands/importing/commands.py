@@ -90,7 +90,7 @@ def import_hcp(
         raise Invalid("with --token-stdin, nobody can be asked: add --plan to look first, or --yes")
     api = target.api()
     given = sys.stdin.readline() if token_stdin else None
-    token = tfe_tokens.find(urlsplit(address.checked(source_url)).netloc, given)
+    token = tfe_tokens.find(urlsplit(address.checked(source_url)).netloc.lower(), given)
     into = spelling.group(into, source_organization)
     with progress.of_bytes() as show:
         client = tfe_client.TfeClient(source_url, token, on_wait=lambda words: show(words, 0, 0))

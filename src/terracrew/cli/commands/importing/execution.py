@@ -120,8 +120,7 @@ def _make_module(
 ) -> None:
     module = decision.module
     inputs = _create(api, module, done) if decision.action == "create" else decision.inputs
-    has_lock = module.state is not None and decision.action != "exists"
-    if has_lock:
+    if decision.needs_lock:
         reason = f"the import of {module.origin} is not complete"
         asked = TakeLock(reason=reason[:MAX_TEXT_CHARACTERS], client_lock_id=finding.lock_id(module))
         api.post(f"/modules/{segment(module.path)}/lock", asked, ModuleLock)
@@ -131,7 +130,7 @@ def _make_module(
         done.made.append(lock_source(module))
     if module.state is not None and decision.state.action == "import":
         _bring(api, module, module.state, read_state, done)
-    if has_lock:
+    if decision.needs_lock:
         query = urlencode({"id": finding.lock_id(module)})
         api.delete(f"/modules/{segment(module.path)}/lock?{query}")
 

@@ -59,6 +59,8 @@ class ModuleDecision(msgspec.Struct, frozen=True):
     by_hand: tuple[HandSetInput, ...]
     steps: tuple[Step, ...]
     state: StateDecision
+    needs_lock: bool
+    """Whether its state is brought, or an import that did not end has left its lock."""
 
 
 class Decisions(msgspec.Struct, frozen=True):
@@ -94,7 +96,9 @@ def _module(module: ImportedModule, there: Existing) -> ModuleDecision:
     if found is None:
         state = StateDecision("import" if module.state is not None else "none")
         steps = tuple(step for step, _ in module.steps)
-        return ModuleDecision(module, "create", "", module.inputs, module.by_hand, steps, state)
+        return ModuleDecision(
+            module, "create", "", module.inputs, module.by_hand, steps, state, module.state is not None
+        )
     mark = module.new.labels[0] if module.new.labels else ""
     if mark not in found.module.labels:
         return _refused(
@@ -104,7 +108,8 @@ def _module(module: ImportedModule, there: Existing) -> ModuleDecision:
     inputs = _missing(module.inputs, found.inputs)
     steps = tuple(step for step, _ in module.steps if step not in found.steps)
     state = state_decision(module.state, found.state)
-    is_complete = not inputs and not steps and state.action != "import" and not found.is_locked_by_import
+    needs_lock = state.action == "import" or found.is_locked_by_import
+    is_complete = not inputs and not steps and not needs_lock
     return ModuleDecision(
         module,
         "exists" if is_complete else "complete",
@@ -113,6 +118,7 @@ def _module(module: ImportedModule, there: Existing) -> ModuleDecision:
         _missing(module.by_hand, found.inputs),
         steps,
         state,
+        needs_lock,
     )
 
 
@@ -132,7 +138,7 @@ def state_decision(origin: StateOrigin | None, now: State | None) -> StateDecisi
 
 
 def _refused(module: ImportedModule, reason: str) -> ModuleDecision:
-    return ModuleDecision(module, "refused", reason, (), (), (), StateDecision("none"))
+    return ModuleDecision(module, "refused", reason, (), (), (), StateDecision("none"), False)
 
 
 def _missing(inputs: tuple[GivenInput, ...], there: frozenset[tuple[str, str]]) -> tuple[GivenInput, ...]:

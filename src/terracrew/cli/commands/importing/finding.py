@@ -1,7 +1,6 @@
 """Reads what is there of what an import is going to make."""
 
-import functools
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from terracrew.api.groups import Group
@@ -17,11 +16,10 @@ from terracrew.errors import NotFound
 if TYPE_CHECKING:
     from terracrew.client.http import Api
 
-MAX_READING_TASKS = 4
 _PAGE_ITEMS = 100
 
 
-def existing(api: "Api", plan: ImportPlan) -> Existing:
+def existing(api: "Api", plan: ImportPlan, report: Callable[[str], None] = lambda _: None) -> Existing:
     """Return the groups and modules that are there of those that a plan names."""
     paths = {each.path for each in api.list("/groups", Group, limit=_PAGE_ITEMS)}
     groups = {path: frozenset[tuple[str, str]]() for path in paths} | {"": frozenset[tuple[str, str]]()}
@@ -30,9 +28,13 @@ def existing(api: "Api", plan: ImportPlan) -> Existing:
             groups[each.path] = _inputs(api, each.path)
     wanted = {each.path: each for each in plan.modules if not each.problem}
     listed = [each.path for each in _listed(api, wanted, paths) if each.path in wanted]
-    with ThreadPoolExecutor(MAX_READING_TASKS) as pool:
-        found = list(pool.map(functools.partial(module, api), [wanted[path] for path in listed]))
-    return Existing(groups, {path: each for path, each in zip(listed, found, strict=True) if each is not None})
+    found: dict[str, FoundModule] = {}
+    for number, path in enumerate(listed, 1):
+        report(f"reading what is here: {number} of {len(listed)}")
+        there = module(api, wanted[path])
+        if there is not None:
+            found[path] = there
+    return Existing(groups, found)
 
 
 def module(api: "Api", wanted: ImportedModule) -> FoundModule | None:

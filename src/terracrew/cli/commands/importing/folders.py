@@ -12,6 +12,7 @@ from terracrew.cli.commands import adopt
 from terracrew.cli.commands.importing import spelling, states
 from terracrew.cli.commands.importing.model import ImportedGroup, ImportedModule, ImportPlan, StateOrigin
 from terracrew.errors import Invalid
+from terracrew.protocol.events import MAX_STATE_BYTES
 from terracrew.protocol.spec import ArchiveSource, GitSource, LocalSource, Source
 from terracrew.source_rules import configurations, git
 
@@ -78,7 +79,7 @@ def _walk(top: Path) -> Iterator[Path]:
         names[:] = sorted(set(names) - _SKIPPED)
         for name in files:
             file = Path(folder, name)
-            if name.endswith(".tfstate") and not name.startswith(".") and not file.is_symlink():
+            if name.endswith(".tfstate") and not name.startswith(".") and not file.is_symlink() and file.is_file():
                 yield file
 
 
@@ -108,7 +109,7 @@ def plan(found: Sequence[FoundState], top: Path, into: str, kind: SourceKind, en
 def _module(found: FoundState, top: Path, into: str, kind: SourceKind, engine: str | None) -> ImportedModule:
     chosen = engine or adopt.engine_of(found.folder)
     try:
-        head = states.read(found.file.read_bytes(), str(found.file))
+        head = states.read(_content(found.file), str(found.file))
         path = _path(found, top, into)
         label = spelling.label(f"state/{head.lineage}")
         source = _source(found.folder, kind, chosen)
@@ -199,9 +200,15 @@ def upload(api: "Api", module: ImportedModule) -> ArchiveSource:
 
 def read_state(origin: StateOrigin) -> bytes:
     """Read the state of a file, which must still be the one that was found."""
-    try:
-        content = Path(origin.reference).read_bytes()
-    except OSError as error:
-        raise Invalid(f"{origin.reference} cannot be read: {error.strerror}") from None
+    content = _content(Path(origin.reference))
     states.check(content, origin.reference, serial=origin.serial)
     return content
+
+
+def _content(file: Path) -> bytes:
+    try:
+        if file.stat().st_size > MAX_STATE_BYTES:
+            raise Invalid(f"{file} has more than {MAX_STATE_BYTES:,} bytes, and a state has at most that many")
+        return file.read_bytes()
+    except OSError as error:
+        raise Invalid(f"{file} cannot be read: {error.strerror}") from None

@@ -122,6 +122,10 @@ def _module(
     labels = [each for each in workspace.labels if spelling.is_label(each)]
     remarks += [f"the tag {each[:100]!r} cannot be a label here" for each in workspace.labels if each not in labels]
     has_group = not organization.is_terracrew and _project_path(organization, workspace.project_id, into) != into
+    if len(labels) >= MAX_LABELS:
+        remarks.append(
+            f"it has {len(labels)} tags, and a module has at most {MAX_LABELS} labels: the last ones are left out"
+        )
     found = hcp_variables.to_inputs(path, hcp_variables.of_workspace(organization, workspace, has_group=has_group))
     needs_approval = not given.auto_apply or bool(found.by_hand)
     if given.auto_apply and found.by_hand:

@@ -26,6 +26,9 @@ from terracrew.errors import Forbidden, Invalid, NotFound
 
 T = TypeVar("T")
 MAX_READING_TASKS = 6
+_converting = threading.Lock()
+"""Held while attributes become structs. A process whose threads used new structs of msgspec at once has ended with a segmentation
+fault, and the lock costs nothing: conversions run one at a time in any case."""
 _LACKING = {
     "organizations/projects": "projects",
     "organizations/varsets": "variable sets",
@@ -206,7 +209,8 @@ def _variables(resources: Iterable[ReadResource]) -> tuple[HcpVariable, ...]:
 
 def _converted(attributes: dict[str, Any], kind: type[T], what: str) -> T:
     try:
-        return msgspec.convert(attributes, kind)
+        with _converting:
+            return msgspec.convert(attributes, kind)
     except msgspec.ValidationError as error:
         # The value of a variable is not part of the message: msgspec names the field and the type.
         raise Invalid(f"the host describes {what} in another way than HCP Terraform: {error}") from None

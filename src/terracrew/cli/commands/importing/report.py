@@ -29,7 +29,7 @@ def show_plan(plan: ImportPlan, decisions: Decisions) -> None:
     if remarks:
         output.note("Not taken over:")
         for each in remarks[:MAX_NAMED_REMARKS]:
-            output.note(f"  {each}")
+            output.note(f"  {output.text(each)}")
         if len(remarks) > MAX_NAMED_REMARKS:
             output.note(f"  … and {len(remarks) - MAX_NAMED_REMARKS} more (--json has all of them)")
     show_by_hand(decisions)
@@ -41,7 +41,7 @@ def show_by_hand(decisions: Decisions) -> None:
     if found:
         output.note("To be set by hand, because the source does not give out the values:")
         for each in found:
-            output.note(f"  {each}")
+            output.note(f"  {output.text(each)}")
 
 
 def by_hand(decisions: Decisions) -> list[str]:
@@ -137,7 +137,7 @@ def show_execution(plan: ImportPlan, decisions: Decisions, execution: Execution)
     """Print what was made of each place, and what failed."""
     for each in execution.outcomes:
         if each.made:
-            click.echo(f"{each.path or '/'}: {', '.join(each.made)}")
+            click.echo(f"{each.path or '/'}: {output.text(list(each.made))}")
         for failure in each.failures:
             click.echo(f"{each.path or '/'}: {click.style('failed', fg='red')}: {output.text(failure)}", err=True)
     if execution.ended_by is not None:

@@ -26,15 +26,17 @@ def run(
     """Show a plan, and make it if a person says yes. The exit code is 1 if something could not be made."""
     with progress.of_bytes() as show:
         show("reading what is here", 0, 0)
-        decisions = existing.decide(plan, finding.existing(api, plan))
+        decisions = existing.decide(plan, finding.existing(api, plan, lambda words: show(words, 0, 0)))
     is_json = output.wants_json()
     if not is_json:
         report.show_plan(plan, decisions)
     if only_plan or not (decisions.has_work or lock_source is not None):
         words = "Nothing was changed." if only_plan else "Everything that can be imported is here already."
         return output.CommandResult(report.as_json(plan, decisions, None), lambda: output.note(words))
+    if not yes and is_json:
+        raise Invalid("with --json, nobody sees what would be made: add --plan to look first, or --yes")
     if not yes:
-        output.ask(f"Import {plan.source}?", "Nothing was changed.")
+        output.ask(f"Import {output.text(plan.source)}?", "Nothing was changed.")
     with progress.of_bytes() as show:
         done = executing.execute(
             api, decisions, read_state, lock_source=lock_source, report=lambda words: show(words, 0, 0)

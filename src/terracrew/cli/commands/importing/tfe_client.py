@@ -87,6 +87,10 @@ class _DiscoveredServices(msgspec.Struct):
     tfe_v2_2: str | dict[str, Any] = msgspec.field(default="", name="tfe.v2.2")
 
 
+_documents = msgspec.json.Decoder(_ReadDocument)  # made before there are threads, in which msgspec must not make it
+_discovered = msgspec.json.Decoder(_DiscoveredServices)
+
+
 class TfeClient:
     """A host that a person named, and their token for it. Use `discover` before anything else."""
 
@@ -110,7 +114,7 @@ class TfeClient:
     def discover(self) -> None:
         """Ask the host where its interface is."""
         content, _ = self._request("GET", urljoin(self.url, "/.well-known/terraform.json"), is_optional=True)
-        found = _decoded(content, _DiscoveredServices, self.host) if content else _DiscoveredServices()
+        found = _decoded(content, _discovered, self.host) if content else _DiscoveredServices()
         for path in (found.tfe_v2_2, found.tfe_v2_1, found.tfe_v2):
             if isinstance(path, str) and path:
                 base = urljoin(self.url, path)
@@ -127,7 +131,7 @@ class TfeClient:
     def get(self, path: str, *, is_optional: bool = False, **query: Any) -> ReadResource | None:
         """Return one resource. With `is_optional`, None if the host has no such thing."""
         content = self._read(path, query, is_optional)
-        found = _decoded(content, _ReadDocument, self.host).data if content else None
+        found = _decoded(content, _documents, self.host).data if content else None
         return found if isinstance(found, ReadResource) else None
 
     def pages(self, path: str, *, is_optional: bool = False, **query: Any) -> Iterator[list[ReadResource]]:
@@ -137,7 +141,7 @@ class TfeClient:
             content = self._read(path, query | {"page[size]": PAGE_ITEMS, "page[number]": number}, is_optional)
             if not content:
                 return
-            found = _decoded(content, _ReadDocument, self.host)
+            found = _decoded(content, _documents, self.host)
             yield found.data if isinstance(found.data, list) else []
             following = found.meta.pagination.next_page if found.meta is not None and found.meta.pagination else None
             if following is None or following <= number:
@@ -199,37 +203,37 @@ class TfeClient:
             self._sleep(wait)
 
     def _follow(self, method: str, url: str, body: bytes | None, max_bytes: int) -> tuple[bytes, Mapping[str, str]]:
+        is_home = True
         for _ in range(MAX_REDIRECTS + 1):
-            response = self._send(method, url, body)
+            is_home = is_home and _origin(url) == self._origin  # what another host redirects to gets no token, either
+            response = self._send(method, url, body, has_token=is_home)
             try:
                 if response.status not in _REDIRECTS:
                     return self._answered(response, url, max_bytes)
                 there = urljoin(url, response.headers.get("Location", ""))
             finally:
-                response.release_conn()
-                response.close()
+                response.close()  # also the connection, if something was not read
             if method != "GET":
                 raise errors.Invalid(f"{self.host} redirects a request that changes something: name the right --url")
-            if urlsplit(url).scheme == "https" and urlsplit(there).scheme != "https":
-                raise errors.Invalid(f"{self.host} redirects to an address without TLS, which is not followed")
             url = there
         raise errors.Invalid(f"{self.host} redirects more than {MAX_REDIRECTS} times")
 
-    def _send(self, method: str, url: str, body: bytes | None) -> urllib3.BaseHTTPResponse:
+    def _send(self, method: str, url: str, body: bytes | None, *, has_token: bool) -> urllib3.BaseHTTPResponse:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
             raise errors.Invalid(f"{self.host} names an address that cannot be requested")
+        if self._origin[0] == "https" and parts.scheme != "https":
+            raise errors.Invalid(f"{self.host} leads to an address without TLS, which is not followed")
         headers = {
             "User-Agent": f"terracrew/{__version__}",
             "Accept": "application/vnd.api+json, application/json, */*",
         }
         if body is not None:
             headers["Content-Type"] = "application/vnd.api+json"
-        is_home = _origin(url) == self._origin
-        if is_home:
+        if has_token:
             headers["Authorization"] = f"Bearer {self._token.text}"
         try:
-            return (self._pool if is_home else transport.pool(url)).request(
+            return (self._pool if _origin(url) == self._origin else transport.pool(url)).request(
                 method,
                 url,
                 body=body,
@@ -321,9 +325,9 @@ def _cause(error: Exception) -> str:
     return type(error).__name__.removesuffix("Error")
 
 
-def _decoded(content: bytes, kind: type[T], host: str) -> T:
+def _decoded(content: bytes, decoder: "msgspec.json.Decoder[T]", host: str) -> T:
     try:
-        return msgspec.json.decode(content, type=kind)
+        return decoder.decode(content)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise errors.Invalid(
             f"what {host} answers is not JSON:API: is it the address of HCP Terraform or a host like it?"
