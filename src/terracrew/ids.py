@@ -56,6 +56,7 @@ KINDS = {
     "lck": "lock of a module",
     "cfv": "configuration version",
     "sup": "upload of a state",
+    "pgr": "provisioned group",
     "idp": "identity provider",
     "irl": "rule of an identity provider",
     "iid": "identity of a person",

@@ -90,6 +90,10 @@ COMMANDS = {
         "terracrew.cli.commands.access.service_account:service_account",
         "Manage accounts for programs, and their secrets.",
     ),
+    "provisioning": (
+        "terracrew.cli.commands.access.provisioning:provisioning",
+        "Let an identity provider manage people and groups by SCIM.",
+    ),
     "audit": ("terracrew.cli.commands.access.audit:audit", "List who changed what, and when."),
     "events": ("terracrew.cli.commands.api:events", "Print changes on the server as they happen."),
     "api": ("terracrew.cli.commands.api:api", "Send one request to the API."),

@@ -58,6 +58,7 @@ from terracrew.server.runner_updates.update_jobs import SelfUpdateHandler
 from terracrew.server.runs.follow import Watchers
 from terracrew.server.scheduling.new_job_claims import NewJobClaims
 from terracrew.server.scheduling.scheduler import Scheduler
+from terracrew.server.scim import routes as scim
 from terracrew.server.secrets.keyring import Keyring, open_keyring
 from terracrew.server.supervise import Tasks
 from terracrew.server.tfe import routes as tfe
@@ -75,6 +76,7 @@ ROUTERS: list[ControllerRouterHandler] = [
     *pages.routers,
     *transfer.ROUTERS,
     *tfe.ROUTERS,
+    *scim.ROUTERS,
 ]
 
 _HANDLERS: dict[int | type[Exception], Any] = {**problem.HANDLERS, HTTPException: from_unrouted}
@@ -203,6 +205,7 @@ def attach(app: App, server: Server) -> App:
         "dashboard": server.dashboard,
         "transfer": server.transfer,
         "tfe": server.tfe,
+        "scim": server.scim,
         "data_directory": server.settings.directory,
     }
     app.state = State(contexts)

@@ -62,6 +62,7 @@ from terracrew.server.runs.policy_trials import PolicyTrials
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.schedules.starting import Sources
 from terracrew.server.scheduling.scheduler import Scheduler
+from terracrew.server.scim.context import ScimContext
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state.diff_process import DiffProcess
 from terracrew.server.supervise import Tasks
@@ -330,6 +331,10 @@ class Server:
         late_delivery = timedelta(days=self.settings.late_delivery_days)
         folder = self.settings.uploads
         return TransferContext(self.db, self.objects, self.keys, self.identity, self.staging, folder, late_delivery)
+
+    @cached_property
+    def scim(self) -> ScimContext:
+        return ScimContext(self.db, self.settings.url.rstrip("/"))
 
     @cached_property
     def tfe(self) -> TfeContext:

@@ -28,6 +28,10 @@ SOURCE = {"kind": "local", "path": "/srv/sources/m"}
 ELSEWHERE = {
     "PUT /uploads": "begins an upload; what is made of it is recorded",
     "PUT /uploads/{upload}/{index}": "is a part of an upload",
+    "PUT /provisioning": "needs a login; `scim/test_groups.py` looks at what is recorded",
+    "DELETE /provisioning": "needs a login; `scim/test_groups.py` looks at what is recorded",
+    "POST /provisioning/people": "needs a login; `scim/test_groups.py` looks at what is recorded",
+    "DELETE /provisioning/people/{user}": "needs a login; `scim/test_groups.py` looks at what is recorded",
     "POST /releases/{release}/files": "is an upload; the release that is made of it is recorded",
     "POST /modules/{module}/state": "needs the lock; `api/test_state_backend.py` looks at what is recorded",
     "POST /policies/test": "stores nothing",

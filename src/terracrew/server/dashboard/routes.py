@@ -15,6 +15,7 @@ from terracrew.server.dashboard.access import (
     device,
     login,
     organizations,
+    provisioning,
     roles,
     service_accounts,
     sign_in,
@@ -84,6 +85,7 @@ routers: list[ControllerRouterHandler] = [
     _router(single_sign_on.HERE, single_sign_on),
     _router(audit.HERE, audit),
     _router(organizations.HERE, organizations),
+    _router(provisioning.HERE, provisioning),
     Router("/", route_handlers=[home], exception_handlers=HANDLERS, **_OF_PAGES),
     Router("/", route_handlers=[api_reference.document, api_reference.page, assets.serve], **_OF_PAGES),
 ]

@@ -6,6 +6,8 @@ the token for metrics, without a query. A handler with `ignores_credentials=True
 the database is unavailable. An address alone never authenticates anybody, and a once token of a runner opens
 nothing but the hub. A release token is accepted only by handlers with `takes_release_token=True`. Handlers with `takes_basic=True`
 also accept a token as the password of HTTP Basic, with any user name, because the backend `http` of engines knows nothing else.
+Handlers with `takes_client_secret=True` also accept the secret of a service account as a token, because the identity providers that
+call them by SCIM do not exchange it.
 A request may name the organization that it is about by a header; otherwise it is about that of its principal or its session.
 A page names the organization that it shows in its token against forgery. A change by a page of another organization than that
 of the session is refused, unless its handler has `in_any_organization=True`: what it changes then does not depend on it.
@@ -24,7 +26,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 from terracrew.errors import Forbidden, Unauthenticated
 from terracrew.server.http.request import address_of, identity_of, is_on_this_machine
 from terracrew.server.identity.access import organizations
-from terracrew.server.identity.bearer import principal_from_bearer
+from terracrew.server.identity.bearer import account_from_secret, is_secret, principal_from_bearer
 from terracrew.server.identity.context import Identity
 from terracrew.server.identity.people import sessions
 from terracrew.server.metrics import process as metrics
@@ -70,6 +72,8 @@ async def authenticate(
 ) -> tuple[Principal | None, Authentication]:
     authorization = request.headers.get("Authorization", "")
     scheme, _, token = authorization.partition(" ")
+    if scheme.lower() == "bearer" and request.route_handler.opt.get("takes_client_secret") and is_secret(token):
+        return await account_from_secret(identity, token.strip()), Authentication()
     if scheme.lower() == "bearer":
         return await principal_from_bearer(identity, token.strip()), Authentication()
     if scheme.lower() == "basic" and request.route_handler.opt.get("takes_basic"):

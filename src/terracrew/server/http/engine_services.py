@@ -20,6 +20,8 @@ DEVICE_PAGE = "/dashboard/device"
 DEVICE = "/connect/device"
 """Where such a command line begins its login."""
 TOKEN = "/connect/token"  # noqa: S105 (an address)
+SCIM_BASE = "/api/scim/v2"
+"""Where identity providers manage people and groups."""
 TOKEN_SETTINGS = "/app/settings/tokens"  # noqa: S105 (an address)
 """Where clients without `login.v1` send a person for a token. The path is fixed in them."""
 _TFE_SERVICES = ("tfe.v2", "tfe.v2.1", "tfe.v2.2", "state.v2")

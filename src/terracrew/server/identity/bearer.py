@@ -4,7 +4,7 @@ import msgspec
 
 from terracrew.api.access import User
 from terracrew.errors import Unauthenticated
-from terracrew.server.db.seam import Tx
+from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.identity.access import credential_store
 from terracrew.server.identity.access import store as access_store
@@ -38,6 +38,38 @@ async def principal_from_bearer(identity: Identity, token: str) -> Principal:
     if principal is None:
         raise Unauthenticated(GENERIC)
     return principal
+
+
+def is_secret(token: str) -> bool:
+    """Return whether a token has the form of a service account's secret."""
+    return token.strip().startswith("tcs_")
+
+
+async def account_from_secret(identity: Identity, secret: str) -> Principal:
+    """Return the service account of this secret, for the few addresses that accept the secret itself."""
+    sha256 = credentials.digest(secret)
+    found = await identity.db.read(lambda tx: _by_secret(tx, sha256))
+    if found is None:
+        raise Unauthenticated(GENERIC)
+    row, is_noted = found
+    if not is_noted:
+        await identity.db.write(lambda tx: access_store.note_use(tx, row["secret_id"]))
+    return Principal(
+        "service_account",
+        row["id"],
+        row["name"],
+        row["organization_id"],
+        credential_id=row["secret_id"],
+        credential="secret",
+        credential_ends_at=row["ends_at"],
+    )
+
+
+async def _by_secret(tx: Tx, sha256: str) -> tuple[Row, bool] | None:
+    row = await access_store.account_by_secret(tx, sha256)
+    if row is None:
+        return None
+    return row, await access_store.is_use_noted(tx, row["secret_id"], tx.now - USED_AT_SECONDS)
 
 
 async def is_credential_valid(tx: Tx, who: Principal) -> bool:

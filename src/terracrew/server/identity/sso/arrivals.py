@@ -30,6 +30,7 @@ MIN_REFRESH_SECONDS = 60.0
 UNREFRESHED_SESSION_SECONDS = 12 * 3600.0
 """How long a session lasts if the provider gave no refresh token, so that nobody can ask whether the person still exists."""
 MAX_NAME_TRIES = 100
+ENTRA_HOST = "https://login.microsoftonline.com/"
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9._+-]+")
 
 
@@ -81,6 +82,8 @@ async def _identity(
     identity = await store.identity(tx, provider.id, verified.subject)
     if link_user_id:
         return await _linked(tx, provider, identity, verified.subject, link_user_id)
+    if identity is None and (known := await _provisioned(tx, provider, verified)) is not None:
+        return await link(tx, provider, verified.subject, known, SYSTEM.id), known
     if identity is None and not provider.makes_users:
         raise SignInFailed(
             f"{provider.name} knows you, but no user here is linked to you: ask an administrator of the organization"
@@ -91,6 +94,23 @@ async def _identity(
     user = await people_store.user(tx, identity.user_id)
     await require_may_enter(tx, provider, user)
     return identity, user
+
+
+async def _provisioned(tx: Tx, provider: StoredProvider, verified: Verified) -> User | None:
+    """Return the user whom the organization's identity provider has made for this person.
+
+    The owners have said that the people of the provider are those of the provisioner. Both know the person by an id that nobody
+    chooses: `sub`, or `oid` at Entra ID, where `sub` is another one for each application.
+    """
+    found = [verified.subject]
+    if provider.issuer.startswith(ENTRA_HOST) and isinstance(oid := verified.claims.get("oid"), str):
+        found.append(oid)
+    user_id = await store.provisioned_user(tx, provider.id, found)
+    if user_id is None:
+        return None
+    user = await people_store.user(tx, user_id)
+    await require_may_enter(tx, provider, user)
+    return user
 
 
 def require_admitted(provider: StoredProvider, given: dict[str, Any]) -> None:
@@ -159,17 +179,25 @@ async def _new_user(tx: Tx, provider: StoredProvider, verified: Verified) -> Use
 
 async def free_name(tx: Tx, provider: StoredProvider, verified: Verified) -> str:
     """Return a name for a new user that nobody has. Nobody becomes another person by having the same name at the provider."""
-    organization = await organization_store.find(tx, provider.organization_id)
+    given = mapping.texts(claims_rules.claim(verified.claims, provider.name_claim)) if provider.name_claim else ()
+    found = await free_user_name(tx, provider.organization_id, given[0] if given else verified.subject)
+    if found is None:
+        raise SignInFailed("no free name was found for a user like you: ask an administrator to link you to a user")
+    return found
+
+
+async def free_user_name(tx: Tx, organization_id: str, wanted: str) -> str | None:
+    """Return a name like this one that no user has, and that users of this organization may have."""
+    organization = await organization_store.find(tx, organization_id)
     first = await organization_store.first(tx)
     is_first = organization is None or first is None or organization.id == first.id
-    given = mapping.texts(claims_rules.claim(verified.claims, provider.name_claim)) if provider.name_claim else ()
-    local, domain = cleaned(given[0] if given else verified.subject)
+    local, domain = cleaned(wanted)
     end = (f"@{domain}" if domain else "") if is_first else f"@{organization.name if organization else ''}"
     for number in range(1, MAX_NAME_TRIES):
         name = f"{local[: 90 - len(end)]}{'' if number == 1 else f'-{number}'}{end}"
         try:
             people.check_name(name)
-            await people.check_name_in(tx, provider.organization_id, name)
+            await people.check_name_in(tx, organization_id, name)
         except Invalid:
             if number == 1:
                 continue
@@ -177,7 +205,7 @@ async def free_name(tx: Tx, provider: StoredProvider, verified: Verified) -> str
             continue
         if await people_store.find_user(tx, name) is None:
             return name
-    raise SignInFailed(f"no free name was found for a user like {local}: ask an administrator to link you to a user")
+    return None
 
 
 def cleaned(name: str) -> tuple[str, str]:

@@ -135,7 +135,7 @@ async def delete(tx: Tx, who: Principal, reference: str) -> None:
     provider = await _held(tx, who, reference)
     await _end_sessions(tx, provider)
     for user_id in sorted({each.principal_id for each in await role_store.all_of_source(tx, provider.id)}):
-        await role_mapping.take_away(tx, provider, user_id)
+        await role_mapping.take_all_away(tx, provider, user_id)
     await store.delete_provider(tx, provider.id)
     await _record(tx, who, "sso.delete_provider", provider, {})
 
@@ -246,7 +246,28 @@ async def evaluate_stale(db: Database) -> int:
             await db.write(lambda tx, one=identity_id: _evaluate(tx, one))
         total += len(stale)
         if len(stale) < MAX_PER_TRANSACTION:
-            return total
+            return total + await _evaluate_provisioned(db)
+
+
+async def _evaluate_provisioned(db: Database) -> int:
+    """Evaluate everybody whom an identity provider manages, for providers whose rules have changed. Many have never logged in."""
+    total = 0
+    for provider_id, version in await db.read(store.providers_with_new_rules):
+        after = ""
+        while found := await db.read(
+            lambda tx, one=provider_id, last=after: store.provisioned_people(tx, one, last, MAX_PER_TRANSACTION)
+        ):
+            for user_id in found:
+                await db.write(lambda tx, one=provider_id, user=user_id: _evaluate_user(tx, one, user))
+            total, after = total + len(found), found[-1]
+        await db.write(lambda tx, one=provider_id, at=version: store.note_groups_version(tx, one, at))
+    return total
+
+
+async def _evaluate_user(tx: Tx, provider_id: str, user_id: str) -> None:
+    provider = await store.hold_provider(tx, provider_id)
+    if provider is not None and await people_store.find_user(tx, user_id) is not None:
+        await role_mapping.apply_to_user(tx, provider, user_id)
 
 
 async def _evaluate(tx: Tx, identity_id: str) -> None:

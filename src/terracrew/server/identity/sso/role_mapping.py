@@ -1,5 +1,8 @@
 """Makes the roles of a person equal to what follows from the rules of their provider. What people granted is not touched."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from terracrew.api.access import RoleBinding
 from terracrew.api.sso import GivenRole
 from terracrew.server.audit import service as audit
@@ -19,15 +22,38 @@ async def apply(tx: Tx, provider: StoredProvider, identity: LinkedPerson) -> Map
     follow from the rules that were committed last.
     """
     rules = await store.rules(tx, provider.id)
-    found = mapping.evaluate(rules, mapping.attributes(identity.claims, provider.groups_claim))
+    found = mapping.evaluate(rules, await _attributes(tx, provider, identity.user_id, identity.claims))
     await _make_equal(tx, provider, identity.user_id, found.roles)
     await store.note_evaluated(tx, identity.id, provider.rules_version)
     return found
 
 
+async def apply_to_user(tx: Tx, provider: StoredProvider, user_id: str) -> None:
+    """Evaluate the rules for a user whose groups have changed, or who may be in groups without ever having logged in."""
+    identity = await store.linked_at(tx, provider.id, user_id)
+    claims = {} if identity is None else identity.claims
+    rules = await store.rules(tx, provider.id)
+    found = mapping.evaluate(rules, await _attributes(tx, provider, user_id, claims))
+    await _make_equal(tx, provider, user_id, found.roles)
+
+
 async def take_away(tx: Tx, provider: StoredProvider, user_id: str) -> None:
-    """Revoke all roles that a person has by the rules of a provider."""
+    """Revoke the roles that a person has because of the claims of a provider. Those by groups that an identity provider manages stay."""
+    rules = await store.rules(tx, provider.id)
+    found = mapping.evaluate(rules, await _attributes(tx, provider, user_id, {}))
+    await _make_equal(tx, provider, user_id, found.roles)
+
+
+async def take_all_away(tx: Tx, provider: StoredProvider, user_id: str) -> None:
+    """Revoke all roles that a person has by the rules of a provider, because these rules end."""
     await _make_equal(tx, provider, user_id, ())
+
+
+async def _attributes(
+    tx: Tx, provider: StoredProvider, user_id: str, claims: Mapping[str, Any]
+) -> mapping.PersonAttributes:
+    groups = await store.provisioned_groups(tx, provider.id, user_id)
+    return mapping.attributes(claims, provider.groups_claim, groups)
 
 
 async def _make_equal(tx: Tx, provider: StoredProvider, user_id: str, roles: tuple[GivenRole, ...]) -> None:

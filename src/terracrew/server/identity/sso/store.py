@@ -1,5 +1,6 @@
 """The rows of single sign-on."""
 
+from collections.abc import Sequence
 from typing import Any, LiteralString
 
 import msgspec
@@ -180,6 +181,68 @@ async def linked(tx: Tx, provider_id: str, after: str, count: int) -> list[Linke
 
 async def linked_of_user(tx: Tx, user_id: str) -> list[LinkedIdentity]:
     return rows_to(LinkedIdentity, await tx.all(_LINKED + " WHERE i.user_id = :id ORDER BY i.id", id=user_id))
+
+
+# People and groups that an identity provider manages
+
+
+async def provisioned_groups(tx: Tx, provider_id: str, user_id: str) -> list[str]:
+    """Return the names and external ids of the groups in which the identity provider of the same organization has put a user."""
+    rows = await tx.all(
+        "SELECT g.display_name, g.external_id FROM identity_providers AS p"
+        " JOIN provisioned_groups AS g ON g.organization_id = p.organization_id"
+        " JOIN provisioned_members AS m ON m.group_id = g.id WHERE p.id = :id AND m.user_id = :user_id ORDER BY g.id",
+        id=provider_id,
+        user_id=user_id,
+    )
+    return [text for row in rows for text in (row["display_name"], row["external_id"]) if text]
+
+
+async def provisioned_user(tx: Tx, provider_id: str, external_ids: Sequence[str]) -> str | None:
+    """Return the user who has one of these external ids, if the people of this provider are those of the provisioner."""
+    rows = await tx.each(
+        "SELECT pp.user_id FROM batch JOIN identity_providers AS p ON p.id = batch.provider_id"
+        " JOIN provisioners AS o ON o.provider_id = p.id AND o.organization_id = p.organization_id"
+        " JOIN provisioned_people AS pp ON pp.organization_id = o.organization_id AND pp.external_id = batch.external_id"
+        " WHERE pp.deleted_at IS NULL",
+        {"provider_id": "text", "external_id": "text"},
+        [(provider_id, each) for each in external_ids if each],
+    )
+    found = {row["user_id"] for row in rows}
+    return found.pop() if len(found) == 1 else None
+
+
+async def provisioned_people(tx: Tx, provider_id: str, after: str, count: int) -> list[str]:
+    """Return users of the organization of a provider whom an identity provider manages, ordered by id."""
+    rows = await tx.all(
+        "SELECT pp.user_id FROM identity_providers AS p JOIN provisioned_people AS pp"
+        " ON pp.organization_id = p.organization_id WHERE p.id = :id AND pp.user_id > :after ORDER BY pp.user_id LIMIT :count",
+        id=provider_id,
+        after=after,
+        count=count,
+    )
+    return [row["user_id"] for row in rows]
+
+
+async def providers_with_new_rules(tx: Tx) -> list[tuple[str, int]]:
+    """Return providers for whose current rules not everybody was evaluated whom an identity provider manages."""
+    rows = await tx.all(
+        "SELECT id, rules_version FROM identity_providers WHERE groups_version < rules_version ORDER BY id"
+    )
+    return [(row["id"], row["rules_version"]) for row in rows]
+
+
+async def note_groups_version(tx: Tx, provider_id: str, version: int) -> None:
+    await tx.run(
+        "UPDATE identity_providers SET groups_version = :version WHERE id = :id AND groups_version < :version",
+        version=version,
+        id=provider_id,
+    )
+
+
+async def linked_at(tx: Tx, provider_id: str, user_id: str) -> LinkedPerson | None:
+    """Return as which person of a provider a user logs in."""
+    return await IDENTITIES.find(tx, provider_id=provider_id, user_id=user_id)
 
 
 # Logins
