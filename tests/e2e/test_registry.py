@@ -1,6 +1,7 @@
 """Real engines fetch published modules: in jobs with the job's own token, and at prompts with that of a person."""
 
 import re
+import shutil
 import subprocess
 from collections.abc import Generator
 from pathlib import Path
@@ -9,8 +10,10 @@ import pytest
 
 from terracrew.client.address import segment
 from terracrew.source_rules import archive
+from terracrew.toolchains import discovery
+from terracrew.toolchains.discovery import FoundEngine
 from tests.e2e.prompt import flat
-from tests.e2e.system import System, eventually
+from tests.e2e.system import System
 from tests.e2e.tls_front import TlsFront
 
 pytestmark = [pytest.mark.feature("P7.jobs"), pytest.mark.engine]
@@ -100,16 +103,15 @@ def test_jobs_fetch_published_modules_with_their_own_tokens_and_only_those_for_t
     prompt = tmp_path / "prompt"
     prompt.mkdir()
     (prompt / "main.tf").write_text(using(front, "platform_shared", "2.0.0"))
-    assert init(system, front, prompt, token="wrong").returncode == 1
-    ran = init(system, front, prompt, (system.data / "admin.token").read_text().strip())
-    assert ran.returncode == 0, ran.stderr
-    assert "2.0.0" in (prompt / ".terraform/modules/greeting/main.tf").read_text()
+    for engine in filter(None, map(discovery.find, ("tofu", "terraform"))):
+        shutil.rmtree(prompt / ".terraform", ignore_errors=True)
+        assert init(engine, front, prompt, token="wrong").returncode == 1
+        ran = init(engine, front, prompt, (system.data / "admin.token").read_text().strip())
+        assert ran.returncode == 0, ran.stderr
+        assert "2.0.0" in (prompt / ".terraform/modules/greeting/main.tf").read_text()
 
 
-def init(system: System, front: TlsFront, folder: Path, token: str) -> "subprocess.CompletedProcess[str]":
-    from terracrew.toolchains import discovery
-
-    found = eventually(lambda: discovery.find("tofu"), what="an engine")
+def init(engine: FoundEngine, front: TlsFront, folder: Path, token: str) -> "subprocess.CompletedProcess[str]":
     environment = {
         "HOME": str(folder),
         "PATH": "/usr/bin:/bin",
@@ -117,7 +119,7 @@ def init(system: System, front: TlsFront, folder: Path, token: str) -> "subproce
         f"TF_TOKEN_127_0_0_1:{front.port}": token,
     }
     return subprocess.run(
-        [found.path, "init", "-no-color", "-input=false"],
+        [engine.path, "init", "-no-color", "-input=false"],
         cwd=folder,
         env=environment,
         text=True,

@@ -80,7 +80,7 @@ class PublishedModuleView(PublishedModuleSettings, frozen=True, kw_only=True):
     problem: str
     """Why that failed, and what to do; empty if all is well."""
     refused_tags: list[RefusedTag]
-    """The tags that did not become versions, and why."""
+    """The tags that did not become versions, and why. Lists leave them out."""
 
 
 class NewPublishedVersion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -39,7 +39,7 @@ class Tagged:
         self.loops = [TagLoop(each) for each in self.tools]
 
     async def follow(self, **settings: Any) -> None:
-        await create(self.app.admin, PATH, url=self.found.url, folder="modules/net", **settings)
+        await create(self.app.admin, PATH, **{"url": self.found.url, "folder": "modules/net"} | settings)
 
     async def step(self) -> None:
         """Let both servers look at the tags as they are now."""
@@ -146,7 +146,28 @@ async def test_a_tag_that_cannot_be_a_version_is_told_and_the_others_become_vers
     assert "was uploaded already" in reasons["v1.3.0"]
     assert shown["problem"] == ""
     await tagged.step()
-    assert len((await tagged.shown())["refused_tags"]) == 3
+    shown = await tagged.shown()
+    assert [each["tag"] for each in shown["refused_tags"]] == ["v1.3.0", "v1.1.0", "v1.0.0"]
+    before = await tagged.app.scalar("SELECT count(*) FROM archives")
+    await tagged.step()
+    assert await tagged.app.scalar("SELECT count(*) FROM archives") == before, "what was refused is not read again"
+
+
+@on_one
+async def test_many_tags_that_are_no_versions_keep_no_new_one_waiting(
+    tagged: Tagged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tags, "MAX_REFUSED_TAGS", 2)
+    monkeypatch.setattr(tags, "MAX_NEW_VERSIONS", 3)
+    await tagged.follow(folder="nothing/here")
+    for number in range(6):
+        tagged.tag(f"v1.{number}.0")
+    await tagged.step()
+    tagged.found.write("nothing/here", "# good")
+    tagged.found.repository.commit("good")
+    good = tagged.tag("v2.0.0")
+    await tagged.step()
+    assert await tagged.versions() == {"2.0.0": good}
 
 
 @on_one
@@ -222,10 +243,10 @@ def test_the_plan_of_tags() -> None:
         refused,
     )
     assert found.new == [
-        ("2.0.0", "v2.0.0", "d"),
-        ("2.1.0", "v2.1.0", "y"),
-        ("4.0.0", "v4.0.0", "new"),
         ("10.0.0", "v10.0.0", "d"),
+        ("4.0.0", "v4.0.0", "new"),
+        ("2.1.0", "v2.1.0", "y"),
+        ("2.0.0", "v2.0.0", "d"),
     ]
     assert found.moved == {"pbv_1.0.0": "b", "pbv_1.2.0": ""}
     assert [(each.tag, each.commit_id) for each in found.refused] == [("v1.1.0", "c"), ("v3.0.0", "f"), ("2.1.0", "x")]

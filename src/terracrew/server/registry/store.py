@@ -135,9 +135,10 @@ async def count(tx: Tx, organization_id: str) -> int:
 
 
 async def of_organization(tx: Tx, organization_id: str) -> list[PublishedModule]:
-    """Return all published modules of an organization in the order of their paths."""
+    """Return all published modules of an organization in the order of their paths, without the tags that are no versions."""
     rows = await tx.all(
-        SELECT + " WHERE published_modules.organization_id = :organization_id"
+        f'SELECT {MODULES.columns_without("refused_tags")}, groups.path AS "group" FROM published_modules'
+        " JOIN groups ON groups.id = published_modules.group_id WHERE published_modules.organization_id = :organization_id"
         " ORDER BY groups.path, published_modules.name, published_modules.system",
         organization_id=organization_id,
     )

@@ -31,7 +31,9 @@ from terracrew.source_rules import archive, configurations
 
 MAX_NEW_VERSIONS = 25
 """How many versions one look makes. The next look makes the others."""
-MAX_REFUSED_TAGS = 100
+MAX_REFUSED_TAGS = 500
+"""How many tags that cannot become versions are remembered, those with the highest versions. Others are tried again and again, after
+all tags with higher versions."""
 MAX_FILE_BYTES = 32 << 20
 SAME_TAGS_SECONDS = 10.0
 """Published modules of one repository that are looked at within this time ask for its tags once."""
@@ -64,7 +66,7 @@ class TagPlan(msgspec.Struct, frozen=True):
     """What is to be done about the tags of a repository."""
 
     new: list[tuple[str, str, str]]
-    """The version, the tag and the commit of each version to make, the lowest first."""
+    """The version, the tag and the commit of each version to make, the highest first."""
     moved: dict[str, str]
     """The versions whose tags name another commit than before, by their ids; '' for the first commit again."""
     refused: list[RefusedTag]
@@ -113,7 +115,7 @@ def plan(
             kept.append(before[tag, commit])
         elif there is None:
             wanted.setdefault(version, (tag, commit))
-    ordered = sorted(wanted, key=lambda each: model.parse_version(each).order)
+    ordered = sorted(wanted, key=lambda each: model.parse_version(each).order, reverse=True)
     return TagPlan([(each, *wanted[each]) for each in ordered], moved, kept)
 
 
@@ -159,8 +161,11 @@ async def look(tools: TagTools, module: PublishedModule) -> list[RefusedTag]:
             except (LookTaken, Unavailable):
                 raise
             except TerracrewError as error:  # the other tags become versions all the same
-                refused.append(RefusedTag(tag, commit, error.message[:500]))
-    return refused[-MAX_REFUSED_TAGS:]
+                refused.append(RefusedTag(tag, commit, error.message[:300]))
+    refused.sort(
+        key=lambda each: model.parse_version(version_of(each.tag, module.tag_prefix) or "0.0.0").order, reverse=True
+    )
+    return refused[:MAX_REFUSED_TAGS]
 
 
 async def _tags(tools: TagTools, at: TaggedRepository) -> dict[str, str]:
