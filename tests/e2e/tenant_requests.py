@@ -41,6 +41,7 @@ OURS_IN_PARTS = {"target": "archive", "sha256": "1" * 64, "size": 2_000_000}
 QUERIES = {
     "GET /access/explain": "?verb=job.run&path=team",
     "GET /inputs": "?place=team",
+    "GET /jobs/{job}/log/search": "?text=a",
     "DELETE /inputs": "?place=team&name=region",
 }
 """What an operation is asked for besides its path."""
