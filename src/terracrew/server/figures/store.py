@@ -83,7 +83,7 @@ async def take_sample_time(tx: Tx) -> float | None:
 
 
 async def prune(tx: Tx) -> None:
-    """Delete the oldest sums that nobody can be shown any more, and those of groups that were deleted."""
+    """Delete the oldest sums, which nobody can be shown any more. Those of groups that were deleted go in this way, too."""
     for period, kept in KEPT_SECONDS.items():
         await tx.run(
             """DELETE FROM figures WHERE (group_id, period_seconds, starts_at, kind) IN (
