@@ -232,6 +232,8 @@ _RUNS = _SEES | {
     "POST /dashboard/jobs/{job}/import-lost",
     "POST /dashboard/jobs/{job}/gone",
     "POST /dashboard/modules/{module}/run",
+    "GET /dashboard/modules/{module}/run-with",
+    "POST /dashboard/modules/{module}/run-with",
     "POST /dashboard/modules/{module}/unlock",
     "POST /dashboard/groups/{group}/cancel-jobs",
     "GET /dashboard/groups/{group}/destroy",

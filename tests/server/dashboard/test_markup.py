@@ -33,6 +33,7 @@ async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
     identity = f"/dashboard/cloud-identities/{await application.scalar('SELECT id FROM cloud_identities LIMIT 1')}"
     paths += ["/dashboard/cloud-identities", "/dashboard/cloud-identities/create", identity, f"{identity}/edit"]
     paths += [f"/dashboard/modules/{await application.scalar('SELECT id FROM modules LIMIT 1')}/settings"]
+    paths += [f"/dashboard/modules/{await application.scalar('SELECT id FROM modules LIMIT 1')}/run-with"]
     paths += [f"/dashboard/inputs/{await application.scalar('SELECT id FROM modules LIMIT 1')}"]
     paths += [f"/dashboard/steps/{await application.scalar('SELECT id FROM modules LIMIT 1')}"]
     module = await application.scalar("SELECT module_id FROM drift_items LIMIT 1")

@@ -32,7 +32,7 @@ from terracrew.server.dashboard.forges import handlers as forges
 from terracrew.server.dashboard.groups import handlers as groups
 from terracrew.server.dashboard.groups import runs as group_runs
 from terracrew.server.dashboard.jobs import handlers as jobs
-from terracrew.server.dashboard.modules import creation, page, settings, source, states
+from terracrew.server.dashboard.modules import creation, page, run_options, settings, source, states
 from terracrew.server.dashboard.notifications import handlers as notifications
 from terracrew.server.dashboard.policies import handlers as policies
 from terracrew.server.dashboard.pull_requests import handlers as pull_requests
@@ -68,7 +68,7 @@ routers: list[ControllerRouterHandler] = [
     _router(cloud_identities.HERE, cloud_identities),
     _router(jobs.HERE, jobs),
     _router(fleet_jobs.HERE, fleet_jobs),
-    _router(page.HERE, page, creation, settings, source),
+    _router(page.HERE, page, creation, run_options, settings, source),
     _router(inputs.HERE, inputs),
     _router(steps.HERE, steps),
     _router(groups.HERE, groups, group_runs),

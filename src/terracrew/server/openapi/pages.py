@@ -150,7 +150,10 @@ PAGES: dict[str, tuple[str, ...]] = {
     "GET /api/v1/runners/{runner}/assignments": ("GET /dashboard/runners/{runner}",),
     "POST /api/v1/runners/{runner}/assignments": ("POST /dashboard/runners/{runner}/assign",),
     "DELETE /api/v1/runners/{runner}/assignments": ("POST /dashboard/runners/{runner}/unassign",),
-    "POST /api/v1/modules/{module}/jobs": ("POST /dashboard/modules/{module}/run",),
+    "POST /api/v1/modules/{module}/jobs": (
+        "POST /dashboard/modules/{module}/run",
+        "POST /dashboard/modules/{module}/run-with",
+    ),
     "GET /api/v1/fleet-jobs": ("GET /dashboard/fleet-jobs",),
     "GET /api/v1/fleet-jobs/{fleet_job}": ("GET /dashboard/fleet-jobs/{fleet_job}",),
     "GET /api/v1/fleet-jobs/{fleet_job}/log": ("GET /dashboard/fleet-jobs/{fleet_job}",),
