@@ -4,11 +4,11 @@ import pytest
 
 from terracrew.api.access import Role
 from terracrew.api.provisioning import NewProvisioner
-from terracrew.api.sso import NewProvider, NewRule
+from terracrew.api.sso import DryRunRule, NewProvider, NewRule
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import role_store
 from terracrew.server.identity.provisioning import owners
-from terracrew.server.identity.sso import providers
+from terracrew.server.identity.sso import insight, providers
 from terracrew.server.principals.model import Principal
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
@@ -71,6 +71,9 @@ async def test_a_group_gives_roles_before_a_first_login_and_takes_them_away(
     assert await rules.roles(ada["id"]) == {("operator", ""), ("viewer", "data")}, "the id of a group counts, too"
     await directory.patched(f"Groups/{group['id']}", {"op": "replace", "value": {"displayName": "others"}})
     assert await rules.roles(ada["id"]) == {("viewer", "data")}
+    wanted = DryRunRule(rule=NewRule("others", Role.OWNER))
+    dry = await application.server.db.read(lambda tx: insight.dry_run(tx, rules.owner, rules.provider_id, wanted))
+    assert [(each.user_id, each.gained[0].role) for each in dry.people] == [(ada["id"], Role.OWNER)]
     rule = await rules.add("others", Role.OWNER)
     assert await rules.roles(ada["id"]) == {("viewer", "data"), ("owner", "")}, "a new rule counts for those in groups"
     identity = application.server.identity

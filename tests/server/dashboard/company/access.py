@@ -3,11 +3,17 @@
 from typing import Any
 
 import httpx
+import msgspec
 
 from terracrew.api.access import Role
+from terracrew.api.provisioning import AdoptPerson, NewProvisioner
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import service, sessions, store
+from terracrew.server.identity.provisioning import owners
+from terracrew.server.identity.provisioning import service as provisioning
+from terracrew.server.identity.provisioning.model import GroupData, PersonData
 from terracrew.server.identity.sso import store as sso
+from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import reads as groups
 from tests.builders import sign_on_rows
 from tests.server.dashboard.company.stage import Stage
@@ -48,8 +54,20 @@ async def access(stage: Stage) -> dict[str, str]:
         second = await made("/organizations", name="second")
         answer = await api.patch("/groups/payments", json={"max_running_jobs": 2, "max_destroy": 5})
         assert answer.status_code == 200, answer.text
+        entra = await made("/service-accounts", name="entra")
     provider = await stage.server.db.write(lambda tx: _sign_on(tx, stage.server.organization_id, people))
+    owner = msgspec.structs.replace(admin, credential="session")
+    await stage.server.db.write(lambda tx: _provision(tx, owner, entra["id"], provider))
     return {"provider": provider, "user": people["priya"], "account_id": account["id"], "organization": second["id"]}
+
+
+async def _provision(tx: Tx, owner: Principal, account_id: str, provider_id: str) -> None:
+    """An identity provider that manages two people and a group."""
+    await owners.choose(tx, owner, NewProvisioner(account_id, provider_id), "")
+    await owners.adopt(tx, owner, AdoptPerson(LONG_NAME, external_id="0a21f0f2-8d2a-4f8e-bf98-7363c4aed4ef"))
+    machine = Principal("service_account", account_id, "entra", owner.organization_id)
+    made = await provisioning.create_person(tx, machine, PersonData("sam@example.com", is_active=False))
+    await provisioning.create_group(tx, machine, GroupData("platform-admins", members=(made.person.user_id,)))
 
 
 async def _sign_on(tx: Tx, organization_id: str, people: dict[str, str]) -> str:

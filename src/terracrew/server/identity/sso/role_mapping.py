@@ -22,7 +22,7 @@ async def apply(tx: Tx, provider: StoredProvider, identity: LinkedPerson) -> Map
     follow from the rules that were committed last.
     """
     rules = await store.rules(tx, provider.id)
-    found = mapping.evaluate(rules, await _attributes(tx, provider, identity.user_id, identity.claims))
+    found = mapping.evaluate(rules, await attributes(tx, provider, identity.user_id, identity.claims))
     await _make_equal(tx, provider, identity.user_id, found.roles)
     await store.note_evaluated(tx, identity.id, provider.rules_version)
     return found
@@ -33,14 +33,14 @@ async def apply_to_user(tx: Tx, provider: StoredProvider, user_id: str) -> None:
     identity = await store.linked_at(tx, provider.id, user_id)
     claims = {} if identity is None else identity.claims
     rules = await store.rules(tx, provider.id)
-    found = mapping.evaluate(rules, await _attributes(tx, provider, user_id, claims))
+    found = mapping.evaluate(rules, await attributes(tx, provider, user_id, claims))
     await _make_equal(tx, provider, user_id, found.roles)
 
 
 async def take_away(tx: Tx, provider: StoredProvider, user_id: str) -> None:
     """Revoke the roles that a person has because of the claims of a provider. Those by groups that an identity provider manages stay."""
     rules = await store.rules(tx, provider.id)
-    found = mapping.evaluate(rules, await _attributes(tx, provider, user_id, {}))
+    found = mapping.evaluate(rules, await attributes(tx, provider, user_id, {}))
     await _make_equal(tx, provider, user_id, found.roles)
 
 
@@ -49,9 +49,10 @@ async def take_all_away(tx: Tx, provider: StoredProvider, user_id: str) -> None:
     await _make_equal(tx, provider, user_id, ())
 
 
-async def _attributes(
+async def attributes(
     tx: Tx, provider: StoredProvider, user_id: str, claims: Mapping[str, Any]
 ) -> mapping.PersonAttributes:
+    """Return what rules see of a user: claims, and the groups of the claims and of the identity provider that manages the user."""
     groups = await store.provisioned_groups(tx, provider.id, user_id)
     return mapping.attributes(claims, provider.groups_claim, groups)
 
