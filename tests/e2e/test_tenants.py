@@ -207,6 +207,7 @@ def _team(system: System) -> dict[str, str]:
         "workspace": module["id"],
         "configuration": _configuration(system, module["id"]),
         "sealed": "x",
+        "rest": "x",
         "role_id": api.post("/roles", {"principal": "victim", "role": "viewer", "path": "team"})["id"],
         "token_id": api.post("/tokens", {"name": "spare"})["id"],
         "attempt": "1",
