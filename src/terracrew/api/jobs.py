@@ -14,7 +14,7 @@ from terracrew.api.plan_options import PlanOptions
 from terracrew.errors import Conflict
 from terracrew.protocol.cloud import CloudIdentities
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
-from terracrew.protocol.events import PlanSummary
+from terracrew.protocol.events import PlanCost, PlanSummary
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.protocol.spec import GitSource, JobLimits, JobType, Source, Step
 from terracrew.wording import escapes
@@ -172,6 +172,8 @@ class Job(PlanOptions, msgspec.Struct, frozen=True):
     retry: JobRetry | None = None
     """Set while a step that failed waits to be repeated, or is repeated."""
     plan: PlanSummary | None = None
+    cost: PlanCost | None = None
+    """What a hook after the plan has said of the monthly cost; null if none did."""
     message: str = ""
     imports_chosen_by: str = ""
     """Who let it plan again with other imports, if somebody did: they count as its creator, too, when a plan is approved."""
@@ -235,6 +237,7 @@ class Job(PlanOptions, msgspec.Struct, frozen=True):
                 "started_at": None,
                 "engine_version": self.pinned_engine_version,
                 "plan": None,
+                "cost": self.cost if changes.get("plan") is not None else None,
                 "plan_attempt": None,
                 "retry": None,
             } | changes

@@ -175,6 +175,26 @@ class PlanShown(msgspec.Struct, frozen=True, tag="plan_json"):
     """The hash of the plan itself: the server checks exactly the plan that is going to be applied."""
 
 
+Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
+
+
+class ResourceCost(msgspec.Struct, frozen=True):
+    """The monthly cost of one resource."""
+
+    address: Line
+    monthly_before: Amount = 0.0
+    monthly_after: Amount = 0.0
+
+
+class PlanCost(msgspec.Struct, frozen=True, tag="cost"):
+    """What a hook after the plan has said of the monthly cost before and after the plan is applied."""
+
+    monthly_before: Amount
+    monthly_after: Amount
+    currency: Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{3}\Z")]
+    resources: Annotated[list[ResourceCost], msgspec.Meta(max_length=1000)] = []
+
+
 class EngineUsed(msgspec.Struct, frozen=True, tag="engine"):
     name: str
     version: str
@@ -225,6 +245,7 @@ Fact = (
     | PlanSummary
     | PlanDescribed
     | PlanShown
+    | PlanCost
     | OutputsRead
     | EngineUsed
     | OutputMissing

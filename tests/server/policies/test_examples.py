@@ -29,6 +29,13 @@ EXAMPLES: list[tuple[str, dict[str, Any], list[str]]] = [
     ("nothing is changed on", {"time": {"weekday": "Sunday", "hour": 9}}, ["nothing is changed on a Sunday"]),
     ("nothing is changed on", {"time": {"weekday": "Friday", "hour": 17}}, ["it is after 16:00"]),
     ("nothing is changed on", {"time": {"weekday": "Friday", "hour": 9}}, []),
+    ("nobody has said", {"cost": None}, ["nobody has said what this costs"]),
+    ("nobody has said", {"cost": {"monthly_before": 1, "monthly_after": 2, "currency": "USD"}}, []),
+    (
+        "nobody has said",
+        {"cost": {"monthly_before": 1, "monthly_after": 201, "currency": "USD"}},
+        ["it costs 200 USD a month more"],
+    ),
     ("regions :=", changed("create", region="us-east-1"), ["aws_instance.a is in us-east-1"]),
     ("regions :=", changed("create", instance_type="m5.24xlarge"), ["aws_instance.a: m5.24xlarge is too large"]),
     ("regions :=", changed("create", region="eu-west-1", instance_type="t3.micro"), []),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from terracrew.errors import Forbidden, Invalid, NotFound, TerracrewError
 from terracrew.executor.engines.process import EngineProcess
-from terracrew.executor.steps import hook_environment, hook_plan
+from terracrew.executor.steps import hook_cost, hook_environment, hook_plan
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.spec import Hook, Step, StepHook, When
 
@@ -75,7 +75,7 @@ async def _run(context: StepContext, wanted: StepHook, status: str = "") -> None
     arguments = _arguments(context, wanted)
     about = {"TERRACREW_STEP": str(step), "TERRACREW_HOOK": wanted.when, "TERRACREW_STEP_STATUS": status}
     if status != "FAILED":
-        about |= hook_plan.variables(context, wanted)
+        about |= hook_plan.variables(context, wanted) | hook_cost.variables(context, wanted)
     # A hook around a change may change resources itself: until it has ended by itself, the change counts as cut short.
     was_orderly = mutation.is_orderly or not mutation.is_started
     mutation.is_started, mutation.is_orderly = mutation.is_started or step.is_mutating, False
@@ -100,6 +100,8 @@ async def _run(context: StepContext, wanted: StepHook, status: str = "") -> None
     if step.phase == "plan" and context.control.stop_mode(is_mutating=False) is not None:
         # A script that ends itself with exit code 0 when it is interrupted has checked nothing.
         raise HookFailedError(f"{wanted} was interrupted")
+    if status != "FAILED":
+        await hook_cost.record(context, wanted)
 
 
 def _arguments(context: StepContext, wanted: StepHook) -> Sequence[str]:

@@ -38,6 +38,7 @@ from terracrew.server.runs import to_approve
 from terracrew.server.tree.groups import reads
 from terracrew.wording import (
     approval_words,
+    cost_words,
     discovery_words,
     drift_words,
     forge_words,
@@ -270,6 +271,7 @@ _GLOBALS: dict[str, Any] = {
     "access_words": access_words,
     "release_words": release_words,
     "approval_words": approval_words,
+    "cost_words": cost_words,
     "policy_words": policy_words,
     "lock_words": lock_words,
     "module_words": module_words,

@@ -43,6 +43,7 @@ _DECIDED_OF_JOB = (
     "source_moved_from",
     "engine_version",
     "plan",
+    "cost",
     "plan_attempt",
     "imports_chosen_by",
     "replanned_by",

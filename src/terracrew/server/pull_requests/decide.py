@@ -11,7 +11,7 @@ from terracrew.api.pull_requests import PlanState, PullRequestApply, PullRequest
 from terracrew.server.pull_requests.looking import SourceLook
 from terracrew.server.pull_requests.model import TouchedModule
 from terracrew.server.pull_requests.reporting import MAX_RESOURCES
-from terracrew.wording import plan_words
+from terracrew.wording import cost_words, plan_words
 
 MAX_WRITES_PER_MINUTE = 10
 """How many statuses and comments one pull request may have written in a minute."""
@@ -98,6 +98,11 @@ def wants_plan(row: TouchedModule) -> bool:
     return row.plan_job_id is None and row.apply_job_id is None and row.state in OPEN
 
 
+def _counts(job: Job) -> str:
+    """Return what the plan of a job changes in figures, with the cost if that is known."""
+    return " · ".join(filter(None, (plan_words.counts(job.plan), cost_words.summary(job.cost))))
+
+
 def after_jobs(
     row: TouchedModule, plan: Job | None, apply: Job | None, plan_version: int | None, now: datetime
 ) -> TouchedModule:
@@ -119,7 +124,7 @@ def after_jobs(
         resources = plan_words.in_order(plan.plan)
         after = replace(
             after,
-            counts=plan_words.counts(plan.plan) if state == "changes" else "",
+            counts=_counts(plan) if state == "changes" else "",
             size=len(resources),
             resources=[f"{each.action:<8} {each.address}" for each in resources[:MAX_RESOURCES]],
             state_version=row.state_version if plan_version is None else plan_version,

@@ -14,7 +14,15 @@ from terracrew.api.policies import PolicyCheck
 from terracrew.cli.commands.job import follow
 from terracrew.cli.printing import output
 from terracrew.protocol.cloud import CloudIdentities, Phase
-from terracrew.wording import approval_words, lock_words, module_words, plan_option_words, plan_words, policy_words
+from terracrew.wording import (
+    approval_words,
+    cost_words,
+    lock_words,
+    module_words,
+    plan_option_words,
+    plan_words,
+    policy_words,
+)
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -63,6 +71,7 @@ def job(api: "Api", found: JobView) -> None:
             ("commit", found.source_commit),
             ("warning", _moved(found)),
             ("plan", output.plan(plan)),
+            ("cost", cost_words.summary(found.cost)),
             *(("failed check", plan_words.check(each)) for each in (plan.checks if plan else ())),
             ("used by", found.used_by and module_words.used_by(found.used_by)),
             ("plan of", found.plan_job_number and f"job #{found.plan_job_number}"),

@@ -191,7 +191,9 @@ class _Change:
             case events.EngineUsed() if is_current:
                 self._facts(engine_version=plain(fact.version))
             case events.PlanSummary() if is_current:
-                self._facts(plan=fact)
+                self._facts(plan=fact, cost=None)
+            case events.PlanCost() if is_current:
+                self._facts(cost=fact)
             case events.PlanDescribed() if is_current:
                 self._diff(number, fact)
             case events.PlanShown() if is_current:

@@ -236,7 +236,7 @@ def _input(facts: _Facts, plan: bytes) -> bytes:
             "is_pull_request": origin is not None and origin.kind == "pull_request",
         },
         "runner": None if runner is None else {"path": runner.path, "name": runner.name, "tags": runner.tags},
-        "cost": None,
+        "cost": job.cost,
     }
     return msgspec.json.encode(known)
 

@@ -109,6 +109,7 @@ def choose(job: Job, planned: Job, plan: Plan, why: str) -> tuple[Job, Plan]:
         attempt=0,
         plan_attempt=CHOSEN,
         plan=planned.plan,
+        cost=planned.cost,
         source_digest=planned.source_digest,
         source_description=planned.source_description,
         source_commit=planned.source_commit,
