@@ -166,6 +166,8 @@ BODIES: dict[str, Any] = {
     "POST /me/password": {"new_password": "a long enough one", "current_password": "a guess"},
     "POST /users": {"name": "made-by-{who}@elsewhere"},
     "PATCH /users/{user}": {"is_disabled": True},
+    "PUT /provisioning": {"service_account": "{account_id}"},
+    "POST /provisioning/people": {"user": "{user}"},
     "POST /service-accounts": {"name": "made-by-{who}"},
     "PATCH /service-accounts/{account_id}": {"is_disabled": True},
     "POST /service-accounts/{account_id}/secrets": {},

@@ -45,6 +45,7 @@ async def device_page(request: DashboardCall) -> Response[Any]:
 
 @post(engine_services.DEVICE_PAGE, status_code=200, in_any_organization=True)
 async def answer_device(request: DashboardCall) -> Response[Any]:
+    tokens.require_session(request.user)
     form = await forms.read(request, DeviceForm, strip=True)
     identity, who = request.context.identity, request.user
     try:
