@@ -224,13 +224,13 @@ async def _place(tx: Tx, who: Principal, path: str, verb: Verb) -> tuple[str | N
     try:
         group = await groups.at(tx, who, path)
     except NotFound:
-        return None, (await modules.find(tx, who, path, verb, _no_place(path))).id
-    await authorize.require(tx, who, verb, groups.place(group), _no_place(path))
+        return None, (await modules.find(tx, who, path, verb, _no_place())).id
+    await authorize.require(tx, who, verb, groups.place(group), _no_place())
     return group.id, None
 
 
-def _no_place(path: str) -> NotFound:
-    return NotFound(f"there is no group or module `{path[:300] or '/'}` here, or you may not see it")
+def _no_place() -> NotFound:
+    return NotFound("there is no such group or module here, or you may not see it")
 
 
 async def _hold(tx: Tx, who: Principal, reference: str) -> Policy:
