@@ -33,6 +33,8 @@ class Issuer:
         self.keys: list[dict[str, Any]] = [self.key.as_dict(private=False)]
         self.document: dict[str, Any] = {"issuer": url, "jwks_uri": url + KEYS}
         self.asked: list[str] = []
+        self.posted: list[str] = []
+        """The bodies of requests with one."""
         self.answers: dict[str, tuple[int, dict[str, str], bytes]] = {}
         """Answers that replace the usual ones, by path: status, headers, body."""
         self.open = threading.Event()
@@ -81,6 +83,10 @@ def running(host: str = "127.0.0.1", pair: tuple[Path, Path] | None = None, port
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            issuer.posted.append(self.rfile.read(int(self.headers.get("Content-Length", "0"))).decode())
+            self.do_GET()
 
         def log_request(self, code: int | str = "-", size: int | str = "-") -> None: ...
 

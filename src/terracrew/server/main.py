@@ -28,6 +28,7 @@ from terracrew.server.hub.presence import Presence
 from terracrew.server.identity.access.roles import RoleExpiry
 from terracrew.server.identity.keys.rotation import Rotation
 from terracrew.server.identity.people import service as identity
+from terracrew.server.identity.sso.refresh import SignOnRefresh
 from terracrew.server.jobs.lost_resources.search import LostResourceSearch
 from terracrew.server.jobs.reaper import Reaper
 from terracrew.server.jobs.set_back import loop as set_back
@@ -219,6 +220,7 @@ async def _serve(
         "object store": server.objects.watch,
         "rights": server.streams.watch_rights,
         "role expiry": RoleExpiry(server.db).run,
+        "single sign-on": SignOnRefresh(server.db, server.keys, server.identity.sso.exchanges).run,
         "loop lag": watch_loop_lag,
         "plans": lambda: kept_plans.run(server.db, server.settings.retain_plans_days),
         "logs": Mover(

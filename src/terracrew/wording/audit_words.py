@@ -171,7 +171,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "service_account.rename": ("renamed the service account", " {before}", " to {name}"),
     "service_account.revoke_secret": ("revoked a secret of the service account {account}",),
     "session.end": ("logged out",),
-    "session.revoke": ("ended the sessions of {user}",),
+    "session.revoke": ("ended the sessions of {user}", " at {provider}", ": {reason}"),
     "session.start": ("logged in", " with a {by}"),
     "single_sign_on.fail": ("failed to log in by single sign-on", ", {count} times"),
     "sso.add_rule": ("added a rule to {provider}", ": who has {condition}", " is {role}", " of {place}"),

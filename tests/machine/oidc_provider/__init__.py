@@ -79,6 +79,8 @@ class OidcProvider:
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
+            if not line.startswith("{"):
+                continue  # the library warns of what is for tests only
             said = json.loads(line)
             (self.logouts if "logout" in said else self._said).put(said)
 

@@ -361,6 +361,8 @@ PAGES_ALONE: dict[str, str] = {
     "POST /dashboard/terminal-login": "asks the person at a browser whether a terminal may act for them",
     "GET /login/sso/{provider}": "is where a session begins",
     "GET /login/sso/{provider}/callback": "is where a session begins",
+    "POST /login/sso/{provider}/backchannel-logout": "is for providers of single sign-on",
+    "GET /login/sso/{provider}/frontchannel-logout": "is for providers of single sign-on",
     "POST /logout": "ends the session",
     "GET /app/settings/tokens": "is where engines send people for a token",
     "GET /dashboard/forges/create/github": "has GitHub make an application, which needs a browser",

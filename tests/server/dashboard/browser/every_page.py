@@ -35,6 +35,7 @@ OTHER_SCHEME = {"light": "dark", "dark": "light"}
 NOT_PAGES = {
     "/": "leads to the first page",
     "/login/sso/{provider}": "leads to a provider of single sign-on",
+    "/login/sso/{provider}/frontchannel-logout": "is for providers of single sign-on",
     "/login/sso/{provider}/callback": "leads from there to the first page",
     "/app/settings/tokens": "leads to the page that creates a token",
     "/dashboard/terminal-login": "needs what a command line sends; MORE has it",

@@ -1,7 +1,7 @@
 """A server whose organization has a real provider of identities."""
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,7 +10,11 @@ import httpx
 import msgspec
 import pytest
 
-from terracrew.api.sso import NewProvider, ProviderChange, ProviderDetails
+from terracrew.api.access import Role
+from terracrew.api.sso import MappingRule, NewProvider, NewRule, ProviderChange, ProviderDetails
+from terracrew.server.db.seam import Tx
+from terracrew.server.identity.access import role_store
+from terracrew.server.identity.people import store as people
 from terracrew.server.identity.sso import providers
 from terracrew.server.principals.model import Principal
 from tests.builders.clock import ShiftedClock
@@ -86,6 +90,27 @@ class SignOn:
         assert answer.status_code == 303, answer.text
         return browser
 
+    async def log_in_and_keep(self, browser: Visitor, person: str) -> Callable[[], Awaitable[None]]:
+        """Log in, and return what logs the person out at the provider, in the browser that was there."""
+        asked = await self.asked(browser)
+        there = httpx.AsyncClient(base_url=self.provider.url)
+        location = await at_provider(asked, person, there)
+        assert (await self.come_back(browser, location)).status_code == 303
+
+        async def leave() -> None:
+            page = await there.get("/session/end")
+            xsrf = re.search(r'name="xsrf" value="(\w+)"', page.text)
+            assert xsrf is not None, page.text
+            done = await there.post("/session/end/confirm", data={"xsrf": xsrf[1], "logout": "yes"})
+            assert done.status_code in (302, 303), done.text
+            await there.aclose()
+
+        return leave
+
+    async def delete(self) -> None:
+        db = self.application.server.db
+        await db.write(lambda tx: providers.delete(tx, manager(self.application), self.id))
+
     async def try_login(self, browser: Visitor, person: str, **params: str) -> httpx.Response:
         location = await at_provider(await self.asked(browser, **params), person)
         return await self.come_back(browser, location)
@@ -109,27 +134,28 @@ def client(made: ProviderDetails, client_id: str = "crew") -> dict[str, Any]:
     }
 
 
-async def at_provider(url: str, person: str) -> str:
+async def at_provider(url: str, person: str, browser: httpx.AsyncClient | None = None) -> str:
     """Log in on the provider's own pages, as a person without scripts does. Return where the provider sends the browser then."""
-    origin = "{0.scheme}://{0.netloc}".format(urlsplit(url))
-    async with httpx.AsyncClient(base_url=origin) as browser:
-        answer = await browser.get(url)
-        for _ in range(8):
-            if answer.is_redirect:
-                location = answer.headers["Location"]
-                if location.startswith(SERVER):
-                    return location
-                answer = await browser.get(location)
-                continue
-            assert answer.status_code == 200, answer.text
-            form = re.search(r'<form[^>]*action="([^"]+)"', answer.text)
-            assert form is not None, answer.text
-            fields = (
-                {"prompt": "login", "login": person, "password": "any"}
-                if "password" in answer.text
-                else {"prompt": "consent"}
-            )
-            answer = await browser.post(form[1], data=fields)
+    if browser is None:
+        async with httpx.AsyncClient(base_url="{0.scheme}://{0.netloc}".format(urlsplit(url))) as other:
+            return await at_provider(url, person, other)
+    answer = await browser.get(url)
+    for _ in range(8):
+        if answer.is_redirect:
+            location = answer.headers["Location"]
+            if location.startswith(SERVER):
+                return location
+            answer = await browser.get(location)
+            continue
+        assert answer.status_code == 200, answer.text
+        form = re.search(r'<form[^>]*action="([^"]+)"', answer.text)
+        assert form is not None, answer.text
+        fields = (
+            {"prompt": "login", "login": person, "password": "any"}
+            if "password" in answer.text
+            else {"prompt": "consent"}
+        )
+        answer = await browser.post(form[1], data=fields)
     raise AssertionError(f"the provider did not send the browser back: {answer.text[:500]}")
 
 
@@ -153,3 +179,18 @@ PEOPLE: dict[str, dict[str, Any]] = {
     "248289761003": {"preferred_username": "admin", "email": "admin@example.com", "groups": []},
 }
 ADA, GRACE, NAMESAKE = PEOPLE
+
+
+async def roles_of(sign_on: SignOn, name: str) -> set[tuple[str, str]]:
+    """The roles that a user has by rules, with their places."""
+
+    async def read(tx: Tx) -> set[tuple[str, str]]:
+        user = await people.user(tx, name)
+        return {(each.role.value, each.path) for each in await role_store.roles_of_source(tx, user.id, sign_on.id)}
+
+    return await sign_on.application.server.db.read(read)
+
+
+async def add_rule(sign_on: SignOn, value: str, role: Role, path: str = "", **more: Any) -> MappingRule:
+    db = sign_on.application.server.db
+    return await providers.add_rule(db, manager(sign_on.application), sign_on.id, NewRule(value, role, path, **more))

@@ -1,31 +1,9 @@
 """Logins through a real provider's own login page, and the roles that follow from the groups that it sends."""
 
-from typing import Any
-
 import pytest
 
 from terracrew.api.access import Role
-from terracrew.api.sso import MappingRule, NewRule
-from terracrew.server.db.seam import Tx
-from terracrew.server.identity.access import role_store
-from terracrew.server.identity.people import store as people
-from terracrew.server.identity.sso import providers
-from tests.server.identity.sso.conftest import ADA, GRACE, PEOPLE, SignOn, manager
-
-
-async def roles_of(sign_on: SignOn, name: str) -> set[tuple[str, str]]:
-    """The roles that a user has by rules, with their places."""
-
-    async def read(tx: Tx) -> set[tuple[str, str]]:
-        user = await people.user(tx, name)
-        return {(each.role.value, each.path) for each in await role_store.roles_of_source(tx, user.id, sign_on.id)}
-
-    return await sign_on.application.server.db.read(read)
-
-
-async def add_rule(sign_on: SignOn, value: str, role: Role, path: str = "", **more: Any) -> MappingRule:
-    db = sign_on.application.server.db
-    return await providers.add_rule(db, manager(sign_on.application), sign_on.id, NewRule(value, role, path, **more))
+from tests.server.identity.sso.conftest import ADA, GRACE, PEOPLE, SignOn, add_rule, roles_of
 
 
 @pytest.mark.feature("P1.login")

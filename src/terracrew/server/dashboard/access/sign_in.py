@@ -2,22 +2,22 @@
 
 from typing import Any
 
-from litestar import Response, get
+from litestar import Response, get, post
 from litestar.datastructures import Cookie
 from litestar.params import FromPath, FromQuery
 from litestar.response import Redirect
 
 from terracrew import ids
 from terracrew.errors import Invalid
-from terracrew.server.dashboard import render
+from terracrew.server.dashboard import forms, render
 from terracrew.server.dashboard.access import login
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.http.request import address_of
 from terracrew.server.identity.people import sessions
-from terracrew.server.identity.sso import service
+from terracrew.server.identity.sso import logouts, service
 from terracrew.server.identity.sso.model import SignInFailed
 
-ACCOUNT = "/dashboard/account"
+_NEVER_KEPT = {"Cache-Control": "no-store"}
 
 
 @get("/login/sso/{provider:str}", public=True)
@@ -39,23 +39,43 @@ async def callback(request: DashboardCall, provider: FromPath[str]) -> Response[
     """Let in somebody who comes back from the provider, or say why not."""
     given = {name: values[0] for name, values in request.query_params.dict().items() if len(values) == 1}
     name = sessions.cookie_name(service.COOKIE, secure=_is_secure(request))
-    user_id = "" if request.user is None else request.user.id  # pyright: ignore[reportUnnecessaryComparison] (public)
     try:
         found = await request.context.identity.sso.complete(
-            _id(provider), request.cookies.get(name, ""), given, address_of(request), user_id
+            _id(provider), request.cookies.get(name, ""), given, address_of(request)
         )
         arrival = found.arrival
-        if arrival.user is None or (arrival.session is None and not found.is_link):
+        if arrival.user is None or arrival.session is None:
             raise SignInFailed(arrival.reason)
     except SignInFailed as failed:
         answer = failure(failed.reason, provider)
     else:
-        if arrival.session is None:
-            answer = Redirect(ACCOUNT, status_code=303)
-        else:
-            answer = login.let_in(request, arrival.session, arrival.user.name, login.local(found.next))
+        answer = login.let_in(request, arrival.session, arrival.user.name, login.local(found.next))
     answer.set_cookie(cookie(request, "", max_age_seconds=0))
     return answer
+
+
+@post("/login/sso/{provider:str}/backchannel-logout", public=True, status_code=200)
+async def back_channel_logout(request: DashboardCall, provider: FromPath[str]) -> Response[Any]:
+    """End the sessions that a provider's logout token names."""
+    given = (await forms.read_texts(request)).get("logout_token", "")
+    try:
+        await logouts.back_channel(request.context.identity.sso, _id(provider), given, address_of(request))
+    except SignInFailed as failed:
+        said = {"error": "invalid_request", "error_description": failed.reason}
+        return Response(said, status_code=400, headers=_NEVER_KEPT)
+    return Response(b"", status_code=200, headers=_NEVER_KEPT)
+
+
+@get("/login/sso/{provider:str}/frontchannel-logout", public=True)
+async def front_channel_logout(
+    request: DashboardCall, provider: FromPath[str], iss: FromQuery[str] = "", sid: FromQuery[str] = ""
+) -> Response[Any]:
+    """End the session that a provider's logout page names. That page loads this address, so the browser shows it to nobody."""
+    try:
+        await logouts.front_channel(request.context.identity.sso, _id(provider), iss, sid, address_of(request))
+    except SignInFailed as failed:
+        return Response(failed.reason, status_code=400, media_type="text/plain", headers=_NEVER_KEPT)
+    return Response("", media_type="text/plain", headers=_NEVER_KEPT)
 
 
 def cookie(request: DashboardCall, sealed: str, max_age_seconds: int = service.ATTEMPT_SECONDS) -> Cookie:

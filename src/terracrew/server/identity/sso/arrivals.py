@@ -42,25 +42,21 @@ class SignInResult(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-async def arrive(
-    tx: Tx, keys: Keyring, provider_id: str, verified: Verified, address: str, link_user_id: str = ""
-) -> SignInResult:
-    """Let somebody in. With `link_user_id`, the person is linked to that user, who is logged in already."""
+async def arrive(tx: Tx, keys: Keyring, provider_id: str, verified: Verified, address: str) -> SignInResult:
+    """Let somebody in who has logged in at a provider, or say why not."""
     provider = await store.hold_provider(tx, provider_id)
     if provider is None or not provider.is_enabled:
         return SignInResult(None, None, "this provider is disabled")
     kept = claims.kept(verified.claims, await important_claims(tx, provider))
     try:
-        identity, user = await _identity(tx, provider, verified, link_user_id)
+        identity, user = await _identity(tx, provider, verified)
     except SignInFailed as failed:
         await store.insert_login(tx, provider.id, verified.subject, None, "refused", failed.reason, kept, address)
         return SignInResult(None, None, failed.reason)
     await store.save_claims(tx, identity.id, kept)
-    await role_mapping.apply(tx, provider, msgspec.structs.replace(identity, claims=kept))
+    await role_mapping.apply(tx, provider, msgspec.structs.replace(identity, claims=kept, confirmed_at=tx.now))
     await store.insert_login(tx, provider.id, verified.subject, user.id, "in", "", kept, address)
     tx.wake("access", provider.organization_id)
-    if link_user_id:
-        return SignInResult(None, user)
     lifetime = sessions.SESSION_SECONDS if verified.refresh_token else UNREFRESHED_SESSION_SECONDS
     session = await logins.start_session(tx, user, f"login at {provider.name}", address, lifetime)
     sealed = seal_refresh_token(keys, session.id, verified.refresh_token) if verified.refresh_token else None
@@ -75,13 +71,9 @@ async def important_claims(tx: Tx, provider: StoredProvider) -> set[str]:
     return {provider.groups_claim, provider.name_claim, provider.admit_claim, "sub", "iss", *named} - {""}
 
 
-async def _identity(
-    tx: Tx, provider: StoredProvider, verified: Verified, link_user_id: str
-) -> tuple[LinkedPerson, User]:
+async def _identity(tx: Tx, provider: StoredProvider, verified: Verified) -> tuple[LinkedPerson, User]:
     require_admitted(provider, verified.claims)
     identity = await store.identity(tx, provider.id, verified.subject)
-    if link_user_id:
-        return await _linked(tx, provider, identity, verified.subject, link_user_id)
     if identity is None and (known := await _provisioned(tx, provider, verified)) is not None:
         return await link(tx, provider, verified.subject, known, SYSTEM.id), known
     if identity is None and not provider.makes_users:
@@ -143,16 +135,6 @@ async def require_may_enter(tx: Tx, provider: StoredProvider, user: User) -> Non
             "people with roles in several organizations log in with a password, unless the administrators of the server trust "
             "this provider"
         )
-
-
-async def _linked(
-    tx: Tx, provider: StoredProvider, identity: LinkedPerson | None, subject: str, user_id: str
-) -> tuple[LinkedPerson, User]:
-    user = await people_store.user(tx, user_id)
-    if identity is not None and identity.user_id != user.id:
-        raise SignInFailed("another user is linked to this person already")
-    await require_may_enter(tx, provider, user)
-    return await link(tx, provider, subject, user, user.id), user
 
 
 async def link(tx: Tx, provider: StoredProvider, subject: str, user: User, by: str) -> LinkedPerson:

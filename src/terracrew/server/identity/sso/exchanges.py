@@ -123,6 +123,13 @@ class Exchanges:
             tokens.refresh_expires_in,
         )
 
+    async def refreshed(self, provider: StoredProvider, tokens: ProviderTokens, subject: str) -> Verified:
+        """Return what a refresh says that came without an ID token: the claims of the userinfo endpoint, if they are wanted."""
+        claims: dict[str, Any] = {}
+        if provider.reads_userinfo:
+            claims = await self._with_userinfo(provider, tokens.access_token, {"sub": subject, "iss": provider.issuer})
+        return Verified(subject, claims, "", tokens.refresh_token, tokens.refresh_expires_in)
+
     async def logout_claims(self, provider: StoredProvider, text: str, now: float) -> dict[str, Any]:
         """Return the claims of a logout token (OpenID Connect Back-Channel Logout 1.0, 2.6)."""
         claims, kind = await self._claims(provider, text, now)

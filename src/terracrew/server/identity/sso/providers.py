@@ -243,7 +243,7 @@ async def evaluate_stale(db: Database) -> int:
     while True:
         stale = await db.read(lambda tx: store.stale_identities(tx, MAX_PER_TRANSACTION))
         for identity_id in stale:
-            await db.write(lambda tx, one=identity_id: _evaluate(tx, one))
+            await db.write(lambda tx, one=identity_id: evaluate(tx, one))
         total += len(stale)
         if len(stale) < MAX_PER_TRANSACTION:
             return total + await _evaluate_provisioned(db)
@@ -270,7 +270,8 @@ async def _evaluate_user(tx: Tx, provider_id: str, user_id: str) -> None:
         await role_mapping.apply_to_user(tx, provider, user_id)
 
 
-async def _evaluate(tx: Tx, identity_id: str) -> None:
+async def evaluate(tx: Tx, identity_id: str) -> None:
+    """Make the roles of a person those that follow now."""
     seen = await store.identity_of_id(tx, identity_id)
     if seen is None:
         return

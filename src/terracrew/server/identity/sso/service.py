@@ -41,8 +41,6 @@ class SignInAttempt(msgspec.Struct, frozen=True):
     verifier: str
     next: str
     begun_at: float
-    link_user_id: str = ""
-    """The user whom the person is to be linked to; empty for a login."""
 
     def __repr__(self) -> str:
         return f"SignInAttempt({self.provider_id})"
@@ -51,7 +49,6 @@ class SignInAttempt(msgspec.Struct, frozen=True):
 class Arrived(msgspec.Struct, frozen=True):
     arrival: SignInResult
     next: str
-    is_link: bool
 
 
 class SingleSignOn:
@@ -63,9 +60,9 @@ class SingleSignOn:
         """Return where a provider sends browsers back to: each its own address, so that no provider can pass for another one."""
         return f"{self.trust.url}/login/sso/{provider_id}/callback"
 
-    async def begin(self, provider_id: str, next_page: str, link_user_id: str = "") -> tuple[str, str]:
+    async def begin(self, provider_id: str, next_page: str) -> tuple[str, str]:
         """Return where to send the browser, and the cookie that binds the answer to it."""
-        provider = await self._enabled(provider_id)
+        provider = await self.enabled(provider_id)
         url = await self.exchanges.endpoint(provider, "authorization_endpoint")
         attempt = SignInAttempt(
             provider.id,
@@ -74,7 +71,6 @@ class SingleSignOn:
             secrets.token_urlsafe(48),
             next_page[:MAX_NEXT_CHARACTERS],
             time.time(),
-            link_user_id,
         )
         asked = {
             "response_type": "code",
@@ -88,22 +84,16 @@ class SingleSignOn:
         }
         return f"{url}{'&' if '?' in url else '?'}{urlencode(asked)}", seal(self.keys, attempt)
 
-    async def complete(
-        self, provider_id: str, cookie: str, given: Mapping[str, str], address: str, user_id: str = ""
-    ) -> Arrived:
-        """Let somebody in who comes back from a provider. `user_id` is who is logged in already. Raises SignInFailed."""
+    async def complete(self, provider_id: str, cookie: str, given: Mapping[str, str], address: str) -> Arrived:
+        """Let somebody in who comes back from a provider. Raises SignInFailed."""
         attempt = unseal(self.keys, cookie, time.time())
         is_own = attempt is not None and attempt.provider_id == provider_id
         if attempt is None or not is_own or not _is_same(given.get("state", ""), attempt.state):
             raise self._suspicious(address, STALE)
-        if attempt.link_user_id and attempt.link_user_id != user_id:
-            raise self._suspicious(
-                address, "you are logged in as another user than the one who began this: start again"
-            )
         used = hashlib.sha256(attempt.state.encode()).hexdigest()
         if not await self.db.write(lambda tx: store.use(tx, used, tx.now + 2 * ATTEMPT_SECONDS)):
             raise self._suspicious(address, "this login was completed before: start again")
-        provider = await self._enabled(provider_id)
+        provider = await self.enabled(provider_id)
         try:
             return await self._complete(provider, attempt, given, address)
         except SignInFailed as failed:
@@ -128,9 +118,9 @@ class SingleSignOn:
         }
         tokens = await self.exchanges.tokens(provider, client_secret(self.keys, provider), grant)
         verified = await self.exchanges.verified(provider, tokens, time.time(), attempt.nonce)
-        keys, linked = self.keys, attempt.link_user_id
-        arrival = await self.db.write(lambda tx: arrivals.arrive(tx, keys, provider.id, verified, address, linked))
-        return Arrived(arrival, attempt.next, bool(linked))
+        keys = self.keys
+        arrival = await self.db.write(lambda tx: arrivals.arrive(tx, keys, provider.id, verified, address))
+        return Arrived(arrival, attempt.next)
 
     async def _check_issuer(self, provider: StoredProvider, given: str | None) -> None:
         """Refuse an answer of another provider (RFC 9207), or one that does not say so although its provider always does."""
@@ -139,7 +129,8 @@ class SingleSignOn:
         if given != provider.issuer and (given is not None or is_required):
             raise SignInFailed("the answer comes from another provider than the one that was asked")
 
-    async def _enabled(self, provider_id: str) -> StoredProvider:
+    async def enabled(self, provider_id: str) -> StoredProvider:
+        """Return a provider by which people can log in now. Raises SignInFailed."""
         provider = await self.db.read(lambda tx: store.provider(tx, provider_id))
         if provider is None or not provider.is_enabled:
             raise SignInFailed("there is no such provider, or it is disabled")

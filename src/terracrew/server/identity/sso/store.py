@@ -121,6 +121,10 @@ async def identity_of_id(tx: Tx, identity_id: str) -> LinkedPerson | None:
     return await IDENTITIES.hold(tx, id=identity_id)
 
 
+async def find_identity(tx: Tx, identity_id: str) -> LinkedPerson | None:
+    return await IDENTITIES.find(tx, id=identity_id)
+
+
 async def insert_identity(tx: Tx, provider_id: str, subject: str, user_id: str, created_by: str) -> LinkedPerson:
     made = LinkedPerson(ids.new("iid"), provider_id, subject, user_id, {}, tx.now, -1, created_by, tx.now)
     await tx.run(IDENTITIES.insert(), **to_params(made))
@@ -313,6 +317,91 @@ async def sessions_of_identity(tx: Tx, identity_id: str) -> list[str]:
 async def sessions_of_provider(tx: Tx, provider_id: str) -> list[str]:
     rows = await tx.all("SELECT session_id FROM identity_sessions WHERE provider_id = :id", id=provider_id)
     return [row["session_id"] for row in rows]
+
+
+async def sessions_of_logout(tx: Tx, provider_id: str, sid: str | None, subject: str | None) -> list[str]:
+    """Return the sessions that a logout names: those of a session at the provider, or all of a person, or those that are both."""
+    rows = await tx.all(
+        "SELECT s.session_id FROM identity_sessions AS s JOIN identities AS i ON i.id = s.identity_id"
+        " WHERE s.provider_id = :provider_id AND (CAST(:sid AS text) IS NULL OR s.sid = :sid)"
+        " AND (CAST(:subject AS text) IS NULL OR i.subject = :subject)"
+        " AND (CAST(:sid AS text) IS NOT NULL OR CAST(:subject AS text) IS NOT NULL)",
+        provider_id=provider_id,
+        sid=sid,
+        subject=subject,
+    )
+    return [row["session_id"] for row in rows]
+
+
+async def has_due(tx: Tx) -> bool:
+    row = await tx.one(
+        "SELECT session_id FROM identity_sessions WHERE due_at <= :now AND claimed_until <= :now LIMIT 1", now=tx.now
+    )
+    return row is not None
+
+
+async def claim_due(tx: Tx, seconds: float, count: int) -> list[ProviderSession]:
+    """Take sessions that are due, so that no other server asks about them meanwhile."""
+    rows = await tx.all(
+        f"""UPDATE identity_sessions SET claimed_until = :until WHERE session_id IN (
+            SELECT session_id FROM identity_sessions WHERE due_at <= :now AND claimed_until <= :now
+            ORDER BY due_at LIMIT :count FOR UPDATE SKIP LOCKED) RETURNING {SESSIONS.columns}""",
+        until=tx.now + seconds,
+        now=tx.now,
+        count=count,
+    )
+    return rows_to(ProviderSession, rows)
+
+
+async def save_refreshed(tx: Tx, claimed: ProviderSession, sealed: bytes, due_at: float) -> bool:
+    """Keep the next refresh token of a session. Returns False if the claim has ended, or the session."""
+    saved = await tx.run(
+        "UPDATE identity_sessions SET sealed = :sealed, due_at = :due_at, confirmed_at = :now, claimed_until = 0,"
+        " failure = '' WHERE session_id = :id AND claimed_until = :claimed",
+        sealed=sealed,
+        due_at=due_at,
+        now=tx.now,
+        id=claimed.session_id,
+        claimed=claimed.claimed_until,
+    )
+    return saved == 1
+
+
+async def note_refresh_failed(tx: Tx, claimed: ProviderSession, reason: str, due_at: float) -> None:
+    await tx.run(
+        "UPDATE identity_sessions SET failure = :reason, due_at = :due_at, claimed_until = 0"
+        " WHERE session_id = :id AND claimed_until = :claimed",
+        reason=reason[:500],
+        due_at=due_at,
+        id=claimed.session_id,
+        claimed=claimed.claimed_until,
+    )
+
+
+async def make_due(tx: Tx, identity_id: str) -> None:
+    """Let the provider be asked at once about all sessions of a person."""
+    await tx.run(
+        "UPDATE identity_sessions SET due_at = :now WHERE identity_id = :id AND due_at > :now",
+        now=tx.now,
+        id=identity_id,
+    )
+
+
+async def unconfirmed(tx: Tx, count: int | None, identity_id: str = "") -> list[str]:
+    """Return identities, or this one, whose claims nobody has confirmed for longer than their provider's settings allow."""
+    rows = await tx.all(
+        "SELECT i.id FROM identities AS i JOIN identity_providers AS p ON p.id = i.provider_id"
+        " WHERE i.confirmed_at <= :now - p.confirm_days * 86400.0 AND i.claims <> '{}'"
+        " AND (CAST(:id AS text) = '' OR i.id = :id) LIMIT :count",
+        now=tx.now,
+        id=identity_id,
+        count=count or 1,
+    )
+    return [row["id"] for row in rows]
+
+
+async def forget_claims(tx: Tx, identity_id: str) -> None:
+    await tx.run("UPDATE identities SET claims = '{}' WHERE id = :id", id=identity_id)
 
 
 # What is used once

@@ -1,0 +1,144 @@
+"""Asks providers each hour whether the people who are logged in still exist, and evaluates their claims anew.
+
+A refresh token must be used once: providers that replace it end everything when the earlier one comes back. So a server claims a session
+before it asks, by the time until which the claim counts, and saves the answer only if that time is still its own.
+"""
+
+import asyncio
+import time
+
+import msgspec
+
+from terracrew import backoff
+from terracrew.server.audit import service as audit
+from terracrew.server.db.seam import Database, Tx
+from terracrew.server.identity.people import store as people
+from terracrew.server.identity.sso import arrivals, claims, providers, role_mapping, service, store
+from terracrew.server.identity.sso.exchanges import Exchanges
+from terracrew.server.identity.sso.model import LinkedPerson, ProviderSession, SignInFailed, StoredProvider, Verified
+from terracrew.server.principals.model import SYSTEM
+from terracrew.server.secrets.keyring import Keyring
+
+PERIOD_SECONDS = 20.0
+MAX_AT_ONCE = 20
+CLAIM_SECONDS = 90.0
+ASK_SECONDS = 60.0
+"""Less than a claim lasts, so that nobody else asks meanwhile."""
+RETRY_SECONDS = 300.0
+OUTAGE_SECONDS = 4 * 3600.0
+"""How long sessions go on while their provider does not answer, counted from its last answer about the person."""
+
+
+class SignOnRefresh:
+    def __init__(self, db: Database, keys: Keyring, exchanges: Exchanges) -> None:
+        self._db, self._keys, self._exchanges = db, keys, exchanges
+
+    async def run(self) -> None:
+        while True:
+            while await self.step() == MAX_AT_ONCE:
+                pass
+            await asyncio.sleep(backoff.jittered(PERIOD_SECONDS))
+
+    async def step(self) -> int:
+        """Ask about the sessions that are due, and return how many. Roles that nobody has confirmed for too long end, too."""
+        await providers.evaluate_stale(self._db)
+        for identity_id in await self._db.read(lambda tx: store.unconfirmed(tx, MAX_AT_ONCE)):
+            await self._db.write(lambda tx, one=identity_id: _forget(tx, one))
+        if not await self._db.read(store.has_due):
+            return 0
+        due = await self._db.write(lambda tx: store.claim_due(tx, CLAIM_SECONDS, MAX_AT_ONCE))
+        async with asyncio.TaskGroup() as tasks:
+            for each in due:
+                tasks.create_task(self._refresh(each))
+        return len(due)
+
+    async def _refresh(self, session: ProviderSession) -> None:
+        provider, identity = await self._db.read(lambda tx: _of(tx, session))
+        if provider is None or identity is None or not provider.is_enabled:
+            await self._db.write(lambda tx: _end(tx, session, "its provider is disabled"))
+            return
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                found = await self._ask(provider, identity, session)
+        except SignInFailed as failed:
+            reason, is_gone = failed.reason, failed.is_grant_gone
+            await self._db.write(lambda tx: _failed(tx, session, reason, is_gone=is_gone))
+        except TimeoutError:
+            await self._db.write(lambda tx: _failed(tx, session, f"{provider.name} did not answer in time"))
+        else:
+            await self._db.write(lambda tx: _confirmed(tx, self._keys, session, found))
+
+    async def _ask(self, provider: StoredProvider, identity: LinkedPerson, session: ProviderSession) -> Verified:
+        text = arrivals.unseal_refresh_token(self._keys, session.session_id, session.sealed or b"")
+        grant = {"grant_type": "refresh_token", "refresh_token": text}
+        tokens = await self._exchanges.tokens(provider, service.client_secret(self._keys, provider), grant)
+        if not tokens.refresh_token:
+            tokens = msgspec.structs.replace(tokens, refresh_token=text)
+        if tokens.id_token:
+            return await self._exchanges.verified(provider, tokens, time.time(), None, identity.subject)
+        return await self._exchanges.refreshed(provider, tokens, identity.subject)
+
+
+async def _forget(tx: Tx, identity_id: str) -> None:
+    """Forget the claims of a person whom nobody has confirmed for too long, and take away the roles that followed from them."""
+    identity = await store.find_identity(tx, identity_id)
+    provider = None if identity is None else await store.hold_provider(tx, identity.provider_id)
+    if provider is not None and identity_id in await store.unconfirmed(tx, None, identity_id):
+        await store.forget_claims(tx, identity_id)
+        await providers.evaluate(tx, identity_id)
+
+
+async def _of(tx: Tx, session: ProviderSession) -> tuple[StoredProvider | None, LinkedPerson | None]:
+    return await store.provider(tx, session.provider_id), await store.find_identity(tx, session.identity_id)
+
+
+async def _confirmed(tx: Tx, keys: Keyring, session: ProviderSession, found: Verified) -> None:
+    """Keep what the provider said: the claims, the roles that follow, and the next refresh token."""
+    provider = await store.hold_provider(tx, session.provider_id)
+    identity = await store.identity_of_id(tx, session.identity_id)
+    if provider is None or identity is None or not provider.is_enabled:
+        return
+    try:
+        arrivals.require_admitted(provider, found.claims or identity.claims)
+        await arrivals.require_may_enter(tx, provider, await people.user(tx, identity.user_id))
+    except SignInFailed as failed:
+        await _end(tx, session, failed.reason)
+        return
+    due_at = arrivals.next_refresh(tx.now, found.refresh_expires_in)
+    sealed = arrivals.seal_refresh_token(keys, session.session_id, found.refresh_token)
+    if not await store.save_refreshed(tx, session, sealed, due_at):
+        return
+    kept = identity.claims
+    if found.claims:
+        kept = claims.kept(found.claims, await arrivals.important_claims(tx, provider))
+    await store.save_claims(tx, identity.id, kept)
+    await role_mapping.apply(tx, provider, msgspec.structs.replace(identity, claims=kept, confirmed_at=tx.now))
+
+
+async def _failed(tx: Tx, session: ProviderSession, reason: str, *, is_gone: bool = False) -> None:
+    """End the session if the provider does not know it any more, or has not answered for too long. Otherwise ask again later."""
+    if is_gone:
+        await _end(tx, session, reason)
+        await store.make_due(
+            tx, session.identity_id
+        )  # the person may be gone: the other sessions are asked about at once
+    elif tx.now - session.confirmed_at > OUTAGE_SECONDS:
+        await _end(tx, session, f"nobody has confirmed it for {OUTAGE_SECONDS / 3600:g} hours: {reason}")
+    else:
+        await store.note_refresh_failed(tx, session, reason, tx.now + RETRY_SECONDS)
+
+
+async def _end(tx: Tx, session: ProviderSession, reason: str) -> None:
+    await end_sessions(tx, session.provider_id, [session.session_id], reason)
+
+
+async def end_sessions(tx: Tx, provider_id: str, session_ids: list[str], reason: str) -> int:
+    """End sessions that began at a provider, and record for each person that they ended."""
+    provider = await store.provider(tx, provider_id)
+    ended = await people.delete_sessions(tx, session_ids)
+    for user_id in sorted(ended):
+        user = await people.user(tx, user_id)
+        details = {"user": user.name, "provider": "" if provider is None else provider.name, "reason": reason}
+        await audit.record(tx, SYSTEM, "session.revoke", "user", user_id, details, organization_id=user.organization_id)
+        tx.wake("access", user_id)
+    return len(ended)
