@@ -8,8 +8,11 @@ from terracrew import ids
 from terracrew.api.access import Role
 from terracrew.api.sso import MappingRule
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity.sso import role_mapping, store
+from terracrew.server.identity.people import logins
+from terracrew.server.identity.people import store as people_store
+from terracrew.server.identity.sso import role_mapping, sealing, store
 from terracrew.server.identity.sso.model import StoredProvider
+from terracrew.server.secrets.keyring import Keyring
 
 ISSUER = "https://id.example.com/realms/acme"
 CLAIMS: dict[str, Any] = {
@@ -25,7 +28,7 @@ async def insert_provider(
     tx: Tx, organization_id: str, name: str = "Keycloak", *, is_enabled: bool = True, **more: Any
 ) -> StoredProvider:
     made = StoredProvider(
-        id=ids.new("idp"),
+        id=more.pop("id", None) or ids.new("idp"),
         organization_id=organization_id,
         name=name,
         issuer=ISSUER,
@@ -57,3 +60,15 @@ async def log_in(tx: Tx, provider_id: str, user_id: str, claims: dict[str, Any])
     await role_mapping.apply(tx, provider, msgspec.structs.replace(made, claims=claims))
     await store.insert_login(tx, provider_id, claims["sub"], user_id, "in", "", claims, "192.0.2.7")
     return made.id
+
+
+async def insert_secrets(tx: Tx, keys: Keyring, organization_id: str, user_id: str) -> None:
+    """Make a provider with a client secret, and a session with a refresh token."""
+    sealed = sealing.seal_client_secret(keys, provider_id := ids.new("idp"), "secret")
+    made = await insert_provider(tx, organization_id, "Kept", id=provider_id, sealed=sealed)
+    await log_in(tx, made.id, user_id, CLAIMS)
+    found = await store.identity(tx, made.id, CLAIMS["sub"])
+    assert found is not None
+    session = await logins.start_session(tx, await people_store.user(tx, user_id), "a login", "192.0.2.7")
+    token = sealing.seal_refresh_token(keys, session.id, "refresh")
+    await store.insert_session(tx, session.id, found, "", token, None)

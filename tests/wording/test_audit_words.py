@@ -10,8 +10,8 @@ from terracrew.wording.audit_words import SENTENCES, sentence
 
 SERVER = Path(__file__).parents[2] / "src" / "terracrew" / "server"
 KINDS = {name.partition(".")[0] for name in SENTENCES}
-NOT_ACTIONS = {"outputs.content", "outputs.created_at", "outputs.module_id", "runner.capacity"}
-"""Texts of the same form: the names of columns and of a setting."""
+NOT_ACTIONS = {"input.json", "outputs.content", "outputs.created_at", "outputs.module_id", "runner.capacity"}
+"""Texts of the same form: the names of a file, of columns and of a setting."""
 
 
 def entry(action: str, details: dict[str, Any], path: str | None = None) -> dict[str, Any]:

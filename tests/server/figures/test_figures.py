@@ -173,7 +173,7 @@ async def test_the_figures_of_a_deleted_group_stay_in_those_above(rows: JobRows)
 async def test_what_is_too_old_to_be_shown_is_deleted(rows: JobRows) -> None:
     now = int(await rows.db.read(_now))
     old = {
-        (rows.root, period, model.start_of(now - age * DAY_SECONDS, period), "ended/FAILED"): 1.0
+        (rows.root, period, model.start_of(now - age * DAY_SECONDS, period), "ended:FAILED"): 1.0
         for period in model.PERIODS_SECONDS
         for age in (1, 20, 60)
     }
@@ -202,7 +202,7 @@ def test_buckets_have_their_upper_bounds_and_merge_by_adding() -> None:
     assert all(model.bucket_of(model.bound_of(each)) == each for each in range(model.MAX_BUCKET + 1))
     assert (model.bucket_of(0), model.bucket_of(1e12)) == (0, model.MAX_BUCKET)
     assert model.percentile({}, 0.5) is None
-    merged = model.merged([("wait/4", 1.0), ("wait/4", 2.0), ("wait/8", 1.0), ("busy", 5.0)])
+    merged = model.merged([("wait:4", 1.0), ("wait:4", 2.0), ("wait:8", 1.0), ("busy", 5.0)])
     assert (merged.waits, merged.busy_seconds) == ({4: 3.0, 8: 1.0}, 5.0)
 
 

@@ -25,6 +25,7 @@ from terracrew.server.tree.inputs import sealing
 from terracrew.server.tree.inputs.effective import JobContent
 from terracrew.server.tree.modules import contents, module_key
 from terracrew.server.tree.modules.contents import Content
+from tests.builders import sign_on_rows
 from tests.builders.deliveries import DONE, fact
 from tests.builders.job_rows import change_inputs, change_jobs
 from tests.server.application import Application, on_one, open_application
@@ -64,6 +65,9 @@ async def populate(application: Application) -> str:
     hook = {"name": "ops", "kind": "webhook", "url": "https://hooks.example/1"}
     await application.admin.made("/api/v1/notification-channels", hook)
     await starts.put(db, keys, attempt.ref, "0" * 64, b"a start")
+    organization_id = application.server.organization_id
+    ann = await application.person("ann")
+    await db.write(lambda tx: sign_on_rows.insert_secrets(tx, keys, organization_id, ann.principal.id))
     return module_id
 
 

@@ -101,11 +101,11 @@ def pieces(since: float, until: float, period_seconds: int) -> Iterator[tuple[in
 def kinds_of(entry: FigureEntry) -> Iterator[str]:
     """Return what an entry counts as, apart from the time of its slot."""
     if entry.is_end:
-        yield f"ended/{entry.status}"
+        yield f"ended:{entry.status}"
         if entry.status == "FAILED":
-            yield f"failed/{entry.failure_class}"
+            yield f"failed:{entry.failure_class}"
     if entry.wait_seconds is not None:
-        yield f"wait/{bucket_of(entry.wait_seconds)}"
+        yield f"wait:{bucket_of(entry.wait_seconds)}"
 
 
 def tally(
@@ -164,7 +164,7 @@ def merged(amounts: Iterable[tuple[str, float]]) -> PeriodSums:
     waits: defaultdict[int, float] = defaultdict(float)
     seconds: defaultdict[str, float] = defaultdict(float)
     for kind, amount in amounts:
-        name, _, what = kind.partition("/")
+        name, _, what = kind.partition(":")
         if name == "ended":
             ended[what] += round(amount)
         elif name == "failed":

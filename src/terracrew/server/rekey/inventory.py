@@ -10,6 +10,7 @@ from typing import Any, LiteralString, TypeAlias
 from terracrew.server.db.seam import Param, Row
 from terracrew.server.forges import sealing as forge_sealing
 from terracrew.server.identity.keys import signing
+from terracrew.server.identity.sso import sealing as sso_sealing
 from terracrew.server.jobs import job_inputs
 from terracrew.server.jobs.attempts import claims
 from terracrew.server.jobs.plans import diff_store, json_store
@@ -147,6 +148,20 @@ COLUMNS: tuple[Column, ...] = (
         "sealed",
         _ID,
         lambda row: channel_sealing.context(row["id"]),
+    ),
+    Column(
+        "clients of identity providers",
+        "identity_providers",
+        "sealed",
+        _ID,
+        lambda row: sso_sealing.context_of_client_secret(row["id"]),
+    ),
+    Column(
+        "refresh tokens of identity providers",
+        "identity_sessions",
+        "sealed",
+        {"session_id": ""},
+        lambda row: sso_sealing.context_of_refresh_token(row["session_id"]),
     ),
     Column("signing keys", "signing_keys", "private_jwk", _ID, lambda row: signing.context(row["id"])),
     Column("settings", "settings", "value", {"name": ""}, lambda row: row["name"], condition="name = 'built_in_token'"),

@@ -19,7 +19,7 @@ from terracrew.server.identity.people import logins, sessions, user_reads
 from terracrew.server.identity.people import service as people
 from terracrew.server.identity.people import store as people_store
 from terracrew.server.identity.people.sessions import Session
-from terracrew.server.identity.sso import claims, mapping, role_mapping, store
+from terracrew.server.identity.sso import claims, mapping, role_mapping, sealing, store
 from terracrew.server.identity.sso.model import LinkedPerson, SignInFailed, StoredProvider, Verified
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.secrets.keyring import Keyring
@@ -59,7 +59,7 @@ async def arrive(tx: Tx, keys: Keyring, provider_id: str, verified: Verified, ad
     tx.wake("access", provider.organization_id)
     lifetime = sessions.SESSION_SECONDS if verified.refresh_token else UNREFRESHED_SESSION_SECONDS
     session = await logins.start_session(tx, user, f"login at {provider.name}", address, lifetime)
-    sealed = seal_refresh_token(keys, session.id, verified.refresh_token) if verified.refresh_token else None
+    sealed = sealing.seal_refresh_token(keys, session.id, verified.refresh_token) if verified.refresh_token else None
     due_at = next_refresh(tx.now, verified.refresh_expires_in) if sealed is not None else None
     await store.insert_session(tx, session.id, identity, verified.sid, sealed, due_at)
     return SignInResult(session, user)
@@ -207,11 +207,3 @@ def next_refresh(now: float, refresh_expires_in: float | None) -> float:
     if refresh_expires_in is not None and refresh_expires_in > 0:
         wait = min(wait, max(MIN_REFRESH_SECONDS, refresh_expires_in / 2))
     return now + wait
-
-
-def seal_refresh_token(keys: Keyring, session_id: str, text: str) -> bytes:
-    return keys.encrypt(text.encode(), f"refresh token of {session_id}")
-
-
-def unseal_refresh_token(keys: Keyring, session_id: str, sealed: bytes) -> str:
-    return keys.decrypt(sealed, f"refresh token of {session_id}").decode()

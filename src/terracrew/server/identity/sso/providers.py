@@ -28,7 +28,7 @@ from terracrew.server.identity.federation import rules as issuer_rules
 from terracrew.server.identity.federation.service import Trust
 from terracrew.server.identity.people import oversight, user_reads
 from terracrew.server.identity.people import store as people_store
-from terracrew.server.identity.sso import arrivals, role_mapping, service, store
+from terracrew.server.identity.sso import arrivals, role_mapping, sealing, store
 from terracrew.server.identity.sso.model import LinkedPerson, SignInFailed, StoredProvider
 from terracrew.server.paging import start
 from terracrew.server.principals import authorize, delegation
@@ -87,7 +87,7 @@ async def create(db: Database, keys: Keyring, trust: Trust, who: Principal, want
             scopes=_scopes(wanted.scopes),
             created_by=who.id,
             created_at=tx.moment,
-            sealed=service.seal_client_secret(keys, provider_id, wanted.client_secret),
+            sealed=sealing.seal_client_secret(keys, provider_id, wanted.client_secret),
         )
         _check(made)
         await store.insert_provider(tx, made)
@@ -112,7 +112,7 @@ async def change(
             given["scopes"] = _scopes(given["scopes"])
         after = msgspec.structs.replace(before, **given)
         if secret is not None:
-            after = msgspec.structs.replace(after, sealed=service.seal_client_secret(keys, before.id, secret))
+            after = msgspec.structs.replace(after, sealed=sealing.seal_client_secret(keys, before.id, secret))
         if after.is_trusted and not before.is_trusted:
             await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
         _check(after)

@@ -13,7 +13,7 @@ from terracrew import backoff
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.people import store as people
-from terracrew.server.identity.sso import arrivals, claims, providers, role_mapping, service, store
+from terracrew.server.identity.sso import arrivals, claims, providers, role_mapping, sealing, store
 from terracrew.server.identity.sso.exchanges import Exchanges
 from terracrew.server.identity.sso.model import LinkedPerson, ProviderSession, SignInFailed, StoredProvider, Verified
 from terracrew.server.principals.model import SYSTEM
@@ -69,9 +69,9 @@ class SignOnRefresh:
             await self._db.write(lambda tx: _confirmed(tx, self._keys, session, found))
 
     async def _ask(self, provider: StoredProvider, identity: LinkedPerson, session: ProviderSession) -> Verified:
-        text = arrivals.unseal_refresh_token(self._keys, session.session_id, session.sealed or b"")
+        text = sealing.refresh_token(self._keys, session.session_id, session.sealed or b"")
         grant = {"grant_type": "refresh_token", "refresh_token": text}
-        tokens = await self._exchanges.tokens(provider, service.client_secret(self._keys, provider), grant)
+        tokens = await self._exchanges.tokens(provider, sealing.client_secret(self._keys, provider), grant)
         if not tokens.refresh_token:
             tokens = msgspec.structs.replace(tokens, refresh_token=text)
         if tokens.id_token:
@@ -105,7 +105,7 @@ async def _confirmed(tx: Tx, keys: Keyring, session: ProviderSession, found: Ver
         await _end(tx, session, failed.reason)
         return
     due_at = arrivals.next_refresh(tx.now, found.refresh_expires_in)
-    sealed = arrivals.seal_refresh_token(keys, session.session_id, found.refresh_token)
+    sealed = sealing.seal_refresh_token(keys, session.session_id, found.refresh_token)
     if not await store.save_refreshed(tx, session, sealed, due_at):
         return
     kept = identity.claims

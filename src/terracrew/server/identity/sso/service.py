@@ -16,7 +16,7 @@ from terracrew.server.addresses import limit_key
 from terracrew.server.identity import limits
 from terracrew.server.identity.federation.service import Trust
 from terracrew.server.identity.limits import LoginGuard
-from terracrew.server.identity.sso import arrivals, store
+from terracrew.server.identity.sso import arrivals, sealing, store
 from terracrew.server.identity.sso.arrivals import SignInResult
 from terracrew.server.identity.sso.exchanges import Exchanges
 from terracrew.server.identity.sso.model import SignInFailed, StoredProvider
@@ -116,7 +116,7 @@ class SingleSignOn:
             "redirect_uri": self.redirect_uri(provider.id),
             "code_verifier": attempt.verifier,
         }
-        tokens = await self.exchanges.tokens(provider, client_secret(self.keys, provider), grant)
+        tokens = await self.exchanges.tokens(provider, sealing.client_secret(self.keys, provider), grant)
         verified = await self.exchanges.verified(provider, tokens, time.time(), attempt.nonce)
         keys = self.keys
         arrival = await self.db.write(lambda tx: arrivals.arrive(tx, keys, provider.id, verified, address))
@@ -168,14 +168,6 @@ def unseal(keys: Keyring, cookie: str, now: float) -> SignInAttempt | None:
     except (TerracrewError, binascii.Error, ValueError, msgspec.MsgspecError):
         return None
     return found if 0 <= now - found.begun_at < ATTEMPT_SECONDS else None
-
-
-def seal_client_secret(keys: Keyring, provider_id: str, secret: str) -> bytes | None:
-    return keys.encrypt(secret.encode(), f"client secret of {provider_id}") if secret else None
-
-
-def client_secret(keys: Keyring, provider: StoredProvider) -> str:
-    return "" if provider.sealed is None else keys.decrypt(provider.sealed, f"client secret of {provider.id}").decode()
 
 
 def _is_same(given: str, expected: str) -> bool:
