@@ -257,7 +257,8 @@ def everything(data: Path) -> dict[str, Any]:
     connection.row_factory = sqlite3.Row
     try:
         tables = connection.execute(
-            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('history', 'leases')"
+            """SELECT name FROM sqlite_schema WHERE type = 'table'
+            AND name NOT IN ('history', 'leases', 'figure_entries', 'figure_samples', 'figures')"""
         ).fetchall()
         return {name: [_row(row) for row in connection.execute(f"SELECT * FROM {name}")] for (name,) in tables}
     finally:

@@ -24,6 +24,7 @@ FORM = {
     "again": "a long enough one",
 }
 """These fields are enough for every form. A form ignores the fields of other forms."""
+_REGO = "package terracrew\n\ndeny contains 1 if input.plan.no\n"
 _SCHEDULE_FORM = FORM | {"kind": "PLAN", "cron": "0 3 * * *", "time_zone": "UTC"}
 FORMS = {
     "POST /dashboard/modules/{module}/unlock": {"id": "lck_1"},
@@ -32,6 +33,14 @@ FORMS = {
     "POST /dashboard/schedules/{schedule}": _SCHEDULE_FORM,
     "POST /dashboard/drift/{module}/mute": FORM | {"address": "aws_vpc.mine", "reason": "mine", "until": "2999-01-01"},
     "POST /dashboard/drift/{module}/unmute": {"mute": "{mute}"},
+    "POST /dashboard/policies/create": {
+        "name": "made-by-{who}",
+        "rego": _REGO,
+    },
+    "POST /dashboard/policies/create/test": {"rego": _REGO},
+    "POST /dashboard/policies/{policy}/versions": {"rego": _REGO},
+    "POST /dashboard/policies/{policy}/test": {"rego": _REGO},
+    "POST /dashboard/policies/{policy}/activate": {"version": "1"},
     "POST /dashboard/notifications/create": FORM
     | {"place": "/", "form": "webhook", "url": "https://hooks.example/1", "events": "drift"},
 }
@@ -102,20 +111,12 @@ BODIES: dict[str, Any] = {
         "until": "2999-01-01T00:00:00Z",
     },
     "POST /forges": {"name": "made-by-{who}", "kind": "github", "token": "mine"},
-    "POST /policies": {"name": "made-by-{who}", "rego": "package terracrew\n\ndeny contains 1 if input.plan.no\n"},
+    "POST /policies": {"name": "made-by-{who}", "rego": _REGO},
     "PATCH /policies/{policy}": {"description": "mine"},
-    "POST /policies/{policy}/versions": {"rego": "package terracrew\n\ndeny contains 1 if input.plan.no\n"},
+    "POST /policies/{policy}/versions": {"rego": _REGO},
     "POST /policies/{policy}/activate": {},
     "POST /policies/{policy}/retire": {},
-    "POST /dashboard/policies/create": {
-        "name": "made-by-{who}",
-        "rego": "package terracrew\n\ndeny contains 1 if input.plan.no\n",
-    },
-    "POST /dashboard/policies/create/test": {"rego": "package terracrew\n\ndeny contains 1 if input.plan.no\n"},
-    "POST /dashboard/policies/{policy}/versions": {"rego": "package terracrew\n\ndeny contains 1 if input.plan.no\n"},
-    "POST /dashboard/policies/{policy}/test": {"rego": "package terracrew\n\ndeny contains 1 if input.plan.no\n"},
-    "POST /dashboard/policies/{policy}/activate": {"version": "1"},
-    "POST /policies/test": {"place": "team", "rego": "package terracrew\n\ndeny contains 1 if input.plan.no\n"},
+    "POST /policies/test": {"place": "team", "rego": _REGO},
     "POST /policies/{policy}/test": {},
     "POST /discovery-rules": {"name": "made-by-{who}", "url": "ssh://git@127.0.0.1/acme/network"},
     "POST /discovery-rules/preview": {"name": "mine", "url": "ssh://git@127.0.0.1/acme/network"},
