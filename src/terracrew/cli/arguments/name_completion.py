@@ -24,6 +24,7 @@ class _Item(msgspec.Struct, frozen=True):
     number: int = 0
     type: str = ""
     status: str = ""
+    state: str = ""
     module_path: str = ""
     kind: str = ""
     target_name: str | None = ""

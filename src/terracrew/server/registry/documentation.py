@@ -253,7 +253,7 @@ def _json_text(name: str, value: Any) -> str:
 
 def _listed(value: object) -> list[dict[str, Any]]:
     items = cast("list[object]", value) if isinstance(value, list) else [value]
-    return [_object(each) for each in items if isinstance(each, dict)]
+    return [cast("dict[str, Any]", each) for each in items if isinstance(each, dict)]
 
 
 def _object(value: object) -> dict[str, Any]:
