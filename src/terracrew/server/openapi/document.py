@@ -63,6 +63,27 @@ _TOKEN_REFUSED = {
     "properties": {"error": {"type": "string"}, "error_description": {"type": "string"}, **_MEMBERS},
 }
 
+_REFUSED_BY_OAUTH = {
+    "description": "Refused, in the words of RFC 6749",
+    "content": {"application/json": {"schema": _TOKEN_REFUSED}, MEDIA_TYPE: {"schema": _PROBLEM}},
+}
+_DEVICE_REQUEST = {
+    "type": "object",
+    "required": ["client_id"],
+    "properties": {"client_id": {"const": "terracrew-cli"}, "machine": {"type": "string"}},
+}
+_DEVICE = {
+    "type": "object",
+    "required": ["device_code", "user_code", "verification_uri", "expires_in", "interval"],
+    "properties": {
+        "device_code": {"type": "string"},
+        "user_code": {"type": "string"},
+        "verification_uri": {"type": "string"},
+        "expires_in": {"type": "integer"},
+        "interval": {"type": "integer"},
+    },
+}
+
 _UNSEEN: dict[str, dict[str, Any]] = {
     "/api/v1/archives": {"post": {"requestBody": {"content": {"application/gzip": _BYTES}}}},
     "/api/v1/uploads/{upload}/{index}": {
@@ -97,10 +118,20 @@ _UNSEEN: dict[str, dict[str, Any]] = {
             },
             "responses": {
                 "200": {"content": {"application/json": {"schema": _TOKEN}}},
-                "4XX": {
-                    "description": "Refused, in the words of RFC 6749",
-                    "content": {"application/json": {"schema": _TOKEN_REFUSED}, MEDIA_TYPE: {"schema": _PROBLEM}},
-                },
+                "4XX": _REFUSED_BY_OAUTH,
+            },
+        }
+    },
+    "/connect/device": {
+        "post": {
+            "security": [],
+            "requestBody": {
+                "required": True,
+                "content": {"application/x-www-form-urlencoded": {"schema": _DEVICE_REQUEST}},
+            },
+            "responses": {
+                "200": {"content": {"application/json": {"schema": _DEVICE}}},
+                "4XX": _REFUSED_BY_OAUTH,
             },
         }
     },
