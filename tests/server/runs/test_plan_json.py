@@ -73,7 +73,7 @@ async def test_it_takes_the_right_to_read_states(application: Application, runne
 
 
 async def test_a_plan_of_which_nothing_is_kept_says_so(application: Application, runner: SimulatedRunner) -> None:
-    """What a runner sends that nobody has asked for is not kept."""
+    """What a runner sends for policies alone is not shown."""
     attempt = await runner.run()
     await attempt.deliver(RUNNING, fact(shown(CONTENT)))
     answer = await application.admin.get(path(attempt, "json-output-redacted"))

@@ -31,7 +31,7 @@ async def find(tx: Tx, who: Principal, plan_id: str) -> StoredPlanJson:
     job = await jobs.find(tx, who, names.job_id(plan_id), Verb.JOB_READ)
     await jobs.find(tx, who, job.id, Verb.STATE_READ)
     found = await json_store.get(tx, job.id)
-    if found is None:
+    if found is None or not job.needs_plan_json:  # what policies were shown has no schemas
         raise NotFound(
             f"nothing is kept of the plan of job {job.number} that could be shown: it was made without `-out`, its log says why, or it "
             "was removed with its log"
