@@ -38,7 +38,7 @@ HELLO = specs.Spec(
 
 @pytest.fixture
 def hello(monkeypatch: pytest.MonkeyPatch) -> specs.Spec:
-    monkeypatch.setitem(specs.ENGINES, "hello", HELLO)
+    monkeypatch.setitem(specs.PROGRAMS, "hello", HELLO)
     with socket.create_server(("127.0.0.1", 0)) as closed:
         monkeypatch.setenv("TERRACREW_HELLO_RELEASES", f"http://127.0.0.1:{closed.getsockname()[1]}")
     return HELLO

@@ -68,6 +68,7 @@ FACTS: dict[type[msgspec.Struct], Any] = {
     PlanSummary: PlanSummary(add=5),
     events.PlanDescribed: events.PlanDescribed("ab" * 32, b"{}"),
     events.PlanShown: events.PlanShown("ab" * 32, b"{}"),
+    events.PlanCost: events.PlanCost(1.0, 2.0, "EUR"),
     OutputsRead: OutputsRead({"a": Output(1)}, "ab"),
     EngineUsed: EngineUsed("tofu", "9"),
     events.OutputMissing: events.OutputMissing(),

@@ -110,9 +110,9 @@ async def test_the_view_of_a_job_takes_few_statements(runner: SimulatedRunner, m
         return len(statements)
 
     await attempt.deliver(RUNNING)
-    assert await count() == 6
+    assert await count() == 7
     await attempt.deliver(DONE)
-    assert await count() == 6
+    assert await count() == 7
 
 
 def _background_reads(runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch) -> list[str]:
