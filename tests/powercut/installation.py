@@ -24,7 +24,7 @@ LARGE_STATE_BYTES = 3 << 20
 """Too large for an event: the state goes into a file of its own, and by HTTP."""
 HOLD = "hold"
 """While this file exists, the engine saves no state: the server must be away before the first one is."""
-_SETTLE_SECONDS = 90.0
+_SETTLE_SECONDS = 240.0
 
 
 class Promise(NamedTuple):
