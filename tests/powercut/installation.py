@@ -24,7 +24,7 @@ LARGE_STATE_BYTES = 3 << 20
 """Too large for an event: the state goes into a file of its own, and by HTTP."""
 HOLD = "hold"
 """While this file exists, the engine saves no state: the server must be away before the first one is."""
-_SETTLE_SECONDS = 240.0
+_SETTLE_SECONDS = 90.0
 
 
 class Promise(NamedTuple):
@@ -108,6 +108,7 @@ class Installation:
 
     def kill(self, system: "Started | None" = None) -> None:
         """End every process of the site at once, as a power cut does."""
+        assert system is None or {process.pid for process in system.processes} <= set(self.started), "not all are known"
         found: dict[int, procfs.Process] = {}
         # A process that is stopped starts no other one, and its children stay its children.
         while more := [each for each in self._processes() if each.pid not in found]:
@@ -246,7 +247,7 @@ class Started(System):
         }
         self.logs: list[Path] = []
 
-    def _start(self, name: str, arguments: list[str], env: dict[str, str], module: str = "terracrew.cli") -> Process:
+    def start(self, name: str, arguments: list[str], env: dict[str, str], module: str = "terracrew.cli") -> Process:
         process = Process(name, arguments, self._kept / f"{name}.log", env, module)
         self.processes.append(process)
         self._site.started.append(process.pid)
