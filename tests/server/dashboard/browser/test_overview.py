@@ -145,13 +145,13 @@ async def test_the_figures_are_charts_that_change_when_a_job_ends_elsewhere(page
         for hour in range(24):
             start = figures.start_of(tx.now - hour * 3600, 3600)
             amounts = {
-                "ended/SUCCEEDED": 3.0 + hour % 7,
-                f"wait/{20 + hour % 9}": 4.0,
+                "ended:SUCCEEDED": 3.0 + hour % 7,
+                f"wait:{20 + hour % 9}": 4.0,
                 "busy": 900.0,
                 "capacity": 7200.0,
             }
             if hour % 5 == 0:
-                amounts |= {"ended/FAILED": 2.0, "failed/engine": 1.0, "failed/infrastructure": 1.0}
+                amounts |= {"ended:FAILED": 2.0, "failed:engine": 1.0, "failed:infrastructure": 1.0}
             await figure_store.add(tx, {(group, 3600, start, kind): amount for kind, amount in amounts.items()})
 
     await stage.write(fill)
