@@ -10,7 +10,7 @@ from terracrew.api.job_views import Reason
 from terracrew.api.jobs import JobStatus
 from terracrew.api.runners import RunnerStatus
 from terracrew.protocol.spec import Definition, JobType, Step
-from terracrew.server.dashboard import words
+from terracrew.server.dashboard import badges, words
 from terracrew.server.dashboard.tree import words as place_words
 from terracrew.wording.durations import duration
 
@@ -47,20 +47,23 @@ def test_an_age_is_said_shortly(seconds: float, said: str) -> None:
 
 @pytest.mark.feature("U1.list")
 def test_every_status_differs_from_every_other_by_shape_or_colour_and_by_its_word() -> None:
-    for badges in ([words.runner_badge(each) for each in RunnerStatus], [words.job_badge(each) for each in JobStatus]):
-        assert len({badge.word for badge in badges}) == len(badges)
-        assert len({(badge.tone, badge.shape) for badge in badges}) >= len(badges) - 1  # two busy ones look alike
+    for shown in (
+        [badges.runner_badge(each) for each in RunnerStatus],
+        [badges.job_badge(each) for each in JobStatus],
+    ):
+        assert len({badge.word for badge in shown}) == len(shown)
+        assert len({(badge.tone, badge.shape) for badge in shown}) >= len(shown) - 1  # two busy ones look alike
 
 
 def test_a_running_job_says_what_it_is_doing_unless_it_is_being_stopped_or_lost() -> None:
-    assert words.job_badge(JobStatus.PROCESSING, Step.APPLY).word == "Applying"
-    assert words.job_badge(JobStatus.PROCESSING, Step.APPLY, is_canceling=True).word == "Canceling"
-    assert words.job_badge(JobStatus.PROCESSING, Step.APPLY, reason=Reason("silent", "")).word == "No contact"
+    assert badges.job_badge(JobStatus.PROCESSING, Step.APPLY).word == "Applying"
+    assert badges.job_badge(JobStatus.PROCESSING, Step.APPLY, is_canceling=True).word == "Canceling"
+    assert badges.job_badge(JobStatus.PROCESSING, Step.APPLY, reason=Reason("silent", "")).word == "No contact"
     lost = Reason("lost", "")
-    assert words.job_badge(JobStatus.PROCESSING, Step.APPLY, is_canceling=True, reason=lost).word == "Lost"
-    assert words.job_badge(JobStatus.SUCCEEDED, is_canceling=True, reason=lost).word == "Succeeded"
+    assert badges.job_badge(JobStatus.PROCESSING, Step.APPLY, is_canceling=True, reason=lost).word == "Lost"
+    assert badges.job_badge(JobStatus.SUCCEEDED, is_canceling=True, reason=lost).word == "Succeeded"
     for step in Step:
-        assert words.job_badge(JobStatus.PROCESSING, step).word
+        assert badges.job_badge(JobStatus.PROCESSING, step).word
 
 
 def test_a_reason_becomes_a_sentence() -> None:

@@ -15,11 +15,11 @@ from terracrew.api.overview import Overview, OverviewSpan
 from terracrew.api.runners import RunnerStatus
 from terracrew.protocol.events import PlanSummary
 from terracrew.server.dashboard import forms, overview_charts, render, words
+from terracrew.server.dashboard.badges import Badge
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobRow
 from terracrew.server.dashboard.overview_charts import DrawnFigures
-from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.fragments import patterns
 from terracrew.server.jobs import reads, service

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from terracrew import __version__
 from terracrew.protocol.spec import MUTATING
-from terracrew.server.dashboard import assets, markdown, words
+from terracrew.server.dashboard import assets, badges, markdown, words
 from terracrew.server.dashboard.access import words as access_words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.forges import words as forge_badges
@@ -265,6 +265,7 @@ _GLOBALS: dict[str, Any] = {
     "asset": assets.url,
     "version": __version__,
     "words": words,
+    "badges": badges,
     "change_words": diff,
     "deployment_words": cloud,
     "place_words": place_words,

@@ -4,7 +4,8 @@ from datetime import datetime
 from typing import Protocol
 
 from terracrew.api.access import Role
-from terracrew.server.dashboard.words import Badge, counted
+from terracrew.server.dashboard.badges import Badge
+from terracrew.server.dashboard.words import counted
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 

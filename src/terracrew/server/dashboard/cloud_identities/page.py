@@ -18,7 +18,7 @@ from terracrew.api.fleet_jobs import FleetJob, FleetJobStatus, FleetJobType, Fle
 from terracrew.server.cloud_hosted import identity_views, reporting
 from terracrew.server.cloud_identities import service
 from terracrew.server.dashboard import forms
-from terracrew.server.dashboard.words import Badge
+from terracrew.server.dashboard.badges import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import reads as fleet_reads
 from terracrew.server.fleet_jobs import service as fleet_jobs

@@ -1,7 +1,7 @@
 """The badges of connections to forges, their permissions, hooks and deliveries."""
 
 from terracrew.api.forges import Finding, ForgeDeliveryView, ForgeView, HookStatus
-from terracrew.server.dashboard.words import Badge
+from terracrew.server.dashboard.badges import Badge
 from terracrew.server.forges.model import ForgeConnection
 
 

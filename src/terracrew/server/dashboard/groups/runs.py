@@ -10,11 +10,11 @@ from litestar.params import FromPath, FromQuery
 from terracrew.api.group_runs import GroupRun, GroupRunView, NewGroupRun, RunModuleView
 from terracrew.api.jobs import JobStatus
 from terracrew.errors import Conflict, Invalid
-from terracrew.server.dashboard import forms, render, words
+from terracrew.server.dashboard import badges, forms, render, words
+from terracrew.server.dashboard.badges import Badge
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.groups import page
 from terracrew.server.dashboard.groups.page import HERE, GroupHead
-from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.group_runs import service
 from terracrew.server.group_runs.model import RunModule
@@ -38,7 +38,7 @@ class RunRow(msgspec.Struct, frozen=True):
 
     @property
     def badge(self) -> Badge:
-        return words.run_module_badge(self.module.status, self.module.job_status, self.module.reason)
+        return badges.run_module_badge(self.module.status, self.module.job_status, self.module.reason)
 
     @property
     def plan_counts(self) -> str:

@@ -10,8 +10,8 @@ from terracrew.errors import Invalid, NotFound, RateLimited, Unavailable, Undecr
 from terracrew.plan_diff.document import ActionFilter, DiffPage, DiffQuery
 from terracrew.plan_diff.model import ResourceDiff
 from terracrew.protocol.events import PlanSummary, ResourceChange
+from terracrew.server.dashboard.badges import Tone
 from terracrew.server.dashboard.context import DashboardContext
-from terracrew.server.dashboard.words import Tone
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import plan_diff
 from terracrew.wording import plan_words

@@ -9,12 +9,12 @@ from terracrew.api.lost_resources import LostResources
 from terracrew.errors import Undecryptable
 from terracrew.protocol.events import Output, ResourceChange
 from terracrew.protocol.spec import MUTATING, STEPS_OF, JobType, Step
-from terracrew.server.dashboard import words
+from terracrew.server.dashboard import badges, words
+from terracrew.server.dashboard.badges import Badge
 from terracrew.server.dashboard.jobs import timeline
 from terracrew.server.dashboard.jobs.timeline import TimelinePart
 from terracrew.server.dashboard.modules import states
 from terracrew.server.dashboard.modules.states import QuarantineRow
-from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.group_runs import service as group_runs
 from terracrew.server.jobs import reads, service
@@ -127,7 +127,7 @@ class JobPage(msgspec.Struct, frozen=True):
     @property
     def badge(self) -> Badge:
         job = self.view
-        return words.job_badge(job.status, self.step, is_canceling=job.cancel_mode is not None, reason=job.reason)
+        return badges.job_badge(job.status, self.step, is_canceling=job.cancel_mode is not None, reason=job.reason)
 
     @property
     def has_history(self) -> bool:

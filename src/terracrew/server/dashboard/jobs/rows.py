@@ -8,8 +8,8 @@ from terracrew.api.job_views import JobListed
 from terracrew.api.jobs import Job, JobStatus, Outcome
 from terracrew.errors import Invalid, NotFound
 from terracrew.protocol.spec import JobType, Step
-from terracrew.server.dashboard import forms, words
-from terracrew.server.dashboard.words import Badge
+from terracrew.server.dashboard import badges, forms
+from terracrew.server.dashboard.badges import Badge
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import reads, service
@@ -36,7 +36,7 @@ class JobRow(JobListed, frozen=True, kw_only=True):
 
     @property
     def badge(self) -> Badge:
-        return words.job_badge(self.status, self.step, is_canceling=self.cancel_mode is not None, reason=self.reason)
+        return badges.job_badge(self.status, self.step, is_canceling=self.cancel_mode is not None, reason=self.reason)
 
 
 class JobFilters(msgspec.Struct, frozen=True):

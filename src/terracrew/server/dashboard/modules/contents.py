@@ -15,9 +15,9 @@ from terracrew.errors import TerracrewError, Undecryptable
 from terracrew.plan_diff.document import DiffQuery
 from terracrew.protocol.events import Output
 from terracrew.protocol.spec import JobType
-from terracrew.server.dashboard import words
+from terracrew.server.dashboard import badges, words
+from terracrew.server.dashboard.badges import Badge
 from terracrew.server.dashboard.context import DashboardCall, DashboardContext
-from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.jobs import reads as job_reads
@@ -201,7 +201,7 @@ async def _rows(tx: Tx, found: Sequence[Dependency]) -> list[DependencyRow]:
                 is_waited_for=any(each.is_waited_for for each in edges),
                 is_outdated=any(each.is_outdated for each in edges),
                 references=edges,
-                badge=None if status is None else words.job_badge(status, None),
+                badge=None if status is None else badges.job_badge(status, None),
             )
         )
     return sorted(rows, key=lambda row: row.path or "")

@@ -20,7 +20,8 @@ from terracrew.api.modules import Module
 from terracrew.api.states import Resources
 from terracrew.errors import Invalid
 from terracrew.protocol.spec import JobType, Step
-from terracrew.server.dashboard import forms, render, words
+from terracrew.server.dashboard import badges, forms, render, words
+from terracrew.server.dashboard.badges import Badge
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobFilters, JobRow
@@ -34,7 +35,6 @@ from terracrew.server.dashboard.schedules.page import SchedulesPanel
 from terracrew.server.dashboard.tree import inputs, steps
 from terracrew.server.dashboard.tree.inputs import InputsPanel
 from terracrew.server.dashboard.tree.steps import StepsPanel
-from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.drift import service as drift
@@ -98,7 +98,7 @@ class ModuleRow(msgspec.Struct, frozen=True):
 
     @property
     def badge(self) -> Badge | None:
-        return None if self.job_status is None else words.job_badge(self.job_status, self.job_step)
+        return None if self.job_status is None else badges.job_badge(self.job_status, self.job_step)
 
 
 class ModulesPage(msgspec.Struct, frozen=True):

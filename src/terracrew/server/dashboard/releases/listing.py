@@ -9,9 +9,10 @@ from terracrew import __version__
 from terracrew.api.runners import Runner, RunnerView
 from terracrew.protocol.messages import Installation
 from terracrew.server.dashboard import markdown
+from terracrew.server.dashboard.badges import Badge
 from terracrew.server.dashboard.releases import rollout
 from terracrew.server.dashboard.releases.rollout import RolloutPanel
-from terracrew.server.dashboard.words import Badge, counted
+from terracrew.server.dashboard.words import counted
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb

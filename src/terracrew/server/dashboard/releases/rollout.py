@@ -16,7 +16,8 @@ from terracrew.api.rollouts import (
     RolloutView,
 )
 from terracrew.api.runners import Runner
-from terracrew.server.dashboard.words import Badge, counted
+from terracrew.server.dashboard.badges import Badge
+from terracrew.server.dashboard.words import counted
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb, Visible

@@ -7,8 +7,8 @@ import msgspec
 from terracrew.api.deployments import CloudInstance, CloudInstanceStatus
 from terracrew.api.fleet_jobs import FleetJob
 from terracrew.api.runners import RunnerStatus, RunnerView
-from terracrew.server.dashboard import words
-from terracrew.server.dashboard.words import Badge
+from terracrew.server.dashboard import badges
+from terracrew.server.dashboard.badges import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.deployments import reads
 from terracrew.server.deployments.model import CloudDeployment
@@ -46,10 +46,10 @@ class CloudState(msgspec.Struct, frozen=True):
     def badge(self, status: RunnerStatus) -> Badge:
         """Return the badge of the runner: what happens to its deployment comes first, unless an instance is connected."""
         if status in (RunnerStatus.ONLINE, RunnerStatus.DRAINING):
-            return words.runner_badge(status)
+            return badges.runner_badge(status)
         if self.job is not None and self.job.is_active:
-            return words.fleet_job_badge(self.job)
-        return _NOT_DEPLOYED.get(self.deployment.status, words.runner_badge(status))
+            return badges.fleet_job_badge(self.job)
+        return _NOT_DEPLOYED.get(self.deployment.status, badges.runner_badge(status))
 
     @property
     def waking(self) -> CloudInstance | None:

@@ -13,11 +13,11 @@ from terracrew.api.runners import RunnerView
 from terracrew.errors import Conflict, Invalid
 from terracrew.server.cloud_hosted import deploying
 from terracrew.server.dashboard import forms, render
+from terracrew.server.dashboard.badges import Badge
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.runners import cloud, deploy, page
 from terracrew.server.dashboard.runners.cloud import CloudState
 from terracrew.server.dashboard.runners.deploy import Costs
-from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import service as fleet_jobs
 from terracrew.server.principals import authorize

@@ -8,9 +8,9 @@ from litestar.params import FromPath, FromQuery
 
 from terracrew.api.fleet_jobs import FleetJob, FleetJobStatus, FleetJobView, FleetLine
 from terracrew.server.cloud_identities import store as identities
-from terracrew.server.dashboard import render, words
+from terracrew.server.dashboard import badges, render
+from terracrew.server.dashboard.badges import Badge
 from terracrew.server.dashboard.context import DashboardCall
-from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.fleet_jobs import reads, service
 from terracrew.server.fleet_jobs.reads import FleetJobFilter
@@ -42,7 +42,7 @@ class FleetJobPage(msgspec.Struct, frozen=True):
 
     @property
     def badge(self) -> Badge:
-        return words.fleet_job_badge(self.job)
+        return badges.fleet_job_badge(self.job)
 
 
 async def read(tx: Tx, who: Principal, reference: str) -> FleetJobPage:

@@ -10,14 +10,14 @@ from terracrew.api.deployments import DeploymentView
 from terracrew.api.runners import HEARTBEAT_SECONDS, Instance, Runner, RunnerAlert, RunnerStatus, RunnerView
 from terracrew.errors import NotFound
 from terracrew.server.cloud_hosted import deploying
-from terracrew.server.dashboard import render, words
+from terracrew.server.dashboard import badges, render, words
+from terracrew.server.dashboard.badges import Badge
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobRow
 from terracrew.server.dashboard.releases import rollout
 from terracrew.server.dashboard.runners import cloud
 from terracrew.server.dashboard.runners.cloud import CloudState
-from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import role_reads
 from terracrew.server.jobs import runner_reads
@@ -119,7 +119,7 @@ class RunnerPage(msgspec.Struct, frozen=True):
 
     @property
     def badge(self) -> Badge:
-        return self.cloud.badge(self.runner.status) if self.cloud else words.runner_badge(self.runner.status)
+        return self.cloud.badge(self.runner.status) if self.cloud else badges.runner_badge(self.runner.status)
 
     @property
     def can_wake(self) -> bool:

@@ -7,7 +7,8 @@ from litestar import Response, get
 from litestar.params import FromQuery
 
 from terracrew.api.runners import Instance, RunnerStatus, RunnerView
-from terracrew.server.dashboard import forms, render, words
+from terracrew.server.dashboard import badges, forms, render
+from terracrew.server.dashboard.badges import Badge
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.groups import page as group_page
 from terracrew.server.dashboard.groups.page import GroupHead
@@ -17,7 +18,6 @@ from terracrew.server.dashboard.releases.rollout import OutdatedRunners
 from terracrew.server.dashboard.runners import cloud, edit
 from terracrew.server.dashboard.runners.cloud import CloudState
 from terracrew.server.dashboard.runners.edit import RegisterForm
-from terracrew.server.dashboard.words import Badge
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.fragments import patterns
 from terracrew.server.jobs import runner_reads
@@ -54,7 +54,7 @@ class RunnerRow(msgspec.Struct, frozen=True):
 
     @property
     def badge(self) -> Badge:
-        return self.cloud.badge(self.runner.status) if self.cloud else words.runner_badge(self.runner.status)
+        return self.cloud.badge(self.runner.status) if self.cloud else badges.runner_badge(self.runner.status)
 
     @property
     def is_single(self) -> bool:
