@@ -6,7 +6,8 @@ from typing import Literal
 import msgspec
 
 from terracrew.api.failures import FailureClass
-from terracrew.api.jobs import Attempt, Job, Lock, Note, Outcome, Plan, StepRow
+from terracrew.api.jobs import Attempt, Job, Note, Outcome, Plan, StepRow
+from terracrew.api.locks import Lock
 from terracrew.api.lost_resources import LogGap, LoggedChange
 from terracrew.api.policies import PolicyCheck
 from terracrew.plan_diff.model import AttributeDiff, ResourceDiff

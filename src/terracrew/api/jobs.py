@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from terracrew.api.locks import ModuleLock
 from terracrew.api.lost_resources import ImportLost
 from terracrew.api.modules import Priority
 from terracrew.api.place_settings import Interrupted, LimitsChange
@@ -380,20 +379,6 @@ class Note(msgspec.Struct, frozen=True):
     attempt: int
     text: str
     created_at: datetime
-
-
-class Lock(msgspec.Struct, frozen=True):
-    """The holder of the module's lock: the attempt of the active job, or a person."""
-
-    job_id: str
-    """Empty if a person holds it."""
-    number: int
-    attempt: int
-    since: datetime
-    lost_at: datetime | None = None
-    """Since when the attempt that holds it counts as lost."""
-    person: ModuleLock | None = None
-    """The lock that a person or a service account holds."""
 
 
 class ApplyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -54,3 +54,17 @@ class TakeLock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     who: Text = ""
     client_version: Text = ""
     client_path: Text = ""
+
+
+class Lock(msgspec.Struct, frozen=True):
+    """The holder of the module's lock: the attempt of the active job, or a person."""
+
+    job_id: str
+    """Empty if a person holds it."""
+    number: int
+    attempt: int
+    since: datetime
+    lost_at: datetime | None = None
+    """Since when the attempt that holds it counts as lost."""
+    person: ModuleLock | None = None
+    """The lock that a person or a service account holds."""

@@ -6,7 +6,8 @@ import msgspec
 
 from terracrew.api.groups import ApprovalRule
 from terracrew.api.job_views import AttemptReport, HeldLock, ModuleHold, Placement
-from terracrew.api.jobs import JobStatus, Lock
+from terracrew.api.jobs import JobStatus
+from terracrew.api.locks import Lock
 from terracrew.api.modules import Module
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.spec import JobType

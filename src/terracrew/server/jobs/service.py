@@ -6,7 +6,8 @@ from datetime import datetime
 import msgspec
 
 from terracrew import ids
-from terracrew.api.jobs import Attempt, Job, Lock
+from terracrew.api.jobs import Attempt, Job
+from terracrew.api.locks import Lock
 from terracrew.errors import Conflict, Forbidden, NotFound
 from terracrew.protocol.messages import AttemptRef, CancelMode
 from terracrew.server.audit import service as audit

@@ -10,7 +10,8 @@ import msgspec
 from terracrew.api import fields
 from terracrew.api.failures import class_of
 from terracrew.api.job_views import AttemptReport, HeldLock, JobView, LapsedApproval, ModuleHold
-from terracrew.api.jobs import CHOSEN, Attempt, Job, JobStatus, Lock, Plan, StepRow
+from terracrew.api.jobs import CHOSEN, Attempt, Job, JobStatus, Plan, StepRow
+from terracrew.api.locks import Lock
 from terracrew.api.policies import PolicyCheck
 from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import STEPS_OF, JobType, Source, Step

@@ -7,7 +7,7 @@ import msgspec
 from litestar import Response, delete, get, patch, post
 from litestar.params import FromPath, QueryParameter
 
-from terracrew.api.jobs import Lock
+from terracrew.api.locks import Lock
 from terracrew.api.modules import CommandLine, Module, ModuleChange, NewModule
 from terracrew.errors import Invalid, NotFound
 from terracrew.protocol.spec import ArchiveSource

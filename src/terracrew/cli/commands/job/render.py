@@ -8,7 +8,8 @@ import click
 import msgspec
 
 from terracrew.api.job_views import AttemptReport, HeldLock, JobView, ModuleHold, ModuleState, Placement
-from terracrew.api.jobs import GivenApproval, JobStatus, Lock
+from terracrew.api.jobs import GivenApproval, JobStatus
+from terracrew.api.locks import Lock
 from terracrew.api.place_settings import PlaceSettings
 from terracrew.api.policies import PolicyCheck
 from terracrew.cli.commands.job import follow

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from terracrew.api import fields
 from terracrew.api.job_views import JobListed, JobView
-from terracrew.api.jobs import JobStatus, Lock
-from terracrew.api.locks import ModuleLock, TakeLock
+from terracrew.api.jobs import JobStatus
+from terracrew.api.locks import Lock, ModuleLock, TakeLock
 from terracrew.api.module_views import ModuleView
 from terracrew.api.modules import Backend, Module, ModuleChange, ModuleMove, NewModule
 from terracrew.api.pages import Page

@@ -14,8 +14,8 @@ from terracrew import plugins
 from terracrew.api.drift import ModuleDrift
 from terracrew.api.groups import ApprovalRule, Group
 from terracrew.api.job_views import AttemptReport, HeldLock, ModuleHold, Placement
-from terracrew.api.jobs import Job, JobStatus, Lock, NewJob
-from terracrew.api.locks import TakeLock
+from terracrew.api.jobs import Job, JobStatus, NewJob
+from terracrew.api.locks import Lock, TakeLock
 from terracrew.api.modules import Module
 from terracrew.api.states import Resources
 from terracrew.errors import Invalid
