@@ -10,6 +10,7 @@ from terracrew.protocol.events import Result
 from terracrew.protocol.messages import AttemptRef
 from terracrew.server.jobs import decide
 from terracrew.server.jobs.decision_types import Doubt
+from terracrew.server.jobs.set_back import decisions
 from tests.explore import rows
 from tests.explore.moves import Bounds
 from tests.explore.server import Server
@@ -277,7 +278,7 @@ class RecallsFromTheCurrentState(Server):
         job: model.Job, attempt: model.Attempt, now: datetime, has_begun: bool, version: int
     ) -> decide.Decision | None:
         current = rows.VERSIONS[rows.NOW] or 0
-        return decide.recall(job, attempt, now, has_begun=has_begun, is_proven=has_begun, state_version=current)
+        return decisions.recall(job, attempt, now, has_begun=has_begun, is_proven=has_begun, state_version=current)
 
 
 def _bounds(

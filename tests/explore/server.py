@@ -13,6 +13,7 @@ from terracrew.server.jobs import decide
 from terracrew.server.jobs.decision_types import Doubt
 from terracrew.server.jobs.plans import decide_plan
 from terracrew.server.jobs.queue_reads import turn_in_module
+from terracrew.server.jobs.set_back import decisions
 from tests.explore import rows, set_back
 from tests.explore.rows import THIS_MOMENT, VERSIONS
 from tests.explore.saving import Decision, Saving
@@ -122,7 +123,7 @@ class Server(Saving):
     def decide_recall(
         job: model.Job, attempt: model.Attempt, now: datetime, has_begun: bool, version: int
     ) -> decide.Decision | None:
-        return decide.recall(job, attempt, now, has_begun=has_begun, is_proven=has_begun, state_version=version)
+        return decisions.recall(job, attempt, now, has_begun=has_begun, is_proven=has_begun, state_version=version)
 
     def restore(self, world: World, i: int) -> World | None:
         """Take an attempt again that shows its receipt. None: another attempt has its number, or it has to wait."""
@@ -149,7 +150,7 @@ class Server(Saving):
         world = world if world.hold == "open" else set_back.held(world, self.assume_begun)
         it = world.tries[i]
         if e is not None:
-            replaced = decide.replaced(rows.attempt_row(world.tries[e]), THIS_MOMENT)
+            replaced = decisions.replaced(rows.attempt_row(world.tries[e]), THIS_MOMENT)
             world = with_try(world, e, **rows.row_of(world.tries[e], replaced))
         taken = it._replace(number=number, **rows.row_of(fresh, found.attempt))
         world = with_job(with_try(world, i, **taken._asdict()), j, rows.job_of(known, found.job, None, it.runner))
@@ -166,7 +167,7 @@ class Server(Saving):
         *,
         is_module_busy: bool,
     ) -> decide.Decision | None:
-        return decide.restore(known, claimed, attempt, THIS_MOMENT, earlier=earlier, is_module_busy=is_module_busy)
+        return decisions.restore(known, claimed, attempt, THIS_MOMENT, earlier=earlier, is_module_busy=is_module_busy)
 
     # ---- a claim
 

@@ -9,9 +9,9 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import MUTATING, STEPS_OF
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.history import store as history_store
-from terracrew.server.jobs import attempt_store, decide, reads, store
-from terracrew.server.jobs.decide import Decision
-from terracrew.server.jobs.set_back import detection
+from terracrew.server.jobs import attempt_store, reads, store
+from terracrew.server.jobs.decision_types import Decision
+from terracrew.server.jobs.set_back import decisions, detection
 from terracrew.server.jobs.set_back.receipts import Claimed
 from terracrew.server.state import locks
 from terracrew.server.state import service as states
@@ -51,14 +51,14 @@ async def restore(db: Database, claimed: Claimed) -> None:
         # It counts as begun until its hello says otherwise, and as in contact from now on.
         now = tx.moment
         attempt = replace(attempt, may_have_begun=is_change, heard_at=now)
-        decision = decide.restore(known, wanted, attempt, now, earlier=earlier, is_module_busy=is_busy)
+        decision = decisions.restore(known, wanted, attempt, now, earlier=earlier, is_module_busy=is_busy)
         if decision is None:
             return False
         if known is None:
             await store.insert_restored(tx, await _numbered(tx, decision.job))
         else:
             if earlier is not None:
-                await attempt_store.save_attempt(tx, earlier, decide.replaced(earlier, now))
+                await attempt_store.save_attempt(tx, earlier, decisions.replaced(earlier, now))
             if decision.job != known:
                 await store.save_transition(tx, known, replace(decision.job, number=known.number))
         await store.set_module_path(tx, wanted.id)
@@ -105,7 +105,7 @@ async def recall(db: Database, ref: AttemptRef, *, has_begun: bool, is_proven: b
             return
         job, attempt = found
         version = await _version(tx, job, attempt)
-        decision: Decision | None = decide.recall(
+        decision: Decision | None = decisions.recall(
             job, attempt, tx.moment, has_begun=has_begun, is_proven=is_proven, state_version=version
         )
         if decision is not None:
