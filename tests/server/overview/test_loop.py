@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from terracrew.server.figures import model, reads
+from terracrew.server.figures import model, reads, store
 from terracrew.server.figures.model import DAY_SECONDS, PeriodSums
 from terracrew.server.overview import loop
 from terracrew.server.overview.loop import MAX_SAMPLE_SECONDS, FigureFolding
@@ -45,3 +45,16 @@ async def test_the_loop_folds_what_jobs_have_left(rows: JobRows) -> None:
     await FigureFolding("srv_1", rows.db).step()
     assert await rows.db.read(lambda tx: tx.value("SELECT count(*) FROM figure_entries")) == 0
     assert (await known(rows, rows.root)).ended == {"SUCCEEDED": 1}
+
+
+@pytest.mark.feature("P2.figures")
+async def test_what_is_too_old_is_deleted_at_once_however_much_it_is(rows: JobRows) -> None:
+    """A thousand groups have more sums in an hour than one statement deletes, so that the table grew for ever."""
+    for part in range(2):
+        many = {
+            (f"grp_{part}_{number}", model.HOUR_SECONDS, 0, "ended:FAILED"): 1.0
+            for number in range(store.MAX_PRUNED_ROWS * 2 // 3)
+        }
+        await rows.db.write(lambda tx, many=many: store.add(tx, many))
+    await FigureFolding("srv_1", rows.db).step()
+    assert await rows.db.read(lambda tx: tx.value("SELECT count(*) FROM figures")) == 0

@@ -7,15 +7,18 @@ import pytest
 from terracrew.api.overview import FigureSums
 from terracrew.protocol.events import Result, StepStatus
 from terracrew.protocol.spec import Step
+from terracrew.server.db.seam import Tx
 from terracrew.server.db.sqlite.database import SqliteDatabase
 from terracrew.server.drift import reads as drift_reads
+from terracrew.server.figures import model
+from terracrew.server.figures import store as figure_store
 from terracrew.server.overview import figures, reads, service
 from terracrew.server.overview.loop import FigureFolding
 from terracrew.server.overview.service import OldRunners
 from terracrew.server.principals.authorize import Visible
 from tests.builders.clock import ShiftedClock
 from tests.builders.deliveries import DONE, RUNNING, fact
-from tests.builders.job_rows import JobRows
+from tests.builders.job_rows import JobRows, change_jobs
 from tests.server.application import Person
 from tests.server.drift.checked import SOURCE
 from tests.server.hub.statement_counts import RecordingTx
@@ -82,6 +85,45 @@ async def test_what_runs_and_waits_is_counted_now(runner: SimulatedRunner) -> No
         queue = (await overview(admin, place=place))["queue"]
         assert (queue["running"], queue["waiting"], queue["oldest_number"]) == (1, 1, waiting["number"])
     assert (await overview(admin, place="shop"))["total"]["busy_seconds"] == 0, "the runner is not in this group"
+
+
+@pytest.mark.feature("P2.figures")
+async def test_what_ended_just_before_its_group_was_deleted_counts_in_the_groups_above(runner: SimulatedRunner) -> None:
+    """The entry of a job waits for up to five seconds. A group that was deleted meanwhile took it along."""
+    admin = runner.app.admin
+    for path in ("shop", "shop/prod"):
+        await admin.made("/api/v1/groups", {"path": path})
+    await admin.made("/api/v1/modules", {"path": "shop/prod/net", "source": SOURCE})
+    await run(runner, "shop/prod/net", DONE)
+    assert (await admin.delete("/api/v1/modules/shop%2Fprod%2Fnet", params={"force": "true"})).status_code == 204
+    assert (await admin.delete("/api/v1/groups/shop%2Fprod")).status_code == 204
+    for _ in range(2):
+        for place in ("", "shop"):
+            assert (await overview(admin, place=place))["total"]["succeeded"] == 1
+        await FigureFolding("srv", runner.app.server.db).step()
+
+
+@pytest.mark.feature("P2.overview")
+async def test_the_job_that_waits_longest_is_not_one_that_was_queued_anew(clock: ShiftedClock, rows: JobRows) -> None:
+    """A plan that was approved after a day is the oldest job of the queue, and waits since a moment ago."""
+    approved, waiting = await rows.job(await rows.module()), await rows.job(await rows.module())
+    clock.advance(60)
+    await rows.db.write(lambda tx: change_jobs(tx, approved, queued_at=tx.now))
+    for place in ("", "nowhere"):
+        found = await rows.db.read(lambda tx, place=place: reads.oldest_queued(tx, rows.organization, [place]))
+        assert (found and found["id"]) == (None if place else waiting)
+
+
+@pytest.mark.feature("P2.figures")
+async def test_the_total_is_that_of_its_parts_also_after_the_clock_was_set_back(rows: JobRows) -> None:
+    async def work(tx: Tx) -> tuple[FigureSums, list[FigureSums]]:
+        for hours in (0, 5):
+            start = model.start_of(tx.now, 3600) + hours * 3600
+            await figure_store.add(tx, {(rows.root, 3600, start, "ended:FAILED"): 1.0})
+        return await figures.sums(tx, rows.organization, [""], [""], "day", is_shared=False)
+
+    total, parts = await rows.db.write(work)
+    assert total.failed == sum(each.failed for each in parts) == 1
 
 
 @pytest.mark.feature("P2.utilisation")

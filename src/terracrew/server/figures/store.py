@@ -11,6 +11,7 @@ from terracrew.server.figures.model import DAY_SECONDS, HOUR_SECONDS, FigureEntr
 MAX_FOLDED_ENTRIES = 2_000
 """How many entries one transaction folds. With SQLite, all other work waits for it."""
 MAX_PRUNED_ROWS = 5_000
+"""How many sums of each length of period one transaction deletes."""
 KEPT_SECONDS: Mapping[int, int] = {HOUR_SECONDS: 9 * DAY_SECONDS, DAY_SECONDS: 40 * DAY_SECONDS}
 """How long the sums of each length of period are kept. The longest spans that are shown are a week of hours and a month of days."""
 _APPENDED: Columns = {
@@ -37,11 +38,17 @@ _OLDEST: LiteralString = f"""SELECT {reads.ENTRY_COLUMNS} FROM figure_entries
     ORDER BY job_id, attempt, status LIMIT :count FOR UPDATE SKIP LOCKED"""
 _DELETE: LiteralString = """DELETE FROM figure_entries
     WHERE (job_id, attempt, status) IN (SELECT job_id, attempt, status FROM batch)"""
+_LEAVE: LiteralString = "UPDATE figure_entries SET group_id = :parent_id WHERE group_id = :group_id"
+_LEAVE_AS_RUNNER: LiteralString = """UPDATE figure_entries SET runner_group_id = :parent_id
+    WHERE runner_group_id = :group_id"""
 _ENTRY_KEY: Columns = {"job_id": "text", "attempt": "bigint", "status": "text"}
 _ADD: LiteralString = """
 INSERT INTO figures (group_id, period_seconds, starts_at, kind, amount)
 SELECT group_id, period_seconds, starts_at, kind, amount FROM batch WHERE true
 ON CONFLICT (group_id, period_seconds, starts_at, kind) DO UPDATE SET amount = figures.amount + excluded.amount"""
+_PRUNE: LiteralString = """DELETE FROM figures WHERE (group_id, period_seconds, starts_at, kind) IN (
+    SELECT group_id, period_seconds, starts_at, kind FROM figures
+    WHERE period_seconds = :period AND starts_at < :before LIMIT :count)"""
 _SUMS: Columns = {
     "group_id": "text",
     "period_seconds": "bigint",
@@ -67,6 +74,12 @@ async def fold(tx: Tx) -> bool:
     return len(entries) == MAX_FOLDED_ENTRIES
 
 
+async def leave_group(tx: Tx, group_id: str, parent_id: str) -> None:
+    """Let the entries of a group that is being deleted count for the group above. Those that were folded count there already."""
+    for sql in (_LEAVE, _LEAVE_AS_RUNNER):
+        await tx.run(sql, group_id=group_id, parent_id=parent_id)
+
+
 async def add(tx: Tx, sums: Mapping[Key, float]) -> None:
     """Add amounts to the sums, in the order of their keys, so that two servers that do it do not wait for each other in a circle."""
     await tx.each(_ADD, _SUMS, [(*key, amount) for key, amount in sorted(sums.items())])
@@ -82,14 +95,13 @@ async def take_sample_time(tx: Tx) -> float | None:
     return None if found is None else found["sampled_at"]
 
 
-async def prune(tx: Tx) -> None:
-    """Delete the oldest sums, which nobody can be shown any more. Those of groups that were deleted go in this way, too."""
-    for period, kept in KEPT_SECONDS.items():
-        await tx.run(
-            """DELETE FROM figures WHERE (group_id, period_seconds, starts_at, kind) IN (
-                SELECT group_id, period_seconds, starts_at, kind FROM figures
-                WHERE period_seconds = :period AND starts_at < :before LIMIT :count)""",
-            period=period,
-            before=int(tx.now) - kept,
-            count=MAX_PRUNED_ROWS,
-        )
+async def prune(tx: Tx) -> bool:
+    """Delete the oldest sums, which nobody can be shown any more, and return whether there may be more of them.
+
+    Those of groups that were deleted go in this way, too.
+    """
+    counts = [
+        await tx.run(_PRUNE, period=period, before=int(tx.now) - kept, count=MAX_PRUNED_ROWS)
+        for period, kept in KEPT_SECONDS.items()
+    ]
+    return MAX_PRUNED_ROWS in counts

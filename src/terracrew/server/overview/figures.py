@@ -97,7 +97,9 @@ async def sums(
         for start in range(first, first + shape.part_count * shape.part_seconds, shape.part_seconds)
     ]
     end = first + shape.part_count * shape.part_seconds
-    return _sums(first, end, (item for amounts in by_part.values() for item in amounts.items())), parts
+    # A clock that was set back leaves sums of a time that has not come. They are in no part, so they are not in the total.
+    known = (item for start, amounts in by_part.items() if start < end for item in amounts.items())
+    return _sums(first, end, known), parts
 
 
 def first_part(now: float, shape: SpanParts) -> int:

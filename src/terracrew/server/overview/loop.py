@@ -43,7 +43,8 @@ class FigureFolding:
         now = await self._db.read(_now)
         if self._pruned_at is None or now - self._pruned_at >= PRUNE_SECONDS:
             self._pruned_at = now
-            await self._db.write(figures.prune)
+            while await self._db.write(figures.prune):
+                pass
 
 
 async def sample(tx: Tx) -> None:

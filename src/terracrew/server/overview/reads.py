@@ -34,10 +34,11 @@ _IN_PLACES: LiteralString = """EXISTS (SELECT 1 FROM modules WHERE modules.id = 
 _OPEN_IN_PLACE: LiteralString = f"""
 SELECT jobs.status, count(*) AS jobs FROM jobs
 WHERE jobs.organization_id = :organization_id AND {IS_OPEN_JOB} AND {_IN_PLACES} GROUP BY jobs.status"""
+# `jobs.id > ''` makes SQLite use the index of the open jobs. It would read every job of the organization instead.
 _OLDEST: LiteralString = f"""
 SELECT jobs.id, jobs.number, jobs.queued_at FROM jobs
-WHERE jobs.organization_id = :organization_id AND {IS_OPEN_JOB} AND jobs.status = 'QUEUED' AND {_IN_PLACES}
-ORDER BY jobs.id LIMIT 1"""
+WHERE jobs.organization_id = :organization_id AND jobs.id > '' AND {IS_OPEN_JOB} AND jobs.status = 'QUEUED' AND {_IN_PLACES}
+ORDER BY jobs.queued_at, jobs.id LIMIT 1"""
 _AWAY: LiteralString = """ SELECT runners.id, runners.path, runner_outages.since, groups.path AS group_path
 FROM runner_outages JOIN runners ON runners.id = runner_outages.runner_id JOIN groups ON groups.id = runners.group_id
 WHERE runners.organization_id = :organization_id"""
@@ -87,9 +88,9 @@ async def open_jobs(tx: Tx, organization_id: str, places: Sequence[str]) -> dict
 
 
 async def oldest_queued(tx: Tx, organization_id: str, places: Sequence[str]) -> Row | None:
-    """Return the job that was created first of those that wait for a runner."""
+    """Return the job that has waited for a runner for the longest time. One that waited for an approval before is queued anew."""
     found = [await tx.one(_OLDEST, organization_id=organization_id, place=place) for place in places]
-    return min((row for row in found if row is not None), key=lambda row: row["id"], default=None)
+    return min((row for row in found if row is not None), key=lambda row: (row["queued_at"], row["id"]), default=None)
 
 
 async def away(tx: Tx, organization_id: str, seen: Visible, count: int) -> list[Row]:
@@ -100,4 +101,13 @@ async def away(tx: Tx, organization_id: str, seen: Visible, count: int) -> list[
         return await tx.all(_AWAY + _NEWEST_AWAY, organization_id=organization_id, count=count)
     return await tx.all(
         _AWAY_OF_READER + _NEWEST_AWAY, organization_id=organization_id, count=count, **visibility.params(seen)
+    )
+
+
+async def ends_of_jobs(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
+    """Return when these jobs ended, and the paths of their modules."""
+    return await tx.each_id(
+        """SELECT jobs.id, jobs.finished_at, modules.path FROM batch JOIN jobs ON jobs.id = batch.id
+        JOIN modules ON modules.id = jobs.module_id WHERE jobs.finished_at IS NOT NULL""",
+        job_ids,
     )

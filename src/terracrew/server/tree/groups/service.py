@@ -14,6 +14,7 @@ from terracrew.protocol.cloud import CloudIdentities
 from terracrew.server.announcements import channel_store as channels
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
+from terracrew.server.figures import store as figures
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -156,6 +157,7 @@ async def delete(tx: Tx, who: Principal, reference: str) -> None:
     await inputs.forget(tx, group.id)
     await step_settings.forget(tx, group.id)
     await channels.forget(tx, group.id)
+    await figures.leave_group(tx, group.id, group.parent_id)
     await store.delete(tx, group.id)
     details, organization_id = {"path": group.path}, group.organization_id
     await audit.record(tx, who, "group.delete", "group", group.id, details, organization_id=organization_id)
