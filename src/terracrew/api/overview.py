@@ -5,9 +5,13 @@ from typing import Literal
 
 import msgspec
 
+from terracrew.api.jobs import JobStatus
+
 OverviewSpan = Literal["day", "week", "month"]
 """The last 24 hours in parts of an hour, the last 7 days in parts of 6 hours, or the last 30 days in parts of a day; in UTC."""
-NeedKind = Literal["approve", "failed", "lost", "doubt", "quarantine", "stale", "drift", "offline", "outdated"]
+NeedKind = Literal[
+    "approve", "failed", "lost", "doubt", "quarantine", "stale", "waiting", "drift", "offline", "outdated"
+]
 
 
 class FigureSums(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +80,45 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     runner_id: str | None = None
 
 
+class ActivityEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that has happened: a job that ended, or a change that somebody made."""
+
+    at: datetime
+    who: str
+    """The name of who started the job, or made the change."""
+    text: str
+    """What happened, as the rest of a sentence: `apply #12 succeeded`, `approved the plan of job #12 of app/web`."""
+    path: str | None = None
+    """The group, module or runner that it is about; null for what is at no place of the tree."""
+    status: JobStatus | None = None
+    """How the job ended; null for a change that somebody made."""
+    action: str | None = None
+    """What the audit log calls the change; null for a job."""
+    target_kind: str
+    """What it is about: `job`, `module`, `group`, `runner`, `user` and others of the audit log."""
+    target_id: str
+    """The id of what it is about."""
+
+
+ComingKind = Literal["schedule", "approval", "role", "secret", "trust_policy", "token"]
+
+
+class ComingUp(msgspec.Struct, frozen=True, kw_only=True):
+    """Something with a date that has not come yet."""
+
+    at: datetime
+    kind: ComingKind
+    """A schedule starts; the time to approve a plan is over; or a role, a client secret, a trust policy or an API token ends."""
+    path: str | None = None
+    """The group or module that it is about; null for what is at no place of the tree."""
+    place_kind: Literal["group", "module"] | None = None
+    """What the path is that of."""
+    text: str
+    """What happens then, as a sentence without its path."""
+    target_id: str
+    """The id of the schedule, job, role, service account or API token that it is about."""
+
+
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
     place: str
     """The group; empty for the organization."""
@@ -90,3 +133,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """What needs the caller, at most 10 of each kind, the most urgent first."""
     more_needs: list[NeedKind]
     """The kinds of which there are more."""
+    activity: list[ActivityEntry] = msgspec.field(default_factory=list[ActivityEntry])
+    """What has happened last, the newest first: jobs, and changes from the part of the audit log that the caller may read."""
+    coming_up: list[ComingUp] = msgspec.field(default_factory=list[ComingUp])
+    """What has a date within the next 30 days, the nearest first."""

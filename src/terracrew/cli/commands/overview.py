@@ -19,7 +19,7 @@ _GREEN, _RED = "█", "▒"
 @click.option("--mine", is_flag=True, help="Only the groups at which you have a role of your own.")
 @output.with_target
 def overview(target: Target, place: str, span: OverviewSpan, mine: bool) -> output.CommandResult:
-    """Show what needs you, what waits, and how jobs and runners did, in and below the group PLACE or everywhere."""
+    """Show what needs you, how jobs and runners did, and what happened last and comes next, in the group PLACE or everywhere."""
     found = target.api().get("/overview", Overview, place=place, span=span, mine="true" if mine else None)
     return output.CommandResult(found, lambda: _show(found))
 
@@ -48,6 +48,7 @@ def _show(found: Overview) -> None:
     )
     click.echo()
     _bars(found)
+    _last_and_next(found)
     if found.is_partial:
         output.note("You see a part of this place: only groups that you see as a whole are counted.")
 
@@ -67,9 +68,29 @@ def _needs(found: Overview) -> None:
         output.note(f"There are more: {overview_words.NEEDS[kind].lower()}")
 
 
+def _last_and_next(found: Overview) -> None:
+    """Show what has happened last, and what comes next, with one line each."""
+    if found.activity:
+        click.echo()
+        click.echo(click.style("Recent activity", bold=True))
+    for each in found.activity:
+        what = f"{each.path} {each.text}, by {each.who}" if each.status else f"{each.who} {each.text}"
+        click.echo(_line(f"{output.age(each.at):>9}  {what}"))
+    if found.coming_up:
+        click.echo()
+        click.echo(click.style("Coming up", bold=True))
+    for each in found.coming_up:
+        at = f"{each.at.astimezone():%d %b %H:%M}"
+        click.echo(_line(f"{at:>12}  {each.text}{f', {each.path}' if each.path else ''}"))
+
+
 def _text(need: Need) -> str:
     """Return the reason as one line of a bounded length: the error of an engine may be long."""
-    words = " ".join(need.text.split())
+    return _line(need.text, strip=True)
+
+
+def _line(text: str, *, strip: bool = False) -> str:
+    words = " ".join(text.split()) if strip else text.replace("\n", " ")
     return words if len(words) <= MAX_TEXT_CHARACTERS else f"{words[: MAX_TEXT_CHARACTERS - 1]}…"
 
 

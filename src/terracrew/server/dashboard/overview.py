@@ -1,6 +1,6 @@
 """The overview, which people see first: what needs them, the first steps, and the active jobs; and the page that releases a hold."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,18 +14,21 @@ from terracrew.api.jobs import Job, JobStatus
 from terracrew.api.overview import Overview, OverviewSpan
 from terracrew.api.runners import RunnerStatus
 from terracrew.protocol.events import PlanSummary
-from terracrew.server.dashboard import forms, overview_charts, render, words
+from terracrew.server.dashboard import forms, overview_activity, overview_charts, render, words
 from terracrew.server.dashboard.badges import Badge
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.jobs import rows as job_rows
 from terracrew.server.dashboard.jobs.rows import JobRow
+from terracrew.server.dashboard.overview_activity import ActivityRow, ComingRow
 from terracrew.server.dashboard.overview_charts import DrawnFigures
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.fragments import patterns
 from terracrew.server.jobs import reads, service
 from terracrew.server.jobs.set_back import release as holds_service
+from terracrew.server.overview import activity, coming
 from terracrew.server.overview import service as overview_service
 from terracrew.server.overview.figures import is_within
+from terracrew.server.overview.selection import Selected, WaitingJobs, select
 from terracrew.server.overview.service import TreeNeeds
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -34,7 +37,7 @@ from terracrew.server.runners import reads as runner_reads
 from terracrew.server.runners import service as runners
 from terracrew.server.runs import attention, module_view
 from terracrew.server.runs import reads as run_reads
-from terracrew.server.runs.attention import MAX_LISTED, Attention, TroubledModule
+from terracrew.server.runs.attention import MAX_LISTED, TroubledModule
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.tree.modules import reads as module_reads
 from terracrew.wording import plan_words
@@ -42,6 +45,8 @@ from terracrew.wording import plan_words
 HERE = "/dashboard"
 HOLD = "/dashboard/hold"
 MAX_ACTIVE_JOBS = 10
+MAX_OPEN_READ_OF_PLACES = 500
+"""How many active jobs are looked at where only some groups are shown, because those of other groups are left out afterwards."""
 MAX_FIRST_JOBS = 3
 """The steps are shown until more jobs than this have succeeded, so that people see the last one turn to done."""
 _IN_DOUBT = Badge("warn", "mark", "In doubt")
@@ -113,6 +118,8 @@ class OverviewPage(msgspec.Struct, frozen=True):
     """Whether the reader may see anything in this organization."""
     figures: Overview
     drawn: DrawnFigures
+    activity: list[ActivityRow]
+    coming: list[ComingRow]
     asked: AskedOverview
     has_own_groups: bool
     """Whether the reader has roles at groups, so that these can be chosen."""
@@ -127,52 +134,47 @@ async def read(tx: Tx, who: Principal, watch: Watch, asked: AskedOverview) -> Ov
     tree = await overview_service.tree_needs(tx, who, within.places)
     figures = await overview_service.with_figures(tx, who, asked.span, within)
     organization_id = who.organization_id or ""
-    newest = await reads.ids(tx, organization_id, seen, reads.JobFilter(is_open=True), MAX_ACTIVE_JOBS + MAX_LISTED)
+    most = MAX_ACTIVE_JOBS + MAX_LISTED if "" in within.places else MAX_OPEN_READ_OF_PLACES
+    newest = await reads.ids(tx, organization_id, seen, reads.JobFilter(is_open=True), most)
     if "" not in within.places:
         paths = await run_reads.module_paths(tx, newest)
         newest = [each for each in newest if any(is_within(paths.get(each, ""), place) for place in within.places)]
+        newest = newest[: MAX_ACTIVE_JOBS + MAX_LISTED]
     named = {*found.to_approve, *found.stale, *found.failed, *found.out_of_contact, *found.queued, *newest}
     jobs = {row.id: row for row in await job_rows.read_these(tx, sorted(named), watch)}
     plans = await attention.plans(tx, found.to_approve[:MAX_LISTED])
-    rows, more = attention_rows(found, jobs, plans, tree, is_administrator=who.is_system_admin)
+    rows, more = attention_rows(select(found, jobs), plans, tree, is_administrator=who.is_system_admin)
     listed = {row.id for row in rows}
     active = [jobs[each] for each in newest if each in jobs and each not in listed][:MAX_ACTIVE_JOBS]
-    steps = await read_first_steps(tx, who)
-    drawn = overview_charts.draw(figures)
-    return OverviewPage(rows, more, steps, active, not seen.is_nothing, figures, drawn, asked, has_own_groups)
+    return OverviewPage(
+        rows=rows,
+        more=more,
+        steps=await read_first_steps(tx, who),
+        active=active,
+        has_role=not seen.is_nothing,
+        figures=figures,
+        drawn=overview_charts.draw(figures),
+        activity=overview_activity.happened(await activity.read(tx, who, within.places)),
+        coming=overview_activity.coming(await coming.read(tx, who, within.places)),
+        asked=asked,
+        has_own_groups=has_own_groups,
+    )
 
 
 def attention_rows(
-    found: Attention,
-    jobs: dict[str, JobRow],
-    plans: dict[str, PlanSummary],
-    tree: TreeNeeds,
-    *,
-    is_administrator: bool,
+    found: Selected[JobRow], plans: dict[str, PlanSummary], tree: TreeNeeds, *, is_administrator: bool
 ) -> tuple[list[AttentionRow], list[tuple[str, str]]]:
     """Return what needs a person, the most urgent first, and what of it is not listed. A pure function."""
-
-    def known(ids: Iterable[str]) -> list[JobRow]:
-        return [jobs[each] for each in ids if each in jobs]
-
-    plans_to_see = known(found.to_approve)
-    out_of_contact = [
-        each for each in known(found.out_of_contact) if each.reason and each.reason.code in ("lost", "silent")
-    ]
-    waiting = _waiting(known(found.queued), is_administrator=is_administrator)
-    named = {row.module_path for row in (*plans_to_see, *out_of_contact)}
-    in_doubt = [each for each in found.in_doubt if each.path not in named]
-    held = {each.path for each in found.quarantined}
-    waiting = [row for row in waiting if not (row.path in held and row.reason and row.reason.code == "quarantine")]
-    to_approve = [_to_approve(each, plans.get(each.id)) for each in plans_to_see]
-    failed = [_of_job(each, "Open job", each.finished_at, text=each.message) for each in known(found.failed)]
-    stale = [_of_job(each, "Plan again", each.queued_at, badge=_STALE) for each in known(found.stale)]
-    lost = [_of_job(each, "Open job", each.started_at, "#lost") for each in out_of_contact]
+    to_approve = [_to_approve(each, plans.get(each.id)) for each in found.to_approve]
+    failed = [_of_job(each, "Open job", each.finished_at, text=each.message) for each in found.failed]
+    stale = [_of_job(each, "Plan again", each.queued_at, badge=_STALE) for each in found.stale]
+    lost = [_of_job(each, "Open job", each.started_at, "#lost") for each in found.lost]
+    waiting = [_waiting(each, is_administrator=is_administrator) for each in found.waiting]
     kinds: list[tuple[list[AttentionRow], str, str]] = [
         (to_approve, "More plans wait for your approval", "/dashboard/jobs?status=AWAITING_APPROVAL"),
         (failed, "More failed", "/dashboard/jobs?status=FAILED"),
         (lost, "More are lost", "/dashboard/jobs?status=open"),
-        ([_doubtful(each) for each in in_doubt], "More modules are in doubt", "/dashboard/modules"),
+        ([_doubtful(each) for each in found.in_doubt], "More modules are in doubt", "/dashboard/modules"),
         ([_quarantined(each) for each in found.quarantined], "More states are in quarantine", "/dashboard/modules"),
         (stale, "More plans are out of date", "/dashboard/jobs?status=AWAITING_APPROVAL"),
         (waiting, "More jobs wait", "/dashboard/jobs?status=open"),
@@ -253,26 +255,16 @@ def _runners(tree: TreeNeeds) -> list[AttentionRow]:
     return [row, *away]
 
 
-def _waiting(queued: Iterable[JobRow], *, is_administrator: bool) -> list[AttentionRow]:
-    """Return the jobs that wait for something that a person has to do: for each reason the one that waits longest.
-
-    What the server holds comes first. Only an administrator has a page to release it.
-    """
-    found: dict[tuple[str, str], AttentionRow] = {}
-    for job in queued:
-        reason = job.reason
-        if reason is None or job.status is not JobStatus.QUEUED or not words.needs_a_person(reason):
-            continue
-        key = reason.code, reason.text
-        if key in found:
-            found[key] = msgspec.structs.replace(found[key], others=found[key].others + 1)
-            continue
-        has_page = bool(reason.link) and (is_administrator or reason.code != "held")
-        address, action = (reason.link, words.link(reason)) if has_page else (f"/dashboard/jobs/{job.id}", "Open job")
-        found[key] = AttentionRow(
-            job.id, job.badge, job.module_path, address, action, job, reason=reason, since=reason.since or job.queued_at
-        )
-    return sorted(found.values(), key=lambda row: row.reason is None or row.reason.code != "held")
+def _waiting(found: WaitingJobs[JobRow], *, is_administrator: bool) -> AttentionRow:
+    """Return the row of jobs that wait for a person. Only an administrator has a page to release what the server holds."""
+    job, reason = found.job, found.job.reason
+    address, action = f"/dashboard/jobs/{job.id}", "Open job"
+    if reason is not None and reason.link and (is_administrator or reason.code != "held"):
+        address, action = reason.link, words.link(reason)
+    since = reason.since if reason is not None and reason.since else job.queued_at
+    return AttentionRow(
+        job.id, job.badge, job.module_path, address, action, job, reason=reason, since=since, others=found.others
+    )
 
 
 async def read_first_steps(tx: Tx, who: Principal) -> list[FirstStep]:

@@ -47,6 +47,7 @@ _ANY_STATUS: LiteralString = ""
 _ENDED_STATUS: LiteralString = " AND " + _ENDED + " AND jobs.status = :status"
 _OPEN_STATUS: LiteralString = " AND " + IS_OPEN_JOB + " AND jobs.status = :status"
 _ANY_OPEN: LiteralString = " AND " + IS_OPEN_JOB
+_ANY_ENDED: LiteralString = " AND " + _ENDED
 _ALSO: LiteralString = """ AND (CAST(:type AS text) = '' OR jobs.type = CAST(:type AS text))
     AND (CAST(:who AS text) = '' OR jobs.created_by IN (SELECT users.id FROM users WHERE users.name = CAST(:who AS text)
         UNION ALL SELECT service_accounts.id FROM service_accounts WHERE service_accounts.name = CAST(:who AS text)))
@@ -64,6 +65,8 @@ class JobFilter(msgspec.Struct, frozen=True):
     status: JobStatus | None = None
     is_open: bool = False
     """Only jobs that have not ended."""
+    is_ended: bool = False
+    """Only jobs that have ended."""
     module_id: str | None = None
     """Only jobs of this module, which the reader may see."""
     before: str = ""
@@ -126,6 +129,7 @@ _BY_STATUS: dict[str, LiteralString] = {
     "ended": _ENDED_STATUS,
     "open": _OPEN_STATUS,
     "any_open": _ANY_OPEN,
+    "any_ended": _ANY_ENDED,
 }
 _MATCHING: dict[str, LiteralString] = {
     **_BY_STATUS,
@@ -156,7 +160,7 @@ async def ids(tx: Tx, organization_id: str, seen: Visible, wanted: JobFilter, co
     """The newest `count` jobs, newest first."""
     if seen.is_nothing:
         return []
-    kind = "any_open" if wanted.is_open else "any"
+    kind = "any_open" if wanted.is_open else "any_ended" if wanted.is_ended else "any"
     before = wanted.before or NEWEST_ID
     if wanted.until is not None:
         before = min(before, _first_id(wanted.until))

@@ -9,14 +9,15 @@ import msgspec
 from terracrew import __version__
 from terracrew.api.drift import ModuleDrift
 from terracrew.api.job_views import JobListed
-from terracrew.api.jobs import JobStatus
+from terracrew.api.jobs import Job, JobStatus
 from terracrew.api.overview import Need, NeedKind, Overview, OverviewSpan, QueueNow
 from terracrew.protocol.events import PlanSummary
 from terracrew.server.db.seam import Tx
-from terracrew.server.db.statements.mapping import rows_to
+from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.drift import reads as drift_reads
 from terracrew.server.jobs import reads as job_reads
-from terracrew.server.overview import figures, reads
+from terracrew.server.overview import activity, coming, figures, reads
+from terracrew.server.overview.selection import Selected, WaitingJobs, select
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb, Visible
 from terracrew.server.principals.model import Principal
@@ -25,8 +26,9 @@ from terracrew.server.releases import store as releases
 from terracrew.server.runners import service as runners
 from terracrew.server.runners import version_reads
 from terracrew.server.runners.reads import RunnerScope
-from terracrew.server.runs import attention
+from terracrew.server.runs import attention, reasons
 from terracrew.server.runs.attention import MAX_LISTED, Attention, TroubledModule
+from terracrew.server.runs.reasons import Watch
 from terracrew.server.tree.groups import service as groups
 from terracrew.wording import drift_words, plan_words
 
@@ -83,11 +85,21 @@ def my_groups(seen: Visible, place: str) -> list[str]:
     return sorted(path for path in bound if not any(figures.is_within(path, other) for other in bound - {path}))
 
 
-async def read(tx: Tx, who: Principal, span: OverviewSpan, place: str = "", is_mine: bool = False) -> Overview:
+async def read(
+    tx: Tx, who: Principal, watch: Watch, span: OverviewSpan, place: str = "", is_mine: bool = False
+) -> Overview:
+    """Return everything that an overview has, for a program."""
     within = await scope(tx, who, place, is_mine=is_mine)
     found = await attention.read(tx, who, within.places)
     tree = await tree_needs(tx, who, within.places)
-    return await with_figures(tx, who, span, within, *await _needs(tx, found, tree))
+    listed, more = await _needs(tx, found, tree, watch)
+    return msgspec.structs.replace(
+        await with_figures(tx, who, span, within),
+        needs=listed,
+        more_needs=more,
+        activity=await activity.read(tx, who, within.places),
+        coming_up=await coming.read(tx, who, within.places),
+    )
 
 
 async def with_figures(
@@ -95,10 +107,8 @@ async def with_figures(
     who: Principal,
     span: OverviewSpan,
     within: Scope,
-    needs: list[Need] | None = None,
-    more: list[NeedKind] | None = None,
 ) -> Overview:
-    """Return the figures of a scope, with what needs the reader."""
+    """Return the figures of a scope, and nothing else."""
     organization_id = who.organization_id or ""
     seen = await authorize.visible_by_verb(tx, who, Verb.JOB_READ, Verb.RUNNER_READ)
     of_jobs, of_runners = (
@@ -113,8 +123,8 @@ async def with_figures(
         queue=await _queue(tx, organization_id, of_jobs),
         total=total,
         parts=parts,
-        needs=needs or [],
-        more_needs=more or [],
+        needs=[],
+        more_needs=[],
     )
 
 
@@ -180,52 +190,66 @@ def _is_in(path: str, places: Sequence[str]) -> bool:
     return any(figures.is_within(path, place) for place in places)
 
 
-async def _needs(tx: Tx, found: Attention, tree: TreeNeeds) -> tuple[list[Need], list[NeedKind]]:
-    listed = {*found.to_approve, *found.failed, *found.stale, *found.out_of_contact}
+async def _needs(tx: Tx, found: Attention, tree: TreeNeeds, watch: Watch) -> tuple[list[Need], list[NeedKind]]:
+    listed = {*found.to_approve, *found.failed, *found.stale, *found.out_of_contact, *found.queued}
     rows = await job_reads.rows(tx, job_reads.COLUMNS_OF_A_ROW, sorted(listed))
-    known = {job.id: job for job in rows_to(JobListed, rows)}
-    return needs(found, tree, known, await attention.plans(tx, found.to_approve))
+    why = await reasons.why_each(tx, [row_to(Job, row) for row in rows], watch)
+    known = {row["id"]: msgspec.structs.replace(row_to(JobListed, row), reason=why.get(row["id"])) for row in rows}
+    return needs(select(found, known), tree, await attention.plans(tx, found.to_approve))
 
 
 def needs(
-    found: Attention,
-    tree: TreeNeeds,
-    known: Mapping[str, JobListed],
-    plans: Mapping[str, PlanSummary],
+    found: Selected[JobListed], tree: TreeNeeds, plans: Mapping[str, PlanSummary]
 ) -> tuple[list[Need], list[NeedKind]]:
     """Return what needs the reader, the most urgent first, and the kinds of which there is more. A pure function."""
 
-    def of_jobs(kind: NeedKind, ids: Iterable[str], since: str, text: str = "") -> list[Need]:
+    def of_jobs(kind: NeedKind, jobs: Iterable[JobListed], since: str, text: str = "") -> list[Need]:
         return [
-            Need(
-                kind=kind,
-                path=known[each].module_path,
-                text=text or plan_words.counts(plans.get(each)) or known[each].message,
-                since=getattr(known[each], since),
-                job_id=each,
-                job_number=known[each].number,
-                module_id=known[each].module_id,
+            _of_job(
+                kind,
+                each,
+                text or plan_words.counts(plans.get(each.id)) or each.message,
+                getattr(each, since),
             )
-            for each in ids
-            if each in known
+            for each in jobs
         ]
 
     kinds: list[list[Need]] = [
         of_jobs("approve", found.to_approve, "queued_at"),
         of_jobs("failed", found.failed, "finished_at"),
-        of_jobs("lost", found.out_of_contact, "started_at", "no contact with its attempt"),
+        of_jobs("lost", found.lost, "started_at", "no contact with its attempt"),
         [_of_module("doubt", each, f"job #{each.count:,} was cut short in a change") for each in found.in_doubt],
         [
             _of_module("quarantine", each, f"{each.count:,} {'state waits' if each.count == 1 else 'states wait'}")
             for each in found.quarantined
         ],
         of_jobs("stale", found.stale, "queued_at", "the state has changed since it was planned"),
+        [_waiting(each) for each in found.waiting],
         [drift_need(each) for each in tree.drifted],
         [away_need(each) for each in tree.away],
     ]
     listed = [need for each in kinds for need in each[:MAX_LISTED]]
     more: list[NeedKind] = [each[0].kind for each in kinds if len(each) > MAX_LISTED]
     return [*listed, *([outdated_need(tree.outdated)] if tree.outdated else [])], more
+
+
+def _of_job(kind: NeedKind, job: JobListed, text: str, since: datetime | None) -> Need:
+    return Need(
+        kind=kind,
+        path=job.module_path,
+        text=text,
+        since=since,
+        job_id=job.id,
+        job_number=job.number,
+        module_id=job.module_id,
+    )
+
+
+def _waiting(found: WaitingJobs[JobListed]) -> Need:
+    reason, others = found.job.reason, found.others
+    more = f" (and {others:,} more {'job' if others == 1 else 'jobs'} for the same reason)" if others else ""
+    since = reason.since if reason and reason.since else found.job.queued_at
+    return _of_job("waiting", found.job, f"{reason.text if reason else ''}{more}", since)
 
 
 def _of_module(kind: NeedKind, module: TroubledModule, text: str) -> Need:

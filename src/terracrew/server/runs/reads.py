@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import LiteralString
 
-from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.seam import Param, Row, Tx
 from terracrew.server.db.statements.fragments import (
     ACTIVE_STATUSES,
     IS_OPEN_JOB,
@@ -26,6 +26,12 @@ _AWAITING: LiteralString = """jobs.id, jobs.number, jobs.module_id, jobs.created
     FROM jobs JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt
     JOIN modules ON modules.id = jobs.module_id AND (modules.state_version <> plans.state_version) = CAST(:is_stale AS boolean)"""
 _IS_AWAITING: LiteralString = f"{IS_OPEN_JOB} AND jobs.status = 'AWAITING_APPROVAL' ORDER BY jobs.id LIMIT :count"
+_ENDING: LiteralString = """SELECT jobs.id, jobs.number, modules.path, plans.decide_by FROM plans
+    JOIN jobs ON jobs.id = plans.job_id AND jobs.plan_attempt = plans.attempt"""
+_IS_ENDING: LiteralString = f"""WHERE plans.is_open AND plans.decision IS NULL
+    AND plans.decide_by > :now AND plans.decide_by <= :until
+    AND jobs.organization_id = :organization_id AND modules.organization_id = jobs.organization_id
+    AND {IS_OPEN_JOB} AND jobs.status = 'AWAITING_APPROVAL' ORDER BY plans.decide_by, jobs.id LIMIT :count"""
 _IS_QUEUED: LiteralString = f"{IS_OPEN_JOB} AND jobs.status = 'QUEUED'"
 _QUEUED_OF_ORGANIZATION: LiteralString = f"""SELECT jobs.id FROM jobs
     WHERE jobs.organization_id = :organization_id AND {_IS_QUEUED} AND EXISTS (SELECT 1 FROM modules
@@ -170,6 +176,19 @@ async def awaiting_approval(
         is_stale=is_stale,
         **visibility.params(seen),
     )
+
+
+async def approvals_that_end(tx: Tx, organization_id: str, seen: Visible, until: float, count: int) -> list[Row]:
+    """Return the jobs in the modules that are seen whose time to be approved ends next, before a time."""
+    if seen.is_nothing:
+        return []
+    given: dict[str, Param] = {"now": tx.now, "until": until, "count": count}
+    if seen.is_everything(organization_id):
+        sql: LiteralString = f"{_ENDING} JOIN modules ON modules.id = jobs.module_id {_IS_ENDING}"
+        return await tx.all(sql, organization_id=organization_id, **given)
+    sql = f"""{visibility.SEEN_MODULES} {_ENDING} JOIN modules ON modules.id = jobs.module_id
+        AND modules.id IN (SELECT id FROM seen_modules) {_IS_ENDING}"""
+    return await tx.all(sql, organization_id=organization_id, **given, **visibility.params(seen))
 
 
 async def plans_awaiting_approval(tx: Tx, job_ids: Sequence[str]) -> list[Row]:

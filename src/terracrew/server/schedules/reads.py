@@ -5,7 +5,7 @@ from typing import LiteralString
 import msgspec
 
 from terracrew.api.schedules import Schedule
-from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.seam import Param, Row, Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.principals import visibility
 from terracrew.server.principals.authorize import Visible
@@ -18,6 +18,8 @@ _OF_ORGANIZATION: LiteralString = """ WHERE schedules.organization_id = :organiz
     AND coalesce(modules.organization_id, groups.organization_id) = schedules.organization_id"""
 _SEEN: LiteralString = """ AND (schedules.group_id IN (SELECT id FROM seen_groups)
     OR schedules.module_id IN (SELECT id FROM seen_modules))"""
+_NEXT: LiteralString = """ AND schedules.next_at > :now AND schedules.next_at <= :until
+    ORDER BY schedules.next_at, schedules.id LIMIT :count"""
 _PAGE: LiteralString = " AND schedules.id > :after ORDER BY schedules.id LIMIT :count"
 
 
@@ -51,6 +53,19 @@ async def page(tx: Tx, organization_id: str, seen: Visible, after: str, count: i
             count=count,
             **visibility.params(seen),
         )
+    return [_placed(row) for row in rows]
+
+
+async def next_starts(tx: Tx, organization_id: str, seen: Visible, until: float, count: int) -> list[PlacedSchedule]:
+    """Return the schedules at places that the reader may see that start next, before a time."""
+    if seen.is_nothing:
+        return []
+    given: dict[str, Param] = {"organization_id": organization_id, "now": tx.now, "until": until, "count": count}
+    if seen.is_everything(organization_id):
+        rows = await tx.all(f"SELECT {_PLACED}{_OF_ORGANIZATION}{_NEXT}", **given)
+    else:
+        sql: LiteralString = visibility.SEEN_MODULES + f" SELECT {_PLACED}{_OF_ORGANIZATION}{_SEEN}{_NEXT}"
+        rows = await tx.all(sql, **given, **visibility.params(seen))
     return [_placed(row) for row in rows]
 
 

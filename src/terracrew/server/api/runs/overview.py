@@ -22,4 +22,5 @@ async def overview(request: RunsCall, span: Span = "day", place: Within = "", mi
 
     Figures are kept for whole groups and begin with the version that has them.
     """
-    return await request.read_in_background(service.read, span, place, mine)
+    watch = request.context.watch.for_reader(request.user)
+    return await request.read_in_background(service.read, watch, span, place, mine)

@@ -21,7 +21,7 @@ EXPORT = "/api/v1/audit/export"
 PAGE_ROWS = 50
 MAX_DETAIL_CHARACTERS = 120
 """How much of a value of the details a row shows."""
-_PAGES = {
+PAGES = {
     "job": "jobs",
     "module": "modules",
     "group": "groups",
@@ -100,10 +100,10 @@ def _day(typed: str, name: str) -> datetime | None:
 def _row(entry: Entry) -> EntryRow:
     target_id = entry.target_id.partition(".")[0] if entry.target_kind == "attempt" else entry.target_id
     kind = "job" if entry.target_kind == "attempt" else entry.target_kind
-    link = f"/dashboard/{_PAGES[kind]}/{target_id}" if kind in _PAGES and target_id else ""
+    link = f"/dashboard/{PAGES[kind]}/{target_id}" if kind in PAGES and target_id else ""
     if entry.target_kind == "role" and entry.path is not None and entry.details.get("kind") != "module":
         link = f"{render.group_url(entry.path)}/access" if entry.path else "/dashboard/access"
-    actor_link = f"/dashboard/{_PAGES[entry.actor_kind]}/{entry.actor_id}" if entry.actor_kind in _PAGES else ""
+    actor_link = f"/dashboard/{PAGES[entry.actor_kind]}/{entry.actor_id}" if entry.actor_kind in PAGES else ""
     details = [
         (key, _short(value))
         for key, value in entry.details.items()

@@ -20,6 +20,8 @@ _SELECT: LiteralString = f"""SELECT {ROLES.columns}, {_name_of("principal_id")} 
     {_name_of("created_by")} AS created_by_name FROM role_bindings"""
 _IS_VALID: LiteralString = "(role_bindings.expires_at IS NULL OR role_bindings.expires_at > :now)"
 _PAGE: LiteralString = f" AND {_IS_VALID} AND role_bindings.id > :after ORDER BY role_bindings.id LIMIT :limit"
+_ENDING: LiteralString = """ AND role_bindings.expires_at > :now AND role_bindings.expires_at <= :until
+    ORDER BY role_bindings.expires_at, role_bindings.id LIMIT :count"""
 _OF_ORGANIZATION: LiteralString = f"{_SELECT} WHERE organization_id = :organization_id"
 _OF_READER: LiteralString = f"""{visibility.SEEN_MODULES} {_OF_ORGANIZATION}
     AND (group_id IN (SELECT id FROM seen_groups) OR module_id IN (SELECT id FROM seen_modules))"""
@@ -60,6 +62,16 @@ async def listing(
     if is_part:
         given |= visibility.params(seen)
     return rows_to(RoleListed, await tx.all(_LISTS[is_part, principal_id is not None], **given))
+
+
+async def ending(tx: Tx, seen: Visible, organization_id: str, until: float, count: int) -> list[RoleListed]:
+    """Return the roles at the places that the reader may see that end next, before a time."""
+    if seen.is_nothing:
+        return []
+    given: dict[str, Param] = {"organization_id": organization_id, "now": tx.now, "until": until, "count": count}
+    if seen.is_everything(organization_id):
+        return rows_to(RoleListed, await tx.all(_OF_ORGANIZATION + _ENDING, **given))
+    return rows_to(RoleListed, await tx.all(_OF_READER + _ENDING, **given, **visibility.params(seen)))
 
 
 async def at_place(

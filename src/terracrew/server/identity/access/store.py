@@ -104,6 +104,22 @@ async def secrets(tx: Tx, account_id: str) -> list[ClientSecret]:
     )
 
 
+async def ending_secrets(tx: Tx, organization_id: str, until: float, count: int) -> list[Row]:
+    """Return the secrets that end next, before a time, with the name of their account and the path of its group."""
+    return await tx.all(
+        """SELECT secrets.expires_at, secrets.service_account_id, accounts.name, groups.path
+        FROM service_accounts AS accounts JOIN groups ON groups.id = accounts.group_id
+        JOIN service_account_secrets AS secrets ON secrets.service_account_id = accounts.id
+        WHERE accounts.organization_id = :organization_id AND NOT accounts.is_disabled
+            AND secrets.expires_at > :now AND secrets.expires_at <= :until
+        ORDER BY secrets.expires_at, secrets.id LIMIT :count""",
+        organization_id=organization_id,
+        now=tx.now,
+        until=until,
+        count=count,
+    )
+
+
 async def delete_secret(tx: Tx, account_id: str, secret_id: str) -> None:
     gone = await tx.run(
         "DELETE FROM service_account_secrets WHERE id = :id AND service_account_id = :account_id",

@@ -34,6 +34,22 @@ async def policies(tx: Tx, account_id: str) -> list[TrustPolicy]:
     return await POLICIES.all(tx, "FROM trust_policies WHERE service_account_id = :id ORDER BY id", id=account_id)
 
 
+async def ending(tx: Tx, organization_id: str, until: float, count: int) -> list[Row]:
+    """Return the policies that end next, before a time, with the name of their account and the path of its group."""
+    return await tx.all(
+        """SELECT trust_policies.expires_at, trust_policies.service_account_id, trust_policies.issuer, accounts.name, groups.path
+        FROM trust_policies JOIN service_accounts AS accounts ON accounts.id = trust_policies.service_account_id
+        JOIN groups ON groups.id = accounts.group_id
+        WHERE trust_policies.organization_id = :organization_id AND accounts.organization_id = :organization_id
+            AND NOT accounts.is_disabled AND trust_policies.expires_at > :now AND trust_policies.expires_at <= :until
+        ORDER BY trust_policies.expires_at, trust_policies.id LIMIT :count""",
+        organization_id=organization_id,
+        now=tx.now,
+        until=until,
+        count=count,
+    )
+
+
 async def slots(tx: Tx, account_id: str) -> set[int]:
     """Return the numbers that the policies of an account have. A unique index keeps two of them from having the same."""
     rows = await tx.all("SELECT slot FROM trust_policies WHERE service_account_id = :id", id=account_id)

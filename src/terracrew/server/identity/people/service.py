@@ -7,7 +7,7 @@ from terracrew.api.pages import Page
 from terracrew.errors import Conflict, Invalid, Unauthenticated
 from terracrew.server.addresses import limit_key
 from terracrew.server.audit import service as audit
-from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.identity import limits
 from terracrew.server.identity.limits import LoginGuard
 from terracrew.server.identity.people import acting, logins, passwords, sessions, store
@@ -247,6 +247,11 @@ async def create_local_token(db: Database, user: User, name: str, lifetime_secon
 async def tokens(tx: Tx, who: Principal, after: str | None, limit: int) -> Page[ApiToken]:
     authorize.require_person(who)
     return page(await store.tokens(tx, who.id, start(after), limit + 1), limit)
+
+
+async def ending_tokens(tx: Tx, who: Principal, until: float, count: int) -> list[Row]:
+    """Return the caller's own tokens that end next, before a time; none for somebody who is not a person."""
+    return await store.ending_tokens(tx, who.id, until, count) if who.kind == "user" else []
 
 
 async def revoke_token(tx: Tx, who: Principal, token_id: str) -> None:

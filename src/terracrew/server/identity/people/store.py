@@ -299,6 +299,19 @@ async def tokens(tx: Tx, user_id: str, after: str, limit: int) -> list[ApiToken]
     )
 
 
+async def ending_tokens(tx: Tx, user_id: str, until: float, count: int) -> list[Row]:
+    """Return the tokens of a person that end next, before a time. One that the server leaves for its own machine is none."""
+    return await tx.all(
+        """SELECT id, name, expires_at FROM api_tokens
+        WHERE user_id = :user_id AND NOT is_local AND expires_at > :now AND expires_at <= :until
+        ORDER BY expires_at, id LIMIT :count""",
+        user_id=user_id,
+        now=tx.now,
+        until=until,
+        count=count,
+    )
+
+
 async def count_tokens(tx: Tx, user_id: str) -> int:
     return await tx.value("SELECT count(*) AS tokens FROM api_tokens WHERE user_id = :user_id", user_id=user_id)
 
