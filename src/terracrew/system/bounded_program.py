@@ -130,6 +130,10 @@ class _Program:
                 resource.prlimit(
                     self._process.pid, resource.RLIMIT_AS, (bounds.max_memory_bytes, bounds.max_memory_bytes)
                 )
+            with contextlib.suppress(
+                OSError
+            ):  # if the machine has too little, the kernel ends it, and not this process
+                Path(f"/proc/{self._process.pid}/oom_score_adj").write_text("1000")
 
     async def wait(self) -> None:
         """Read until the program itself ends, or until it exceeds a bound."""
@@ -207,6 +211,8 @@ class _Program:
     def _shown(self) -> str:
         """Return the end of the standard error, without what looks like a secret, was printed as one, or is in the environment."""
         text = self._stderr.decode(errors="replace")
+        if not text.strip():
+            return ""  # searching what was printed for secrets takes a second where that is much
         printed = _WORDS.findall(self._stdout[: self._bounds.max_stdout_bytes].decode(errors="replace"))
         hidden = [word for word in printed if len(word) >= _MIN_HIDDEN_CHARACTERS]
         redactor = Redactor([*names.secrets_of(self._environment), *hidden[: names.MAX_SECRETS]])

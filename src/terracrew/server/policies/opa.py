@@ -5,8 +5,10 @@ that calls one of them, or one that does not exist, is refused when it is saved 
 """
 
 import asyncio
+import contextlib
+import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,12 +30,35 @@ MAX_RESULT_BYTES = 8 << 20
 MAX_MESSAGES = 100
 """How many messages of a policy are kept for each plan."""
 MAX_MESSAGE_CHARACTERS = 500
-_MAX_TURNS = 2
-_WAIT_SECONDS = 20.0
+MAX_TURNS = 2
+"""How many evaluations for permissions to apply run at a time."""
+WAIT_SECONDS = 20.0
+"""How long one waits for its turn."""
+_MAX_BACKGROUND_TURNS = 1
 _QUERY = """{
     "deny": {i: found | some i, one in input; found := data.terracrew.deny with input as one},
     "warn": {i: found | some i, one in input; found := data.terracrew.warn with input as one},
 }"""
+_OF_THE_WORLD = frozenset(
+    {
+        "crypto.x509.parse_and_verify_certificates",
+        "crypto.x509.parse_and_verify_certificates_with_options",
+        "http.send",
+        "io.jwt.decode_verify",
+        "json.match_schema",
+        "json.verify_schema",
+        "net.lookup_ip_addr",
+        "opa.runtime",
+        "rand.intn",
+        "time.now_ns",
+        "trace",
+        "uuid.rfc4122",
+    }
+)
+"""Functions whose result depends on more than their arguments. The program marks most of them, newer versions more of them: schemas
+read files of the server and its network, and certificates and tokens ask for the time."""
+_ANNOTATION = re.compile(r"#\s*METADATA")
+"""An annotation may have a schema, which reads any file of the server and quotes it in messages."""
 _RULES = ("deny", "warn")
 _POLICY = "policy.rego"
 _FILES = (_POLICY, "capabilities.json", "schema.json", "input.json")
@@ -43,6 +68,10 @@ _SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 """With it, a misspelled part of the input is an error, and not a rule that never denies anything."""
+
+
+class OpaBusy(Unavailable):
+    """Others are evaluated at this moment, or the disk is full: that says nothing about the policy, and passes."""
 
 
 class PolicyOutcome(msgspec.Struct, frozen=True):
@@ -96,48 +125,68 @@ _evaluated = msgspec.json.Decoder(_Evaluated)
 
 
 class Opa:
-    """The program on this server, and its turns. Where it is missing, nothing passes a policy that is mandatory."""
+    """The program on this server, and its turns. Where it is missing, nothing passes a policy that is mandatory.
 
-    def __init__(self, extra_paths: Sequence[str] = ()) -> None:
-        self._extra_paths = extra_paths
-        self._turns = asyncio.Semaphore(_MAX_TURNS)
+    What people try and save has a turn of its own: a permission to apply does not wait for it.
+    """
+
+    def __init__(self, extra_paths: Sequence[str] = (), *, wait_seconds: float = WAIT_SECONDS) -> None:
+        self._extra_paths, self._wait_seconds = extra_paths, wait_seconds
+        self._turns, self._background = asyncio.Semaphore(MAX_TURNS), asyncio.Semaphore(_MAX_BACKGROUND_TURNS)
         self._capabilities: tuple[str, bytes] = "", b""
 
     async def check(self, rego: str) -> None:
         """Raise Invalid, with line and column, unless this is a policy that can be evaluated."""
+        _check_annotations(rego)
         with tempfile.TemporaryDirectory(prefix="terracrew-policy-") as name:
             folder = Path(name)
             program = await self._place(folder, rego)
             (folder / "schema.json").write_bytes(msgspec.json.encode(_SCHEMA))
+            try:
+                await self._check(folder, program)
+            except ProgramFailed as error:  # deeply nested Rego ends it
+                raise Invalid.in_field("rego", error.message[:MAX_MESSAGE_CHARACTERS]) from None
+
+    async def _check(self, folder: Path, program: str) -> None:
+        async with _turn(self._background, self._wait_seconds):
             parsed = await self._run(folder, [program, "parse", "--format", "json", _POLICY], CHECK_SECONDS)
             if parsed.code:
                 raise _refused(parsed.stderr)
-            _check_rules(msgspec.json.decode(parsed.stdout))
+            await asyncio.to_thread(_check_rules, parsed.stdout)
             command = [program, "check", "--format", "json", "--capabilities", "capabilities.json"]
             checked = await self._run(folder, [*command, "--schema", "schema.json", _POLICY], CHECK_SECONDS)
             if checked.code:
                 raise _refused(checked.stdout or checked.stderr)
 
-    async def evaluate(self, rego: str, inputs: Sequence[bytes], seconds: float = 0.0) -> list[PolicyOutcome]:
+    async def evaluate(
+        self, rego: str, inputs: Sequence[bytes], seconds: float = 0.0, *, is_background: bool = False
+    ) -> list[PolicyOutcome]:
         """Return what the policy says about each input, which is JSON. One that cannot be evaluated has the verdict `failed`.
 
-        If one of many cannot be evaluated, each is evaluated alone, within `seconds` altogether.
+        If one of many cannot be evaluated, each is evaluated alone, within `seconds` altogether. Raises OpaBusy if it was not
+        evaluated because others are, and Unavailable without the program.
         """
         if not inputs:
             return []
-        until = asyncio.get_running_loop().time() + (seconds or EVALUATION_SECONDS)
         try:
+            async with _turn(self._background if is_background else self._turns, self._wait_seconds):
+                until = asyncio.get_running_loop().time() + (seconds or EVALUATION_SECONDS)
+                return await self._evaluate_all(rego, inputs, until)
+        except OSError as error:
+            raise OpaBusy(f"the server cannot evaluate policies at this moment: {error.strerror or error}") from None
+
+    async def _evaluate_all(self, rego: str, inputs: Sequence[bytes], until: float) -> list[PolicyOutcome]:
+        try:
+            _check_annotations(rego)
             return await self._evaluate(rego, inputs, until)
-        except (Invalid, ProgramFailed, Unavailable) as error:
-            if len(inputs) == 1 or isinstance(error, Unavailable):
-                failed = PolicyOutcome("failed", [PolicyMessage("error", plain(error.message)[:2000])])
-                return [failed] * len(inputs)
+        except (Invalid, ProgramFailed) as error:
+            if len(inputs) == 1:
+                return [PolicyOutcome("failed", [PolicyMessage("error", plain(error.message)[:2000])])]
         half = len(inputs) // 2
-        found: list[PolicyOutcome] = []
-        for part in (inputs[:half], inputs[half:]):
-            left = until - asyncio.get_running_loop().time()
-            found += await self.evaluate(rego, part, max(left, 0.1))
-        return found
+        return [
+            *await self._evaluate_all(rego, inputs[:half], until),
+            *await self._evaluate_all(rego, inputs[half:], until),
+        ]
 
     async def _evaluate(self, rego: str, inputs: Sequence[bytes], until: float) -> list[PolicyOutcome]:
         with tempfile.TemporaryDirectory(prefix="terracrew-policy-") as name:
@@ -148,23 +197,12 @@ class Opa:
             command += ["--strict-builtin-errors", "--data", _POLICY, "--input", "input.json", _QUERY]
             left = until - asyncio.get_running_loop().time()
             ended = await self._run(folder, command, max(left, 0.1))
-        try:
-            found = _evaluated.decode(ended.stdout)
-        except (msgspec.MsgspecError, RecursionError) as error:
-            raise Invalid(
-                f"opa ended with exit status {ended.code}, and what it printed cannot be read: {error}"
-            ) from None
-        if found.errors:
-            raise Invalid("; ".join(map(_in_words, found.errors[:5])))
-        if ended.code or not found.result:
-            raise Invalid(f"opa ended with exit status {ended.code} and no result")
-        said = found.result[0].expressions[0].value
-        return [_outcome(said.deny.get(str(i)), said.warn.get(str(i))) for i in range(len(inputs))]
+        return await asyncio.to_thread(_outcomes, ended, len(inputs))
 
     async def _place(self, folder: Path, rego: str) -> str:
         """Write what each run needs, and return the path of the program."""
         program = await asyncio.to_thread(self._find)
-        (folder / _POLICY).write_text(rego)
+        (folder / _POLICY).write_bytes(rego.encode())
         if self._capabilities[0] != program:
             printed = await self._run(folder, [program, "capabilities", "--current"], CHECK_SECONDS)
             self._capabilities = program, _without_the_world(printed.stdout)
@@ -186,24 +224,27 @@ class Opa:
         # A program has no working directory of its own here, so the paths of files are made absolute.
         arguments = [str(folder / each) if each in _FILES else each for each in command]
         try:
-            async with asyncio.timeout(_WAIT_SECONDS):
-                await self._turns.acquire()
-        except TimeoutError:
-            raise Unavailable("the server evaluates other policies at this moment: try again") from None
-        try:
-            return await self._bounded(arguments, folder, seconds)
+            return await bounded_program.run_to_end(
+                arguments,
+                purpose="the policy checker",
+                bounds=ProgramBounds(round(seconds, 1), MAX_RESULT_BYTES, MAX_MEMORY_BYTES),
+                environment={"HOME": str(folder), "GOMEMLIMIT": "1GiB", "GOMAXPROCS": str(MAX_TURNS)},
+            )
         except ProgramFailed as error:
             raise ProgramFailed(error.message.replace(arguments[0], "opa")) from None
-        finally:
-            self._turns.release()
 
-    async def _bounded(self, arguments: Sequence[str], folder: Path, seconds: float) -> ProgramEnd:
-        return await bounded_program.run_to_end(
-            arguments,
-            purpose="the policy checker",
-            bounds=ProgramBounds(round(seconds, 1), MAX_RESULT_BYTES, MAX_MEMORY_BYTES),
-            environment={"HOME": str(folder), "GOMEMLIMIT": "1GiB", "GOMAXPROCS": str(_MAX_TURNS)},
-        )
+
+@contextlib.asynccontextmanager
+async def _turn(turns: asyncio.Semaphore, seconds: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            await turns.acquire()
+    except TimeoutError:
+        raise OpaBusy("the server evaluates other policies at this moment: try again") from None
+    try:
+        yield
+    finally:
+        turns.release()
 
 
 def _write_inputs(path: Path, inputs: Sequence[bytes]) -> None:
@@ -216,16 +257,28 @@ def _write_inputs(path: Path, inputs: Sequence[bytes]) -> None:
 
 def _without_the_world(printed: bytes) -> bytes:
     """Return the capabilities of the program without the functions that ask the network, the machine, a clock or chance."""
-    found: dict[str, Any] = msgspec.json.decode(printed)
+    try:
+        found: dict[str, Any] = msgspec.json.decode(printed, type=dict)
+    except msgspec.MsgspecError:
+        raise ProgramFailed("opa does not say which functions it has") from None
     decoded = msgspec.convert(found.get("builtins", []), list[_BuiltIn])
-    removed = {each.name for each in decoded if each.nondeterministic}
-    removed |= {"http.send", "net.lookup_ip_addr", "opa.runtime", "rand.intn", "time.now_ns", "uuid.rfc4122", "trace"}
+    removed = {each.name for each in decoded if each.nondeterministic} | _OF_THE_WORLD
     kept = [each for each in found.get("builtins", []) if each["name"] not in removed]
     return msgspec.json.encode(found | {"builtins": kept, "allow_net": []})
 
 
-def _check_rules(parsed: Any) -> None:
+def _check_annotations(rego: str) -> None:
+    if found := _ANNOTATION.search(rego):
+        line = rego.count("\n", 0, found.start()) + 1
+        raise Invalid.in_field("rego", f"line {line}: annotations (`# METADATA`) are not allowed in a policy")
+
+
+def _check_rules(printed: bytes) -> None:
     """Raise Invalid unless this is a module of the package `terracrew` whose rules are sets of messages, and that reads nothing else."""
+    try:
+        parsed: Any = msgspec.json.decode(printed)
+    except (msgspec.MsgspecError, RecursionError):
+        raise Invalid.in_field("rego", "it is nested too deeply to be checked") from None
     package = [each.get("value") for each in parsed.get("package", {}).get("path", [])]
     if package != ["data", "terracrew"]:
         raise Invalid.in_field("rego", "a policy is in the package `terracrew`: its first line is `package terracrew`")
@@ -248,18 +301,21 @@ def _check_rules(parsed: Any) -> None:
         )
 
 
-def _foreign(node: Any) -> str:
+def _foreign(parsed: Any) -> str:
     """Return the name of other data than that of its own package that the module refers to, or ''."""
-    if isinstance(node, dict):
-        known = cast("dict[str, Any]", node)
-        value = known.get("value")
-        if known.get("type") == "ref" and isinstance(value, list):
-            parts = [each.get("value") for each in cast("list[dict[str, Any]]", value)]
-            if parts[:1] == ["data"] and parts[1:2] != ["terracrew"]:
-                return parts[1] if len(parts) > 1 and isinstance(parts[1], str) else "…"
-        return next((found for each in known.values() if (found := _foreign(each))), "")
-    if isinstance(node, list):
-        return next((found for each in cast("list[Any]", node) if (found := _foreign(each))), "")
+    left: list[Any] = [parsed]
+    while left:  # no recursion, because people choose how deep it is
+        node = left.pop()
+        if isinstance(node, dict):
+            known = cast("dict[str, Any]", node)
+            value = known.get("value")
+            if known.get("type") == "ref" and isinstance(value, list):
+                parts = [each.get("value") for each in cast("list[dict[str, Any]]", value)]
+                if parts[:1] == ["data"] and parts[1:2] != ["terracrew"]:
+                    return parts[1] if len(parts) > 1 and isinstance(parts[1], str) else "…"
+            left += known.values()
+        elif isinstance(node, list):
+            left += cast("list[Any]", node)
     return ""
 
 
@@ -277,6 +333,20 @@ def _in_words(error: _OpaError) -> str:
     if error.location is None or not error.location.row:
         return text
     return f"line {error.location.row}, column {error.location.col}: {text}"
+
+
+def _outcomes(ended: ProgramEnd, count: int) -> list[PolicyOutcome]:
+    """Return what it has printed about each input. Raises Invalid if that is no answer."""
+    try:
+        found = _evaluated.decode(ended.stdout)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise Invalid(f"opa ended with exit status {ended.code}, and what it printed cannot be read: {error}") from None
+    if found.errors:
+        raise Invalid("; ".join(map(_in_words, found.errors[:5])))
+    if ended.code or not found.result:
+        raise Invalid(f"opa ended with exit status {ended.code} and no result")
+    said = found.result[0].expressions[0].value
+    return [_outcome(said.deny.get(str(i)), said.warn.get(str(i))) for i in range(count)]
 
 
 def _outcome(deny: Any, warn: Any) -> PolicyOutcome:
@@ -299,4 +369,4 @@ def _text(message: Any) -> str:
         known = cast("dict[str, Any]", message)
         message = known.get("msg", known)
     text = message if isinstance(message, str) else msgspec.json.encode(message).decode()
-    return plain(text)[:MAX_MESSAGE_CHARACTERS]
+    return plain(text[:MAX_MESSAGE_CHARACTERS])[:MAX_MESSAGE_CHARACTERS]

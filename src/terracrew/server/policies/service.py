@@ -3,7 +3,6 @@
 A policy takes the right to change its place. So nobody weakens one from below it, and whoever may see a place sees what looks at its plans.
 """
 
-import contextlib
 import hashlib
 from collections.abc import Awaitable, Callable
 
@@ -28,7 +27,7 @@ from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.policies import reads, store
 from terracrew.server.policies.model import Policy, PolicyVersion
-from terracrew.server.policies.opa import Opa
+from terracrew.server.policies.opa import Opa, OpaBusy
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -81,8 +80,12 @@ class Policies:
     ) -> PolicyView:
         await self._db.read(may)  # nobody else has the server compile anything
         # A server without the program stores drafts. It activates none.
-        with contextlib.suppress(Unavailable):
+        try:
             await self._opa.check(rego)
+        except OpaBusy:
+            raise
+        except Unavailable:
+            pass
         return await self._db.write(work)
 
 

@@ -93,7 +93,9 @@ class PolicyTrials:
                     batch.append(one)
             is_full = sum(len(given) for _, _, given in batch) >= MAX_BATCH_BYTES
             if batch and (is_full or index == len(job_ids) - 1):
-                outcomes = await self._opa.evaluate(rego, [given for _, _, given in batch], TRIAL_SECONDS)
+                outcomes = await self._opa.evaluate(
+                    rego, [given for _, _, given in batch], TRIAL_SECONDS, is_background=True
+                )
                 found += [(job, path, each) for (job, path, _), each in zip(batch, outcomes, strict=True)]
                 batch = []
 
