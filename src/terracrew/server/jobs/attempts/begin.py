@@ -22,6 +22,8 @@ from terracrew.server.policies.model import PolicyGate
 from terracrew.server.state import service as states
 from terracrew.server.tree.modules import policy
 
+MAX_WORDS_CHARACTERS = 4_000
+"""How much of what policies and rules say is sent to an executor: a frame has a bound."""
 MAX_LOOKS = 3
 """How often policies look again because others have become active meanwhile, before the executor is asked to wait."""
 _REFUSALS = {
@@ -47,7 +49,9 @@ async def permit(
     """
     answer: messages.Begun | messages.BeginRefused | Literal["again"] | None = "again"
     for _ in range(MAX_LOOKS):
-        looked = await checks.look(ref.job_id, ref.attempt, asked.plan_attempt, asked.plan_sha256)
+        looked = await checks.look(ref, asked.plan_attempt, asked.plan_sha256)
+        if looked.waits_for:
+            return messages.BeginRefused("wait", f"policies look at the plan: {looked.waits_for}")
         answer = await _decide(db, registry, history, looked, ref, asked)
         if answer != "again":
             break
@@ -73,7 +77,10 @@ async def _decide(
         await states.hold(tx, job.module_id)
         rules = await policy.of_module(tx, job.module_id)
         is_current = decide.is_current(job, attempt)
-        gate = await policy_checks.gate(tx, job, looked) if is_current else PolicyGate()
+        has_begun = attempt.begun_at is not None
+        if is_current and has_begun and await policy_checks.is_another_plan(tx, ref, asked.plan_sha256):
+            return messages.BeginRefused("plan_changed", _REFUSALS["plan_changed"])
+        gate = await policy_checks.gate(tx, job, looked) if is_current and not has_begun else PolicyGate()
         if gate is None:
             return "again"
         plan = None if asked.plan_attempt is None else await plan_store.get(tx, job.id, asked.plan_attempt)
@@ -98,11 +105,12 @@ async def _decide(
             ends_at=await connection_reads.end_of(tx, attempt.instance_id),
         )
         if decision == "policy":
-            stopped = decide.stop(job, attempt, "; ".join(gate.stops), now)
+            why = "; ".join(gate.stops)[:MAX_WORDS_CHARACTERS]
+            stopped = decide.stop(job, attempt, why, now)
             assert stopped is not None
             await store.move(tx, job, attempt, stopped)
             # Executors of every version end with this answer.
-            return messages.BeginRefused("superseded", "; ".join(gate.stops))
+            return messages.BeginRefused("superseded", why)
         if isinstance(decision, str):
             if decision in ("quarantine", "held", "leaving"):
                 keeps_plan = decision == "leaving"
@@ -114,7 +122,7 @@ async def _decide(
                 why += [
                     f"{each.by} {known.reasons[each.by_id]}" for each in plan.approvals if each.by_id in known.reasons
                 ]
-            return messages.BeginRefused(decision, "; ".join(why) or _REFUSALS[decision])
+            return messages.BeginRefused(decision, "; ".join(why)[:MAX_WORDS_CHARACTERS] or _REFUSALS[decision])
         if decision is not None:
             await store.move(tx, job, attempt, decision)
         return messages.Begun(asked.state_version, await history.add(tx, job.module_id, ref))

@@ -13,12 +13,13 @@ import msgspec
 
 from terracrew.api.jobs import Job, Plan, plain
 from terracrew.api.policies import PolicyMessage
-from terracrew.errors import TerracrewError
+from terracrew.errors import TerracrewError, Unavailable
 from terracrew.plan_diff import plan_json
+from terracrew.protocol.messages import AttemptRef
 from terracrew.protocol.spec import MUTATING, STEPS_OF, GitSource
 from terracrew.server import time_zones
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.jobs import store
+from terracrew.server.jobs import attempt_store, decide, store
 from terracrew.server.jobs.attempts import place_reads
 from terracrew.server.jobs.attempts.place_reads import ModuleOfJob, RunnerOfJob
 from terracrew.server.jobs.plans import json_store
@@ -29,7 +30,7 @@ from terracrew.server.policies import model as policy_model
 from terracrew.server.policies import reads as policy_reads
 from terracrew.server.policies import store as policy_store
 from terracrew.server.policies.model import Policy, PolicyGate, PolicyResult
-from terracrew.server.policies.opa import Opa, PolicyOutcome
+from terracrew.server.policies.opa import Opa, OpaBusy, PolicyOutcome
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.state import content
 from terracrew.server.tree.modules import reads as module_reads
@@ -48,6 +49,8 @@ class LookedAt(msgspec.Struct, frozen=True):
 
     module_path: str = ""
     results: tuple[PolicyResult, ...] = ()
+    waits_for: str = ""
+    """Why some have not looked at it, and will in a moment: nothing follows from it before."""
 
 
 class _Facts(msgspec.Struct, frozen=True):
@@ -67,25 +70,30 @@ class PolicyChecks:
     def __init__(self, db: Database, objects: Objects, keys: Keyring, opa: Opa) -> None:
         self._db, self._objects, self._keys, self._opa = db, objects, keys, opa
 
-    async def look(self, job_id: str, attempt: int, plan_attempt: int | None, plan_sha256: str) -> LookedAt:
+    async def look(self, ref: AttemptRef, plan_attempt: int | None, plan_sha256: str) -> LookedAt:
         """Let each policy that is active at the module's place look at a plan, unless it just has.
 
-        `plan_attempt`: the attempt whose saved plan is meant; None for the plan that this attempt has made.
+        `plan_attempt`: the attempt whose saved plan is meant; None for the plan that this attempt has made. An attempt that is not
+        the current one, or has its permission already, needs no look.
         """
 
         async def read(tx: Tx) -> _Facts | None:
-            job = await store.get(tx, job_id)
+            job, attempt = await store.get(tx, ref.job_id), await attempt_store.get_attempt(tx, ref.job_id, ref.attempt)
+            if attempt is None or not decide.is_current(job, attempt) or attempt.begun_at is not None:
+                return None
             active = await policy_reads.active(tx, job.module_id)
             if not active:
                 return None
-            plan = None if plan_attempt is None else await plan_store.get(tx, job_id, plan_attempt)
-            return await self._facts(tx, job, active, *_made_by(plan, job_id, attempt))
+            plan = None if plan_attempt is None else await plan_store.get(tx, ref.job_id, plan_attempt)
+            return await self._facts(tx, job, active, *_made_by(plan, ref))
 
         facts = await self._db.read(read)
         if facts is None or facts.module is None:
             return LookedAt()
-        found = await self._results(facts, attempt, plan_sha256)
-        return LookedAt(facts.module.path, tuple(found))
+        looked = await self._results(facts, ref.attempt, plan_sha256)
+        if looked.waits_for and looked.results:  # the next look finds these
+            await self._db.write(lambda tx: policy_store.save_results(tx, looked.results))
+        return looked
 
     async def earlier(self, job_id: str, time_zone: str) -> tuple[Job, str, bytes] | None:
         """Return an earlier job, the path of its module, and what policies would be given of its plan; None if that is gone."""
@@ -118,33 +126,43 @@ class PolicyChecks:
             tx.moment,
         )
 
-    async def _results(self, facts: _Facts, attempt: int, plan_sha256: str) -> list[PolicyResult]:
+    async def _results(self, facts: _Facts, attempt: int, plan_sha256: str) -> LookedAt:
+        assert facts.module is not None
         stored, problem = facts.stored, NO_JSON
-        if stored is not None and stored.plan_sha256 != plan_sha256:
+        if not plan_sha256:
+            stored = None  # what names no plan is bound to none
+        elif stored is not None and stored.plan_sha256 != plan_sha256:
             stored, problem = None, "the JSON that its runner has delivered describes another plan. Run the job again"
         given = b""
         if stored is not None:
             try:
                 given = await asyncio.to_thread(_input, facts, await self._content(stored))
+            except (Unavailable, OSError):  # the object store is away, which says nothing about the plan
+                return LookedAt(facts.module.path, waits_for="the stored plan cannot be read at this moment")
             except TerracrewError as error:
                 problem = plain(error.message)
         input_sha256 = hashlib.sha256(given).hexdigest() if given else ""
         json_sha256 = "" if stored is None else stored.sha256
-        failed = PolicyOutcome("failed", [PolicyMessage("error", problem)])
 
-        async def one(policy: Policy, rego: str) -> PolicyResult:
+        async def one(policy: Policy, rego: str) -> PolicyResult | OpaBusy:
             known = next((each for each in facts.results if each.policy_id == policy.id), None)
             wanted = (policy.active_version, plan_sha256, json_sha256, input_sha256)
             if (
                 known is not None
-                and known.verdict != "failed"
+                and input_sha256
                 and (known.version, known.plan_sha256, known.json_sha256, known.input_sha256) == wanted
                 and timedelta(0) <= facts.now - known.checked_at < FRESH
             ):
-                return msgspec.structs.replace(known, attempt=attempt)
-            outcome = failed
+                rules = {"enforcement": policy.enforcement, "approvals": policy.approvals, "role": policy.role}
+                return msgspec.structs.replace(known, attempt=attempt, name=policy.path, **rules)
+            outcome, was_given = PolicyOutcome("failed", [PolicyMessage("error", problem)]), input_sha256
             if given:
-                [outcome] = await self._opa.evaluate(rego, [_with_time(given, facts.now, policy.time_zone)])
+                try:
+                    [outcome] = await self._opa.evaluate(rego, [_with_time(given, facts.now, policy.time_zone)])
+                except OpaBusy as error:
+                    return error
+                except Unavailable as error:  # its operator installs the program, and then it is evaluated anew
+                    outcome, was_given = PolicyOutcome("failed", [PolicyMessage("error", plain(error.message))]), ""
             return PolicyResult(
                 job_id=facts.job.id,
                 policy_id=policy.id,
@@ -158,11 +176,14 @@ class PolicyChecks:
                 attempt=attempt,
                 plan_sha256=plan_sha256,
                 json_sha256=json_sha256,
-                input_sha256=input_sha256,
+                input_sha256=was_given,
                 checked_at=facts.now,
             )
 
-        return list(await asyncio.gather(*(one(*each) for each in facts.policies)))
+        found = await asyncio.gather(*(one(*each) for each in facts.policies))
+        results = tuple(each for each in found if isinstance(each, PolicyResult))
+        busy = next((each.message for each in found if isinstance(each, OpaBusy)), "")
+        return LookedAt(facts.module.path, results, busy)
 
     async def _content(self, stored: StoredPlanJson) -> bytes:
         if stored.object is not None:
@@ -188,12 +209,18 @@ async def gate(tx: Tx, job: Job, looked: LookedAt) -> PolicyGate | None:
     return found
 
 
+async def is_another_plan(tx: Tx, ref: AttemptRef, plan_sha256: str) -> bool:
+    """Return whether the permission that an attempt has was given for another plan, at which policies have looked."""
+    looked_at = {each.plan_sha256 for each in await policy_store.results(tx, ref.job_id) if each.attempt == ref.attempt}
+    return bool(looked_at) and plan_sha256 not in looked_at
+
+
 def _made_at(job: Job) -> datetime:
     return job.finished_at or job.started_at or job.queued_at
 
 
-def _made_by(plan: Plan | None, job_id: str, attempt: int) -> tuple[str, int]:
-    return (job_id, attempt) if plan is None else (plan.made_job_id, plan.made_attempt)
+def _made_by(plan: Plan | None, ref: AttemptRef) -> tuple[str, int]:
+    return (ref.job_id, ref.attempt) if plan is None else (plan.made_job_id, plan.made_attempt)
 
 
 def _input(facts: _Facts, plan: bytes) -> bytes:
