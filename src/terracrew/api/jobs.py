@@ -318,6 +318,8 @@ class GivenApproval(msgspec.Struct, frozen=True):
     """The attempts in doubt that they have looked at."""
     comment: str = ""
     """What they wrote about it."""
+    policies: list[str] = []
+    """The policies that had denied the plan when they approved it (`id@version`). For others, their approval does not count."""
 
 
 class Plan(msgspec.Struct, frozen=True):

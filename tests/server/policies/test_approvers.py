@@ -13,6 +13,7 @@ from terracrew.server.policies import service
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reasons, view
 from tests.builders.deliveries import RUNNING, delivery, fact
+from tests.builders.job_rows import change_modules
 from tests.server.policies.looking import NEVER, PLAN, Looking
 
 pytestmark = [pytest.mark.platform("opa"), pytest.mark.feature("P3.approvers")]
@@ -95,3 +96,33 @@ async def test_a_plan_that_waits_for_a_retired_policy_needs_one_approval(looking
     ref = await waiting(looking)
     await looking.rows.db.write(lambda tx: service.retire(tx, looking.who, made.path))
     assert (await approve(looking, await somebody(looking, "eve", "approver"), ref)).status == "QUEUED"
+
+
+async def test_an_approval_that_was_given_before_a_policy_denied_the_plan_does_not_count_for_it(
+    looking: Looking,
+) -> None:
+    await looking.policy(NEVER, enforcement="approvers", approvals=2, role="owner")
+    ref = await waiting(looking)
+    for name in ("ada", "bob"):
+        await approve(looking, await somebody(looking, name, "owner"), ref)
+    await looking.policy(NEVER, name="later", enforcement="approvers", approvals=1, role="owner")
+    resumed = await looking.runner.start(ref.job_id, 2)
+    answer = await looking.begin(resumed, PLAN, plan_attempt=1)
+    assert isinstance(answer, BeginRefused)
+    assert answer.code == "approval"
+    assert "the policy `later` (version 1) denies this plan" in answer.message
+
+
+async def test_who_has_approved_before_a_policy_denied_the_plan_can_approve_again(looking: Looking) -> None:
+    made = await looking.policy(NEVER, enforcement="approvers", approvals=2, role="owner")
+    ref = await waiting(looking)
+    ada, bob = await somebody(looking, "ada", "owner"), await somebody(looking, "bob", "owner")
+    await change_modules(looking.rows.db, looking.module, min_approvals=2)
+    await looking.rows.db.write(lambda tx: service.retire(tx, looking.who, made.path))
+    assert (await approve(looking, ada, ref)).status == "AWAITING_APPROVAL"
+    await looking.activate(made.path)
+    job, watch = await looking.job(ref), reasons.Watch(Registry(), reasons.decide.APPLY_LEASE)
+    shown = await looking.rows.db.read(lambda tx: view.read(tx, job, watch))
+    assert [(each.by, "policy" in each.why) for each in shown.lapsed_approvals] == [("ada", True)]
+    assert (await approve(looking, bob, ref)).status == "AWAITING_APPROVAL"
+    assert (await approve(looking, ada, ref)).status == "QUEUED"

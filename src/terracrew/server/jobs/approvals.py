@@ -65,7 +65,8 @@ async def approve(
             raise Forbidden(refusal)
         module = await received_states.module_facts(tx, job.module_id, doubts, rules, known.facts)
         looked_at = [doubt.ref for doubt in doubts if doubt.ref in seen]
-        given = GivenApproval(who.id, who.name, tx.moment, looked_at, plain(comment.strip()))
+        denied_by = [need.key for need in known.facts.needs]
+        given = GivenApproval(who.id, who.name, tx.moment, looked_at, plain(comment.strip()), denied_by)
         after, decided = decide_plan.approve(job, plan, module, given)
         await plan_store.save(tx, decided)
         await store.save_transition(tx, job, after)

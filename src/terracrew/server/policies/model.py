@@ -5,6 +5,7 @@ from datetime import datetime
 
 import msgspec
 
+from terracrew.api.jobs import GivenApproval
 from terracrew.api.policies import (
     ApproverRole,
     Enforcement,
@@ -89,6 +90,11 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
         return self.verdict in ("denied", "failed")
 
     @property
+    def key(self) -> str:
+        """What approvals name that were given in spite of it."""
+        return f"{self.policy_id}@{self.version}"
+
+    @property
     def words(self) -> str:
         """What it says, for people: `policy `platform/no-public` (version 3): bucket `logs` is public`."""
         what = "could not be evaluated" if self.verdict == "failed" else "denies this plan"
@@ -106,6 +112,8 @@ class PolicyNeed(msgspec.Struct, frozen=True):
     count: int
     role: ApproverRole
     why: str
+    key: str = ""
+    """The version of the policy that denies the plan, as approvals name it."""
     eligible: frozenset[str] = frozenset()
     """The ids of those who have the role, of all who have approved the plan or want to."""
 
@@ -114,9 +122,10 @@ class PolicyNeed(msgspec.Struct, frozen=True):
         who = "a person" if self.count == 1 else f"{self.count} people"
         return f"{self.why}. It may be applied after {who} with the role `{self.role}` approved it"
 
-    def missing(self, approver_ids: Collection[str]) -> int:
-        """Return how many approvals are missing; `approver_ids` are those whose approvals count, each another person."""
-        return max(0, self.count - len(self.eligible & set(approver_ids)))
+    def missing(self, approvals: Collection[GivenApproval]) -> int:
+        """Return how many approvals are missing; `approvals` are those that count, each of another person. One that was given before
+        the policy denied the plan does not count for it."""
+        return max(0, self.count - sum(each.by_id in self.eligible and self.key in each.policies for each in approvals))
 
 
 class PolicyGate(msgspec.Struct, frozen=True):
@@ -145,5 +154,5 @@ def gate(active: Iterable[Policy], results: Sequence[PolicyResult]) -> PolicyGat
         if policy.enforcement == "mandatory":
             stops.append(found.words)
         else:
-            needs.append(PolicyNeed(policy.path, policy.approvals, policy.role, found.words))
+            needs.append(PolicyNeed(policy.path, policy.approvals, policy.role, found.words, found.key))
     return PolicyGate(tuple(stops), tuple(needs))

@@ -55,7 +55,9 @@ class LoopShare:
             self._spent += time.thread_time() - started
 
 
-_UNINFORMED = "approved it before a change was cut short or the database was set back, and has to look again"
+_UNINFORMED = (
+    "approved it before a change was cut short, the database was set back or a policy denied it, and has to look again"
+)
 _source = msgspec.json.Decoder(Source)
 loop_share = LoopShare()
 """All servers of a process have one event loop."""
@@ -176,7 +178,7 @@ async def _approvals(
     rules = await policy.of_module(tx, job.module_id)
     place = await service.place_of(tx, job)
     known = await approvers.read(tx, job, plan, rules, place)
-    informed = approver_rules.informed(plan.approvals, doubts)
+    informed = approver_rules.informed(plan.approvals, doubts, known.facts)
     counted = len(approver_rules.distinct(informed, known.facts))
     lapsed = [
         LapsedApproval(each.by, known.reasons.get(each.by_id, _UNINFORMED))

@@ -49,7 +49,7 @@ def refusal(
             f"{own}, and {place} does not let people approve their own jobs: another approver has to look at this plan"
         )
     if plan is not None:
-        given = [each for each in informed(plan.approvals, doubts) if each.by_id not in facts.lapsed]
+        given = [each for each in informed(plan.approvals, doubts, facts) if each.by_id not in facts.lapsed]
         left = missing(given, policy.min_approvals, facts)
         more = approval_words.missing(left)
         if left > 0 and any(each.by_id == who.id for each in given):
@@ -88,9 +88,13 @@ def lapse(job: Requested, by_id: str, policy: ModulePolicy, facts: ApproverFacts
     return None
 
 
-def informed(approvals: Sequence[GivenApproval], doubts: Collection[AttemptRef]) -> list[GivenApproval]:
-    """Return the approvals whose givers have looked at every doubt that the module has now; the others do not count."""
-    return [each for each in approvals if all(ref in each.doubts for ref in doubts)]
+def informed(
+    approvals: Sequence[GivenApproval], doubts: Collection[AttemptRef], facts: ApproverFacts
+) -> list[GivenApproval]:
+    """Return the approvals whose givers have looked at every doubt that the module has now, and knew of every policy that denies the
+    plan; the others do not count."""
+    keys = {need.key for need in facts.needs}
+    return [each for each in approvals if all(ref in each.doubts for ref in doubts) and keys.issubset(each.policies)]
 
 
 def distinct(approvals: Sequence[GivenApproval], facts: ApproverFacts) -> list[GivenApproval]:
@@ -111,8 +115,7 @@ def distinct(approvals: Sequence[GivenApproval], facts: ApproverFacts) -> list[G
 def missing(approvals: Sequence[GivenApproval], min_approvals: int, facts: ApproverFacts) -> int:
     """Return how many approvals are missing beside these: for the rule of the module, and for each policy that denies the plan."""
     counted = distinct(approvals, facts)
-    ids = {each.by_id for each in counted}
-    return max(0, min_approvals - len(counted), *(need.missing(ids) for need in facts.needs))
+    return max(0, min_approvals - len(counted), *(need.missing(counted) for need in facts.needs))
 
 
 def shared(given: GivenApproval, others: Sequence[GivenApproval], facts: ApproverFacts) -> str:

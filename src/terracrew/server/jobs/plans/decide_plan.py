@@ -50,7 +50,7 @@ def approve(job: Job, plan: Plan, module: ModuleFacts, given: GivenApproval) -> 
             f"attempt {unseen[0].attempt} of {unseen[0].job_id} was cut short. Look at what is known of it, and approve again",
             doubts=unseen,
         )
-    counted = approver_rules.informed(plan.approvals, doubts)
+    counted = approver_rules.informed(plan.approvals, doubts, module.approvers)
     others = [each for each in counted if each.by_id != given.by_id and each.by_id not in module.approvers.lapsed]
     approvals = [*others, given]
     before = approver_rules.distinct(others, module.approvers)
