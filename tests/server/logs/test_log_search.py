@@ -132,12 +132,23 @@ async def test_a_page_ends_in_time_and_the_next_one_goes_on(
 
 @pytest.mark.parametrize(
     "query",
-    ["", "text=", "text=a&after=x", "text=a&after=1.", "text=a&after=2.1&attempt=1", "text=a&step=nothing", "text=a&limit=0",
+    ["", "text=", "text=a&after=x", "text=a&after=1.", f"text=a&after=1.{'9' * 20}", f"text=a&after=1{'0' * 20}.1",
+     "text=a&after=2.1&attempt=1", "text=a&step=nothing", "text=a&limit=0",
      "text=a&limit=1001", "text=a&context=21", "text=(&regex=true", "text=a%0Ab", "text=a&since=yesterday", f"text={'a' * 501}"],
 )  # fmt: skip
 async def test_a_search_that_makes_no_sense_is_refused(runner: SimulatedRunner, query: str) -> None:
     attempt = await runner.run()
     await runner.app.admin.refused("GET", f"{path(attempt)}?{query}", 400)
+
+
+@pytest.mark.parametrize("text", ["x" * 500, "ü" * 500, "/very/long/path" * 20])
+async def test_a_long_text_is_looked_for(runner: SimulatedRunner, text: str) -> None:
+    """`this regular expression is too large` was the answer to a text of more than a few dozen characters."""
+    attempt = await runner.run()
+    middle = len(text) // 2
+    coloured = f"{text[:middle]}\x1b[1m{text[middle:]}"
+    await attempt.deliver(RUNNING, log(f"{text[:-1]}\n{coloured}\n"))
+    assert [hit["line"] for hit in await found(runner, attempt, text)] == [2]
 
 
 async def test_an_attempt_or_a_job_that_there_is_not_is_not_found(runner: SimulatedRunner) -> None:

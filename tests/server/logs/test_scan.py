@@ -123,10 +123,17 @@ def test_an_expression_is_held_against_each_line() -> None:
     assert [hit.line for hit in hits(log, LogQuery("TWO", is_case_sensitive=True))] == []
 
 
-@pytest.mark.parametrize("expression", ["(a", "a{1001}", "(?=a)", r"(a)\1", "((a{100}){10}){10}"])
+@pytest.mark.parametrize("expression", ["(a", "a{1001}", "(?=a)", r"(a)\1", "((a{100}){10}){10}", "[a-q][^u-z]{100}x"])
 def test_an_expression_that_is_wrong_or_too_large_is_refused(expression: str) -> None:
     with pytest.raises(Invalid):
         LogQuery(expression, is_regex=True).pattern()
+
+
+@pytest.mark.parametrize(
+    "expression", ["error.{0,60}timeout", "(timeout|refused|denied|not found){1,5}", r"\bi-[0-9a-f]{17}\b"]
+)
+def test_expressions_that_people_write_are_small_enough(expression: str) -> None:
+    assert hits(stored([[b"nothing\n"]]), LogQuery(expression, is_regex=True)) == []
 
 
 @pytest.mark.parametrize("expression", ["(a*)*b", "(a|aa)+$x", "(a?){200}a{200}b", ".*.*.*=.*x"])

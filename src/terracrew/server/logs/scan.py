@@ -21,8 +21,8 @@ from terracrew.server.logs.reads import Stored
 
 WINDOW_BYTES = 256 << 10
 """Chunks are joined until they have this size, because a quiet job has a chunk for each line."""
-MAX_LINE_BYTES = 1 << 20
-"""A longer line is searched in parts, which overlap."""
+MAX_LINE_BYTES = 256 << 10
+"""A longer line is searched in parts, which overlap. Nothing ends the search of a part, so it is not larger than a window."""
 OVERLAP_BYTES = 4 << 10
 MAX_HIT_CHARACTERS = 1_000
 """How much of a line a hit shows."""

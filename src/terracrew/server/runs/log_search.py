@@ -6,6 +6,7 @@ Nothing is indexed: chunks are decompressed and searched in threads, a few at on
 """
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +37,8 @@ FIRST_HITS_SECONDS = 0.1
 """How long a page is searched for, once something was found."""
 READ_BYTES = 4 << 20
 """How much of a log is read at once, while the part before it is searched."""
+_PLACE = re.compile(r"([0-9]{1,9})\.([0-9]{1,15})")
+"""More digits are in no log, and databases do not take them."""
 T = TypeVar("T")
 
 
@@ -213,13 +216,11 @@ def start(after: str, attempt: int | None) -> Position:
     """Return the place of `<attempt>.<line>`, after which a page begins."""
     if not after:
         return Position(attempt or 1, 0)
-    number, point, line = after.partition(".")
-    if not (
-        point and number.isascii() and number.isdecimal() and line.isascii() and line.isdecimal() and len(after) <= 30
-    ):
+    place = _PLACE.fullmatch(after)
+    if place is None:
         raise Invalid.in_field(
             "after", f"{after[:50]!r} is not a place in this log: give <attempt>.<line>, for example 2.17"
         )
-    if attempt is not None and int(number) != attempt:
+    if attempt is not None and int(place[1]) != attempt:
         raise Invalid.in_field("after", f"{after!r} is not a place in the log of attempt {attempt}")
-    return Position(int(number), int(line))
+    return Position(int(place[1]), int(place[2]))
