@@ -186,10 +186,16 @@ class _BlockReader:
             self._within("}", depth + 1)
 
     def _heredoc(self, started: "re.Match[str]") -> None:
-        ended = re.compile(rf"^[ \t]*{re.escape(started[2])}[ \t]*\r?$", re.MULTILINE).search(self._text, started.end())
-        if ended is None:
-            raise self._refusal(f"the text that begins with <<{started[2]} has no end")
-        self._at = ended.end()
+        """Read up to the line that has nothing but the mark. An expression for each mark would be slow: a file can have thousands."""
+        at, size = started.end(), len(self._text)
+        while at < size:
+            end = self._text.find("\n", at)
+            end = size if end < 0 else end
+            if self._text[at:end].removesuffix("\r").strip(" \t") == started[2]:
+                self._at = end
+                return
+            at = end + 1
+        raise self._refusal(f"the text that begins with <<{started[2]} has no end")
 
     def _name(self) -> str:
         found = _NAME.match(self._text, self._at)

@@ -1,5 +1,6 @@
 """What a version needs and gives is read from its files when it is published."""
 
+import time
 from typing import Any
 
 import pytest
@@ -119,8 +120,28 @@ def test_hostile_files_give_a_problem_each() -> None:
         "b.tf": "\0" * 1_000,
         "c.tf.json": "[" * 100_000,
         "d.tf.json": '{"variable": [1, {"a": 1}, {"b": [{}, "x"]}], "terraform": 7, "module": {"m": {"source": 3}}}',
+        "f.tf.json": '{"variable": {"deep": {"default": ' + '{"a":' * 900 + "1" + "}" * 900 + "}}}",
+        "g.tf.json": '{"variable": {"deep": {"default": ' + "[" * 900 + "]" * 900 + "}}}",
+        "h.tf.json": '{"variable": {"number": {"default": 1' + "0" * 60 + "}}}",
         "e.tf": 'variable "<script>" { description = "<b>x</b>" }',
     }
     found = documentation.of_files(files)
-    assert [each.partition(":")[0] for each in found.main.problems] == ["a.tf", "b.tf", "c.tf.json"]
-    assert [each.name for each in found.main.inputs] == ["<script>", "b"]
+    problems = [each.partition(":")[0] for each in found.main.problems]
+    assert problems == ["a.tf", "b.tf", "c.tf.json", "f.tf.json", "g.tf.json"]
+    assert [each.name for each in found.main.inputs] == ["<script>", "b", "number"]
+
+
+def test_thousands_of_marks_of_texts_are_read_in_a_moment() -> None:
+    """An expression was compiled for each mark: a file of 256 KiB took seconds."""
+    marks = [f"m{number:05}" for number in range(20_000)]
+    text = "x = [\n" + "".join(f"<<{mark}\ntext\n {mark}\r\n,\n" for mark in marks) + "]\n"
+    began = time.process_time()
+    documentation.of_files({"main.tf": text + 'variable "last" {}'})
+    assert time.process_time() - began < 0.7
+
+
+def test_all_readmes_together_have_a_bound() -> None:
+    files = {f"examples/e{number}/README.md": "x" * 10_000 for number in range(30)}
+    found = documentation.of_files({"main.tf": "", "README.md": "y" * 50_000} | files)
+    readmes = [found.main.readme, *(each.readme for each in found.examples)]
+    assert (len(found.examples), sum(map(len, readmes))) == (30, documentation.MAX_READMES_CHARACTERS)

@@ -14,8 +14,9 @@ from terracrew.wording import escapes
 
 MAX_BRIEF_CHARACTERS = 140
 MAX_PARAGRAPH_CHARACTERS = 10_000
-_MAX_CACHED_TEXTS = 64
-"""Pages show the same few texts again and again."""
+MAX_PARAGRAPH_BRACKETS = 1_000
+_MAX_CACHED_TEXTS = 128
+"""Pages show the same texts again and again: a published module has up to 101."""
 _MAX_LOOKED_AT_CHARACTERS = 2_000
 """How much of a text the search for its first sentence looks at."""
 _BLOCK_START = re.compile(r"\s*(?:[-*+]|[0-9]{1,9}[.)]|#{1,6})\s")
@@ -29,10 +30,11 @@ _DIFF_LINES: dict[str, Literal["new", "del"]] = {"+": "new", "-": "del"}
 def to_html(text: str) -> Markup:
     """Return a text as HTML. Everything in it that is not Markdown is shown as it was written.
 
-    A text with a very long paragraph is shown as it was written as a whole: the parser takes quadratic time for some paragraphs.
+    A text with a very long paragraph, or with very many brackets in one, is shown as it was written as a whole: the parser takes
+    quadratic time for some paragraphs.
     """
     parser, shown = _parser(), escapes.plain(text)
-    if _longest_paragraph(shown) > MAX_PARAGRAPH_CHARACTERS:
+    if _is_slow(shown):
         return Markup('<pre tabindex="0">{}</pre>\n').format(shown)
     tokens = parser.parse(shown)
     for token in tokens:
@@ -68,15 +70,17 @@ def _parser() -> MarkdownIt:
     return made
 
 
-def _longest_paragraph(text: str) -> int:
-    """Return how many characters the longest run of lines has that can be one paragraph."""
-    longest = size = 0
+def _is_slow(text: str) -> bool:
+    """Return whether a run of lines that can be one paragraph is so long, or has so many brackets, that the parser takes seconds."""
+    size = brackets = 0
     for line in text.split("\n"):
         if not line.strip() or _BLOCK_START.match(line):
-            size = 0
+            size = brackets = 0
         size += len(line) + 1
-        longest = max(longest, size)
-    return longest
+        brackets += line.count("[")
+        if size > MAX_PARAGRAPH_CHARACTERS or brackets > MAX_PARAGRAPH_BRACKETS:
+            return True
+    return False
 
 
 def _is_safe(address: str) -> bool:

@@ -7,8 +7,8 @@ import io
 import posixpath
 import re
 import textwrap
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -33,11 +33,14 @@ MAX_FOLDERS = 50
 MAX_ITEMS = 500
 MAX_TEXT_CHARACTERS = 4_000
 MAX_README_CHARACTERS = 60_000
+MAX_READMES_CHARACTERS = 120_000
+"""How long the READMEs are together. A page renders all of them."""
 MAX_EXAMPLE_CHARACTERS = 20_000
 _FOLDER = re.compile(r"(?:(modules|examples)/([^/]+)/)?[^/]+")
 _README = ("README.md", "readme.md", "README")
 _OVERRIDE = re.compile(r"(?:\A|_)override\.")
 Files = Mapping[str, str]
+Described = TypeVar("Described", FolderDocumentation, DocumentedExample)
 
 
 def of_archive(content: bytes) -> ModuleDocumentation:
@@ -57,7 +60,10 @@ def of_files(files: Files) -> ModuleDocumentation:
     main = described[0]
     submodules = [each for each in described[1:] if each.inputs or each.outputs or each.readme or each.resources]
     examples = [_example(each, folders[each]) for each in folders if each.startswith("examples/")]
-    made = ModuleDocumentation(main=main, submodules=submodules[:MAX_FOLDERS], examples=examples[:MAX_FOLDERS])
+    room = MAX_READMES_CHARACTERS - len(main.readme)
+    examples, room = _shortened(examples[:MAX_FOLDERS], room)
+    submodules, _ = _shortened(submodules[:MAX_FOLDERS], room)
+    made = ModuleDocumentation(main=main, submodules=submodules, examples=examples)
     if len(msgspec.json.encode(made)) > MAX_DOCUMENT_BYTES:
         note = "there is too much to describe: submodules and examples are left out"
         main = msgspec.structs.replace(main, problems=[*main.problems, note])
@@ -65,6 +71,16 @@ def of_files(files: Files) -> ModuleDocumentation:
     if len(msgspec.json.encode(made)) > MAX_DOCUMENT_BYTES:
         raise Invalid("there is too much to describe")
     return made
+
+
+def _shortened(described: Sequence[Described], room: int) -> tuple[list[Described], int]:
+    """Return folders without the READMEs for which there is no room, and the room that is left."""
+    kept: list[Described] = []
+    for each in described:
+        is_too_long = len(each.readme) > room
+        kept.append(msgspec.structs.replace(each, readme="") if is_too_long else each)
+        room -= 0 if is_too_long else len(each.readme)
+    return kept, room
 
 
 def _is_wanted(path: str) -> bool:
@@ -237,17 +253,22 @@ def _json_blocks(kind: str, labels: tuple[str, ...], values: list[dict[str, Any]
 
 def _json_block(kind: str, labels: tuple[str, ...], value: dict[str, Any]) -> HclBlock:
     inner = [_json_block("required_providers", (), each) for each in _listed(value.get("required_providers"))]
-    attributes = {name: _json_text(name, it) for name, it in value.items()}
+    attributes = {name: _json_text(name, it, 0) for name, it in value.items()}
     return HclBlock(kind, labels, attributes, inner if kind == "terraform" else [])
 
 
-def _json_text(name: str, value: Any) -> str:
+def _json_text(name: str, value: Any, depth: int) -> str:
     """Return a value as HCL has it. Types are texts in JSON."""
+    if depth > hcl_blocks.MAX_DEPTH:
+        raise Invalid("its values are nested too deeply")
     if name == "type" and isinstance(value, str):
         return value
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
-        return "{ " + ", ".join(f"{key} = {_json_text('', each)}" for key, each in members.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {_json_text('', each, depth + 1)}" for key, each in members.items()) + " }"
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        return "[" + ", ".join(_json_text("", each, depth + 1) for each in items) + "]"
     return msgspec.json.encode(value).decode()
 
 
