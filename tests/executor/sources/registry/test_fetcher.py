@@ -143,6 +143,9 @@ async def test_a_token_goes_to_the_host_that_it_is_for_and_to_no_other(
         ("/out.zip", Invalid, "leaves the folder it is unpacked into"),
         ("/link.zip", Invalid, "which leads out of the folder it is unpacked into"),
         ("/round.zip", Invalid, "redirects"),
+        ("/gone.zip?signature=hunter2", NotFound, "has nothing at"),
+        (f"/{'hunter2' * 20}/gone.zip", NotFound, "…/gone.zip"),
+        ("/no-archive?signature=hunter2", Invalid, "not an archive of a known kind"),
     ],
 )
 async def test_a_download_that_cannot_be_used_is_refused_in_words(

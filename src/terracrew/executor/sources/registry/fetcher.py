@@ -19,7 +19,7 @@ from terracrew.executor.sources.git.checkout import DIGEST_PREFIX, Checkout
 from terracrew.executor.sources.git.program import GitFailed
 from terracrew.executor.sources.registry import zip_files
 from terracrew.executor.sources.registry.modules import RegistryModule
-from terracrew.executor.sources.registry.web import RegistryHttp
+from terracrew.executor.sources.registry.web import RegistryHttp, shown
 from terracrew.protocol.events import SourceResolved
 from terracrew.protocol.spec import FOLDER_MARK, RegistrySource
 from terracrew.source_rules import archive, git
@@ -106,7 +106,7 @@ class _Fetch:
         return found.commit
 
     def _unpack(self, location: Location) -> str:
-        self._say(f"Downloading {location.url}")
+        self._say(f"Downloading {shown(location.url)}")
         data = self._web.get(location.url, most=MAX_DOWNLOAD_BYTES, accept="*/*").body
         _check_checksum(data, location)
         digest = hashlib.sha256(data).hexdigest()
@@ -123,7 +123,7 @@ class _Fetch:
                 unpack = partial(archive.extract, io.BytesIO(data), self._workspace)
             self._context.confinement.within(unpack, self._workspace)
         except TerracrewError as error:
-            raise type(error)(f"{location.url}: {error.message}") from error
+            raise type(error)(f"{shown(location.url)}: {error.message}") from error
         tree.remove_left_out(self._workspace)
         return digest
 
@@ -134,10 +134,10 @@ def _check_checksum(data: bytes, location: Location) -> None:
     kind, _, wanted = location.checksum.rpartition(":")
     if kind not in ("sha256", "sha512"):
         raise Invalid(
-            f"{location.url} has the checksum {location.checksum[:200]!r}: only sha256 and sha512 are understood"
+            f"{shown(location.url)} has the checksum {location.checksum[:200]!r}: only sha256 and sha512 are understood"
         )
     if hashlib.new(kind, data).hexdigest() != wanted.lower():
-        raise Invalid(f"{location.url} is not what the registry has announced: its {kind} is not {wanted[:128]}")
+        raise Invalid(f"{shown(location.url)} is not what the registry has announced: its {kind} is not {wanted[:128]}")
 
 
 def _only_folder(workspace: Path) -> str:
@@ -159,22 +159,29 @@ def parse(text: str) -> Location:
     path, _, folder = parts.path.partition("//")
     folder = unquote(folder).strip("/")
     if folder != "*" and any(part in ("", "..", ".") for part in folder.split("/")[: None if folder else 0]):
-        raise Invalid(f"the registry gave {text[:300]!r}, whose folder {folder!r} leads out of it")
+        raise Invalid(f"the registry gave {_without_query(text)!r}, whose folder {folder!r} leads out of it")
     url = urlunsplit((parts.scheme, parts.netloc, path, "", ""))
     if getter == "git":
         return _repository(text, url, folder, given)
     if getter or parts.scheme != "https":
         raise Invalid(
-            f"the registry gave {text[:300]!r}, which is neither an https address of an archive nor a git repository"
+            f"the registry gave {_without_query(text)!r}, which is neither an https address of an archive nor a git repository"
         )
     return _archive(text, url, folder, given, parts.query)
+
+
+def _without_query(text: str) -> str:
+    """Return what a registry gave as messages have it: a query can be a signature that opens the archive."""
+    return text.partition("?")[0][:300]
 
 
 def _repository(text: str, url: str, folder: str, given: dict[str, str]) -> Location:
     if problem := git.url_problem(url):
         raise Invalid(f"the registry gave a git repository that is refused: {problem}")
     if unknown := given.keys() - _KNOWN:
-        raise Invalid(f"the registry gave {text[:300]!r} with {', '.join(sorted(unknown))}, which is not understood")
+        raise Invalid(
+            f"the registry gave {_without_query(text)!r} with {', '.join(sorted(unknown))}, which is not understood"
+        )
     return Location("git", url, folder, given.get("ref", ""))
 
 
@@ -183,7 +190,9 @@ def _archive(text: str, url: str, folder: str, given: dict[str, str], query: str
     ending = next((kind for end, kind in _ENDINGS.items() if url.endswith(end)), "")
     kind = {"tgz": "tar.gz"}.get(wanted, wanted) or ending
     if kind not in ("tar.gz", "zip"):
-        raise Invalid(f"the registry gave {text[:300]!r}, which is not an archive of a known kind: use tar.gz or zip")
+        raise Invalid(
+            f"the registry gave {_without_query(text)!r}, which is not an archive of a known kind: use tar.gz or zip"
+        )
     kept = "&".join(each for each in query.split("&") if each and each.split("=")[0] not in ("archive", "checksum"))
     whole = f"{url}?{kept}" if kept else url
     return Location(kind, whole, folder, checksum=given.get("checksum", ""))  # pyright: ignore[reportArgumentType]

@@ -6,7 +6,7 @@ from urllib.parse import quote, urljoin
 import msgspec
 
 from terracrew.errors import Invalid, NotFound
-from terracrew.executor.sources.registry.web import RegistryHttp, WebAnswer
+from terracrew.executor.sources.registry.web import RegistryHttp, WebAnswer, shown
 from terracrew.source_rules import version_ranges
 from terracrew.source_rules.registry import Address
 from terracrew.source_rules.version_ranges import Version
@@ -81,7 +81,7 @@ def _decoded(answer: WebAnswer) -> dict[str, Any]:
     try:
         document = msgspec.json.decode(answer.body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise Invalid(f"{answer.url[:300]} did not answer with JSON: {error}") from error
+        raise Invalid(f"{shown(answer.url)} did not answer with JSON: {error}") from error
     if not isinstance(document, dict):
-        raise Invalid(f"{answer.url[:300]} did not answer with a JSON object")
+        raise Invalid(f"{shown(answer.url)} did not answer with a JSON object")
     return cast("dict[str, Any]", document)

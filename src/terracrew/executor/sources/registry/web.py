@@ -13,8 +13,16 @@ from terracrew.executor.sources.contract import Deadline
 
 MAX_REDIRECTS = 5
 MAX_DOCUMENT_BYTES = 16 << 20
+MAX_SHOWN_CHARACTERS = 64
 _CHUNK_BYTES = 1 << 16
 _CONNECT_SECONDS = 20.0
+
+
+def shown(url: str) -> str:
+    """Return an address as messages have it: without its query and without long parts of its path, which can be credentials."""
+    parts = urlsplit(url)
+    path = "/".join(each if len(each) <= MAX_SHOWN_CHARACTERS else "…" for each in parts.path.split("/"))
+    return f"{parts.scheme}://{parts.netloc}{path}"[:300]
 
 
 class WebAnswer(NamedTuple):
@@ -43,14 +51,14 @@ class RegistryHttp:
         for _ in range(MAX_REDIRECTS + 1):
             parts = urlsplit(url)
             if parts.scheme != "https" or not parts.hostname:
-                raise Invalid(f"{url[:300]!r} is not an https address, so it is not used")
+                raise Invalid(f"{shown(url)!r} is not an https address, so it is not used")
             if parts.username or parts.password:
                 raise Invalid(f"the address of {parts.hostname} has a name or a password in it, so it is not used")
             answer, location = self._once(url, parts.netloc, most, accept)
             if answer is not None:
                 return answer
             url = urljoin(url, location)
-        raise Invalid(f"{url[:300]!r} is the end of more than {MAX_REDIRECTS} redirects, so it is not used")
+        raise Invalid(f"{shown(url)!r} is the end of more than {MAX_REDIRECTS} redirects, so it is not used")
 
     def _token(self, host: str) -> str:
         """Return the token for a host: that of the module, that of the runner, or that of the job for its own server; else ''."""
@@ -74,7 +82,7 @@ class RegistryHttp:
                     self._deadline.check(what)
                     body += chunk
                     if len(body) > most:
-                        raise TooLarge(f"{host} sent more than {most:,} bytes for {url[:300]}")
+                        raise TooLarge(f"{host} sent more than {most:,} bytes for {shown(url)}")
         except urllib3.exceptions.SSLError as error:
             raise Forbidden(f"the certificate of {host} is not trusted: {error}") from error
         except urllib3.exceptions.HTTPError as error:
@@ -98,11 +106,11 @@ def token_variable(host: str) -> str:
 def _check_status(status: int, host: str, url: str) -> None:
     if status in (401, 403):
         raise Forbidden(
-            f"{host} does not accept the credentials of this job for {url[:300]} (HTTP {status}): set the secret "
+            f"{host} does not accept the credentials of this job for {shown(url)} (HTTP {status}): set the secret "
             f"{token_variable(host)} as an environment variable of the module or of a group above it, or of the runner"
         )
     if status == 404:
-        raise NotFound(f"{host} has nothing at {url[:300]}")
+        raise NotFound(f"{host} has nothing at {shown(url)}")
     if status not in (200, 204):
         is_transient = status >= 500 or status in (408, 425, 429)
-        raise (Unavailable if is_transient else Invalid)(f"{host} answered with HTTP {status} for {url[:300]}")
+        raise (Unavailable if is_transient else Invalid)(f"{host} answered with HTTP {status} for {shown(url)}")
