@@ -113,6 +113,12 @@ def test_no_redirect_and_no_discovered_address_gets_the_token(
     with pytest.raises(errors.Forbidden) as refused:
         client.download(f"{other.url}/there?signature=s")
     assert "signature" not in refused.value.message
+    server.then(answers(404))
+    with pytest.raises(
+        errors.NotFound
+    ) as missing:  # Terraform Enterprise has the signature in the path, on its own host
+        client.download("/_archivist/v1/object/dmF1bHQ6djE6")
+    assert "dmF1bHQ6" not in missing.value.message
     for address in ("file:///etc/passwd", f"http://user:word@{other.url.removeprefix('http://')}/there", "ftp://x/y"):
         with pytest.raises(errors.Invalid, match="cannot be requested"):
             client.download(address)

@@ -1,13 +1,15 @@
 """What an import makes of names and variables, and of what is there: pure decisions."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from terracrew.api.inputs import NewInput
 from terracrew.api.modules import Module, NewModule
 from terracrew.api.states import State
-from terracrew.cli.commands.importing import existing, hcp, hcp_variables, spelling
+from terracrew.cli.commands.importing import existing, folders, hcp, hcp_variables, spelling
 from terracrew.cli.commands.importing.existing import Existing, FoundModule
 from terracrew.cli.commands.importing.hcp_facts import (
     HcpOrganization,
@@ -143,6 +145,35 @@ def test_only_a_module_of_the_same_import_is_completed() -> None:
     assert (decided(module, whole).action, decided(module, whole).by_hand) == ("exists", ())
     left = FoundModule(whole.module, whole.state, inputs, is_locked_by_import=True)
     assert (decided(module, left).action, decided(module, left).needs_lock) == ("complete", True)
+
+
+def test_copies_of_one_state_are_not_imported_as_two_modules(tmp_path: Path) -> None:
+    state = '{"version": 4, "serial": 1, "lineage": "%s", "resources": []}'
+    for name, lineage in (("a", "one"), ("b", "one"), ("c", "other")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "main.tf").write_text("")
+        (tmp_path / name / "terraform.tfstate").write_text(state % lineage)
+    found = folders.plan(folders.find([tmp_path]), tmp_path, "", "archive", "tofu")
+    assert ["copies of one state" in each.problem for each in found.modules] == [True, True, False]
+
+
+def test_what_was_imported_as_another_module_is_not_imported_again() -> None:
+    """A second import into another group made a second module for the same resources."""
+    module = imported("b/a", state=StateOrigin("ws-1", 2, "l"))
+    there = Existing({"": frozenset()}, {}, {LABEL: "other/a"})
+    [decision] = existing.decide(ImportPlan("x", (), (module,)), there).modules
+    assert decision.action == "refused"
+    assert "was imported as other/a" in decision.reason
+
+
+def test_a_state_that_a_job_has_written_from_nothing_is_compared_with_that_of_the_source() -> None:
+    """Its serial alone was compared, so an import said that a state was here which was another one."""
+    module = imported("a", state=StateOrigin("ws-1", 2))
+    found = msgspec.structs.replace(there("a", LABEL, serial=5), is_state_imported=False)
+    decision = decided(module, found)
+    assert (decision.state.action, decision.needs_lock) == ("import", True)
+    assert "compared" in decision.state.reason
+    assert existing.state_decision(StateOrigin("ws-1", 2, "k"), found.state).action == "refused"
 
 
 def test_a_group_gets_only_what_it_does_not_have() -> None:

@@ -26,6 +26,8 @@ class FoundModule(msgspec.Struct, frozen=True):
     steps: frozenset[Step] = frozenset()
     is_locked_by_import: bool = False
     """Whether an import that did not end holds its lock."""
+    is_state_imported: bool = True
+    """Whether its state is one that was imported, or continues one."""
 
 
 class Existing(msgspec.Struct, frozen=True):
@@ -34,6 +36,8 @@ class Existing(msgspec.Struct, frozen=True):
     groups: Mapping[str, frozenset[tuple[str, str]]] = {}
     """The groups by their paths, with the targets and names of the inputs that they have themselves."""
     modules: Mapping[str, FoundModule] = {}
+    elsewhere: Mapping[str, str] = {}
+    """The labels of imports that modules have beside those that the plan names, with the paths of these modules."""
 
 
 class StateDecision(msgspec.Struct, frozen=True):
@@ -93,13 +97,20 @@ def _module(module: ImportedModule, there: Existing) -> ModuleDecision:
         return _refused(module, module.problem)
     if module.path in there.groups:
         return _refused(module, f"{module.path} is a group here")
+    mark = module.new.labels[0] if module.new.labels else ""
+    if found is None and mark in there.elsewhere:
+        other = there.elsewhere[mark]
+        return _refused(
+            module,
+            f"it was imported as {other}, and two modules would change the same resources: take the label {mark} from {other} if it "
+            "does not manage them any more",
+        )
     if found is None:
         state = StateDecision("import" if module.state is not None else "none")
         steps = tuple(step for step, _ in module.steps)
         return ModuleDecision(
             module, "create", "", module.inputs, module.by_hand, steps, state, module.state is not None
         )
-    mark = module.new.labels[0] if module.new.labels else ""
     if mark not in found.module.labels:
         return _refused(
             module,
@@ -107,7 +118,7 @@ def _module(module: ImportedModule, there: Existing) -> ModuleDecision:
         )
     inputs = _missing(module.inputs, found.inputs)
     steps = tuple(step for step, _ in module.steps if step not in found.steps)
-    state = state_decision(module.state, found.state)
+    state = state_decision(module.state, found.state, is_imported=found.is_state_imported)
     needs_lock = state.action == "import" or found.is_locked_by_import
     is_complete = not inputs and not steps and not needs_lock
     return ModuleDecision(
@@ -122,14 +133,22 @@ def _module(module: ImportedModule, there: Existing) -> ModuleDecision:
     )
 
 
-def state_decision(origin: StateOrigin | None, now: State | None) -> StateDecision:
-    """Return whether a state is brought. One that is here is replaced only by a later one of the same lineage."""
+def state_decision(origin: StateOrigin | None, now: State | None, *, is_imported: bool = True) -> StateDecision:
+    """Return whether a state is brought. One that is here is replaced only by a later one of the same lineage.
+
+    Where the source does not tell the lineage, and a job has written the state that is here from nothing, both are compared when the
+    state of the source is read.
+    """
     if origin is None:
         return StateDecision("none")
     if now is None:
         return StateDecision("import")
     if origin.lineage and origin.lineage != now.lineage:
         return StateDecision("refused", f"the module has a state of another lineage here (serial {now.serial})")
+    if not origin.lineage and not is_imported:
+        return StateDecision(
+            "import", "a job has written a state here: the lineages are compared when the state is read"
+        )
     if origin.serial == now.serial:
         return StateDecision("same")
     if origin.serial < now.serial:

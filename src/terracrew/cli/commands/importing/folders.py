@@ -2,9 +2,12 @@
 
 import os
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import msgspec
 
 from terracrew.api.modules import NewModule
 from terracrew.cli.arguments import source as sources
@@ -93,7 +96,7 @@ def _placed(file: Path) -> FoundState:
 def plan(found: Sequence[FoundState], top: Path, into: str, kind: SourceKind, engine: str | None) -> ImportPlan:
     """Return what is made of states: one module for each. Paths are those of the folders below `top`."""
     modules = [_module(each, top, into, kind, engine) for each in found]
-    modules = spelling.without_collisions(modules, [into] if into else [])
+    modules = _without_copies(spelling.without_collisions(modules, [into] if into else []))
     parents = sorted({each.path.rpartition("/")[0] for each in modules if not each.problem} - {""})
     return ImportPlan(
         f"{len(found)} states in {top}",
@@ -104,6 +107,22 @@ def plan(found: Sequence[FoundState], top: Path, into: str, kind: SourceKind, en
             "let nobody apply in the folders any more: their states stay as they are",
         ),
     )
+
+
+def _without_copies(modules: Sequence[ImportedModule]) -> tuple[ImportedModule, ...]:
+    """Return the modules. Those whose states are copies of one state say so and are not made: each would change the same resources."""
+    by_lineage: defaultdict[str, list[str]] = defaultdict(list)
+    for each in modules:
+        if each.state is not None and not each.problem:
+            by_lineage[each.state.lineage].append(each.origin)
+    return tuple(_unless_copied(each, by_lineage[each.state.lineage]) if each.state else each for each in modules)
+
+
+def _unless_copied(module: ImportedModule, same: Sequence[str]) -> ImportedModule:
+    if len(same) < 2 or module.problem:
+        return module
+    words = f"{', '.join(same[:10])} have the same lineage, so they are copies of one state: name the one that counts"
+    return msgspec.structs.replace(module, problem=words)
 
 
 def _module(found: FoundState, top: Path, into: str, kind: SourceKind, engine: str | None) -> ImportedModule:

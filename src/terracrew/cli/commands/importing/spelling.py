@@ -48,6 +48,11 @@ def label(origin: str) -> str:
     return f"{LABEL}={_NOT_IN_LABELS.sub('-', origin)}"[:MAX_LABEL_CHARACTERS]
 
 
+def is_of_import(label: str) -> bool:
+    """Return whether a label says where a module comes from."""
+    return label.startswith(f"{LABEL}=")
+
+
 def is_label(text: str) -> bool:
     """Return whether a module can have this label."""
     return (

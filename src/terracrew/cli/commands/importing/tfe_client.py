@@ -1,7 +1,7 @@
 """Reads what HCP Terraform and hosts with the same interface have: JSON:API, page after page, and states from other hosts.
 
 The token is sent to the host that a person named and to no other, also where that host redirects. No message has the query of an
-address in it, because addresses of states are credentials themselves.
+address in it, nor a path beside the interface, because addresses of states are credentials themselves.
 """
 
 import time
@@ -249,7 +249,7 @@ class TfeClient:
     def _answered(
         self, response: urllib3.BaseHTTPResponse, url: str, max_bytes: int
     ) -> tuple[bytes, Mapping[str, str]]:
-        place = f"{urlsplit(url).netloc}{urlsplit(url).path if _origin(url) == self._origin else ''}"
+        place = f"{urlsplit(url).netloc}{urlsplit(url).path if url.startswith(self._base) else ''}"
         try:
             content = _bounded(response, max_bytes if response.status < 300 else MAX_DOCUMENT_BYTES, place)
         except (HTTPError, OSError):
