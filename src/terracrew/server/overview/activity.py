@@ -28,7 +28,9 @@ _QUIET_FAMILIES = frozenset(
     | {"token", "token_exchange"}
 )
 """Kinds of actions that the audit log has and nobody looks for here: reading, logging in, and what programs do for themselves."""
-_QUIET_ACTIONS = frozenset({"job.run", "state.read", "runner.token_rotate", "runner.once_token_use"})
+_QUIET_ACTIONS = frozenset(
+    {"job.run", "runner.once_token_use", "runner.token_rotate", "state.read", "user.link", "user.password"}
+)
 """A job that was queued shows itself."""
 
 
