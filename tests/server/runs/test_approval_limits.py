@@ -16,8 +16,8 @@ async def test_a_right_to_approve_is_explained_with_the_settings_that_limit_it(a
     await application.person("ada", "approver", "pay")
     await admin.made("/api/v1/roles", {"principal": "pay/bot", "role": "approver", "path": "pay"})
 
-    async def limits(principal: str) -> tuple[bool, list[str]]:
-        query = {"principal": principal, "verb": "job.approve", "path": "pay/app"}
+    async def limits(principal: str, path: str = "pay/app") -> tuple[bool, list[str]]:
+        query = {"principal": principal, "verb": "job.approve", "path": path}
         found = (await admin.get("/api/v1/access/explain", params=query)).json()
         return found["is_allowed"], found["limits"]
 
@@ -28,4 +28,7 @@ async def test_a_right_to_approve_is_explained_with_the_settings_that_limit_it(a
     is_allowed, found = await limits("ada")
     assert is_allowed
     assert found == ["Not for jobs that ada has started: `pay` does not allow `self_approval`."]
+    assert await limits("ada", "pay") == (True, found), "the group says the same as its module"
     assert await limits("pay/bot") == (True, [])
+    assert await limits("pay/bot", "pay") == (True, [])
+    assert await limits("admin", "") == (True, []), "the organization allows it"

@@ -285,6 +285,10 @@ PAGES: dict[str, tuple[str, ...]] = {
         "POST /dashboard/groups/{group}/access/roles/{role_id}/revoke",
         "POST /dashboard/modules/{module}/access/roles/{role_id}/revoke",
     ),
+    "GET /api/v1/access/explain": (
+        "GET /dashboard/groups/{group}/access",
+        "GET /dashboard/modules/{module}/access",
+    ),
     "GET /api/v1/provisioning": ("GET /dashboard/provisioning",),
     "PUT /api/v1/provisioning": ("POST /dashboard/provisioning",),
     "DELETE /api/v1/provisioning": ("POST /dashboard/provisioning/remove",),
@@ -335,7 +339,6 @@ WITHOUT_PAGE: dict[str, str] = {
     "DELETE /api/v1/tokens/{token_id}": "is on the page of the account, by the operation for the tokens of a user",
     "POST /api/v1/published-modules/{published}/versions": "publishes a folder of this machine, or of a pipeline",
     "POST /api/v1/me/link": "makes a link with which a terminal opens the dashboard",
-    "GET /api/v1/access/explain": "answers one question; the page of access lists every role at a place, and where it comes from",
     "POST /api/v1/hold": "is for the administrators of a server, who are at its terminal with the settings file",
     "GET /api/v1/issuer": "is for the administrators of a server, who are at its terminal with the settings file",
     "GET /api/v1/rekey": "is for the administrators of a server, who are at its terminal with the settings file",

@@ -8,6 +8,7 @@ from terracrew.protocol.messages import AttemptRef
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.identity.access import explain as access
+from terracrew.server.identity.access import roles
 from terracrew.server.identity.access import store as holder_store
 from terracrew.server.jobs import service, store
 from terracrew.server.jobs.attempts import reads as attempt_reads
@@ -18,6 +19,8 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import module_view, reads
+from terracrew.server.tree.groups import inheritance
+from terracrew.server.tree.groups import reads as group_reads
 from terracrew.server.tree.modules import policy
 from terracrew.server.tree.modules import service as modules
 from terracrew.server.tree.modules.policy import ModulePolicy
@@ -88,10 +91,9 @@ async def _is_refused_beside_others(tx: Tx, who: Principal, job_id: str, rules: 
 async def explain(tx: Tx, who: Principal, principal: str, verb: Verb, path: str) -> Explanation:
     """Explain what a principal may do at a place, with the limits that apply although a role allows it."""
     found = await access.explain(tx, who, principal, verb, path)
-    if verb is not Verb.JOB_APPROVE or not found.is_allowed or found.kind != "module":
+    if verb is not Verb.JOB_APPROVE or not found.is_allowed:
         return found
-    module = await modules.find(tx, who, path, Verb.TREE_READ)
-    rules = await policy.of_module(tx, module.id)
+    rules = await _rules(tx, who, found)
     limits: list[str] = []
     if found.principal_kind == "service_account" and not rules.service_account_approval:
         place = rules.place_of("service_account_approval")
@@ -100,3 +102,17 @@ async def explain(tx: Tx, who: Principal, principal: str, verb: Verb, path: str)
         place = rules.place_of("self_approval")
         limits.append(f"Not for jobs that {found.principal_name} has started: {place} does not allow `self_approval`.")
     return msgspec.structs.replace(found, limits=limits)
+
+
+async def _rules(tx: Tx, who: Principal, found: Explanation) -> ModulePolicy:
+    """Return who may approve at the place. Modules below a group may have stricter rules."""
+    if found.kind == "module":
+        module = await modules.find(tx, who, found.path, Verb.TREE_READ)
+        return await policy.of_module(tx, module.id)
+    _, group_id, _ = await roles.find_place(tx, who.organization_id or "", found.path)
+    lineage = await group_reads.lineage(tx, group_id)
+    return ModulePolicy(
+        self_approval=inheritance.effective_rule(lineage, "self_approval").value,
+        service_account_approval=inheritance.effective_rule(lineage, "service_account_approval").value,
+        rules=tuple(inheritance.view(lineage).approval_rules),
+    )

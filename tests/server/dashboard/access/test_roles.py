@@ -96,8 +96,9 @@ async def test_check_access_names_the_limit_on_own_jobs(application: Application
     group = await application.scalar("SELECT id FROM groups WHERE path = 'payments/prod'")
     assert (await application.admin.patch(f"/api/v1/groups/{group}", json={"self_approval": False})).status_code == 200
     question = {"who": "priya", "verb": "job.approve", "on": "payments/prod/ledger"}
-    page = (await admin.get(PROD, params=question)).text
-    assert "Not on jobs that priya started: payments/prod does not allow self-approval." in page
+    for place in ("payments/prod/ledger", "payments/prod"):
+        page = (await admin.get(PROD, params=question | {"on": place})).text
+        assert "Not for jobs that priya has started: <code>payments/prod</code> does not allow" in page, place
 
 
 async def test_a_role_is_revoked_only_on_the_page_of_the_place_that_it_is_at(

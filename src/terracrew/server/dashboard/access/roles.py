@@ -18,10 +18,10 @@ from terracrew.server.dashboard.access.place import AccessPlace, Effect, PlaceKi
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import tree_path
-from terracrew.server.identity.access import explain, roles, users
+from terracrew.server.identity.access import roles, users
 from terracrew.server.principals.authorize import GRANTS, Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.tree.groups import reads
+from terracrew.server.runs import to_approve
 from terracrew.server.tree.groups import service as groups
 
 PAGE_ROWS = 100
@@ -58,8 +58,6 @@ class AccessPage(msgspec.Struct, frozen=True):
     answer: Explanation | None = None
     wrong: str = ""
     """Why the question has no answer."""
-    limit: str = ""
-    """What the answer does not allow although it is yes."""
 
 
 class GrantForm(msgspec.Struct, frozen=True):
@@ -83,7 +81,6 @@ async def read_page(
     )
     question = msgspec.structs.replace(question, path=question.path or at.path)
     answer, wrong = await _answer(tx, who, question) if question.who else (None, "")
-    limit = await _limit(tx, who, answer) if answer else ""
     return AccessPage(
         at,
         [row for row in rows if row.role.principal_kind == "user"],
@@ -93,7 +90,6 @@ async def read_page(
         question,
         answer,
         wrong,
-        limit,
     )
 
 
@@ -112,18 +108,9 @@ def _row(at: AccessPlace, role: RoleListed, others: list[RoleListed]) -> RoleRow
 
 async def _answer(tx: Tx, who: Principal, question: AccessQuestion) -> tuple[Explanation | None, str]:
     try:
-        return await explain.explain(tx, who, question.who, question.verb, question.path), ""
+        return await to_approve.explain(tx, who, question.who, question.verb, question.path), ""
     except (NotFound, Forbidden, Invalid) as error:
         return None, error.message
-
-
-async def _limit(tx: Tx, who: Principal, answer: Explanation) -> str:
-    """Return what somebody who may approve plans at a place may not approve."""
-    if answer.verb is not Verb.JOB_APPROVE:
-        return ""
-    _, group_id, _ = await roles.find_place(tx, who.organization_id or "", answer.path)
-    lineage = await reads.lineage(tx, group_id)
-    return place.approval_limit(lineage, answer.principal_name, answer.principal_kind)
 
 
 async def _names(tx: Tx, who: Principal, listed: list[RoleListed]) -> list[str]:
