@@ -191,11 +191,15 @@ class Server:
         return Staging(self.db, self.objects, self.keys, self.disk)
 
     @cached_property
+    def surveys(self) -> Surveys:
+        return Surveys(self.db, self.objects, self.settings, self.tasks)
+
+    @cached_property
     def api(self) -> ApiContext:
         operations = OperationsContext(
             db=self.db,
             keys=self.keys,
-            surveys=Surveys(self.db, self.objects, self.settings, self.tasks),
+            surveys=self.surveys,
             disk=self.disk,
             readiness=Readiness(self.db, self.objects, self.closing),
             measured=Measured(
@@ -275,6 +279,7 @@ class Server:
             trials=self.policy_trials,
             local_roots=self.settings.local_roots,
             sources=self.sources,
+            surveys=self.surveys,
         )
 
     @cached_property

@@ -22,6 +22,7 @@ from terracrew.server.objects import Objects
 from terracrew.server.policies.service import Policies
 from terracrew.server.principals.model import Principal
 from terracrew.server.pull_requests.tools import PullRequestTools
+from terracrew.server.retention.surveys import Surveys
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runs.policy_trials import PolicyTrials
 from terracrew.server.runs.reasons import Watch
@@ -68,6 +69,7 @@ class DashboardContext:
     local_roots: Sequence[Path]
     """The folders on runners that a module's source may be in."""
     sources: Sources
+    surveys: Surveys
 
 
 class DashboardCall(request.Call):

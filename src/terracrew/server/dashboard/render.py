@@ -51,6 +51,7 @@ from terracrew.wording import (
     policy_words,
     pull_request_words,
     registry_words,
+    retention_words,
     schedule_words,
 )
 from terracrew.wording.durations import duration
@@ -245,6 +246,7 @@ def _bounded(count: int) -> str:
 _FILTERS: dict[str, Any] = {
     "number": "{:,}".format,
     "bounded": _bounded,
+    "size": retention_words.size,
     "dollars": _dollars,
     "sentence": _sentence,
     "plain_sentence": words.sentence,
@@ -281,6 +283,7 @@ _GLOBALS: dict[str, Any] = {
     "overview_words": overview_words,
     "discovery_words": discovery_words,
     "registry_words": registry_words,
+    "retention_words": retention_words,
     "schedule_words": schedule_words,
     "drift_words": drift_words,
     "pull_request_words": pull_request_words,

@@ -43,6 +43,7 @@ from terracrew.server.dashboard.runners import page as runner
 from terracrew.server.dashboard.schedules import handlers as schedules
 from terracrew.server.dashboard.tree import inputs, steps
 
+from terracrew.server.dashboard.server import handlers as server
 _OF_PAGES: dict[str, Any] = {"request_class": DashboardCall, "include_in_schema": False}
 MAX_CREDENTIALS_BYTES = 16_384
 """The size of a form with a password, which somebody who is not logged in may send."""
@@ -88,4 +89,5 @@ routers: list[ControllerRouterHandler] = [
     _router(provisioning.HERE, provisioning),
     Router("/", route_handlers=[home], exception_handlers=HANDLERS, **_OF_PAGES),
     Router("/", route_handlers=[api_reference.document, api_reference.page, assets.serve], **_OF_PAGES),
+    _router(server.HERE, server),
 ]

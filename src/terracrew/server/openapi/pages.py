@@ -317,6 +317,13 @@ PAGES: dict[str, tuple[str, ...]] = {
 }
 """Pages by method and path of the operation. `POST` stands for a form or a button, `GET` for what a page shows."""
 
+    "POST /api/v1/hold": ("POST /dashboard/server/hold",),
+    "GET /api/v1/issuer": ("GET /dashboard/server/issuer",),
+    "GET /api/v1/rekey": ("GET /dashboard/server",),
+    "POST /api/v1/rekey": ("POST /dashboard/server/rekey",),
+    "DELETE /api/v1/rekey": ("POST /dashboard/server/rekey/stop",),
+    "GET /api/v1/server/usage": ("GET /dashboard/server/storage",),
+    "GET /api/v1/server/retention": ("GET /dashboard/server/storage",),
 WITHOUT_PAGE: dict[str, str] = {
     "PUT /api/v1/uploads": "sends a large body in parts, for programs",
     "PUT /api/v1/uploads/{upload}/{index}": "sends a large body in parts, for programs",
@@ -339,13 +346,6 @@ WITHOUT_PAGE: dict[str, str] = {
     "DELETE /api/v1/tokens/{token_id}": "is on the page of the account, by the operation for the tokens of a user",
     "POST /api/v1/published-modules/{published}/versions": "publishes a folder of this machine, or of a pipeline",
     "POST /api/v1/me/link": "makes a link with which a terminal opens the dashboard",
-    "POST /api/v1/hold": "is for the administrators of a server, who are at its terminal with the settings file",
-    "GET /api/v1/issuer": "is for the administrators of a server, who are at its terminal with the settings file",
-    "GET /api/v1/rekey": "is for the administrators of a server, who are at its terminal with the settings file",
-    "POST /api/v1/rekey": "is for the administrators of a server, who are at its terminal with the settings file",
-    "DELETE /api/v1/rekey": "is for the administrators of a server, who are at its terminal with the settings file",
-    "GET /api/v1/server/usage": "is for the administrators of a server, who are at its terminal with the settings file",
-    "GET /api/v1/server/retention": "is for the administrators of a server, who are at its terminal with the settings file",
 }
 """Operations that no page has, each with the reason."""
 

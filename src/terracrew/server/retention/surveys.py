@@ -18,6 +18,9 @@ from terracrew.errors import Unavailable
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.objects import Objects
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 from terracrew.server.retention import kept_plans, orphans, passes, policy, usage_reads
 from terracrew.server.retention.rules import RULES
 from terracrew.server.supervise import Tasks
@@ -37,7 +40,7 @@ class Survey(Generic[T]):
         self._started_at = self._finished_at = 0.0
         self._counting = ""
 
-    async def current(self) -> T | SurveyProgress:
+    async def current(self, wait_seconds: float = WAIT_SECONDS) -> T | SurveyProgress:
         """Return the result, at most half a minute old. If the survey takes longer than a request should, return its progress."""
         now = time.monotonic()
         result = self._result
@@ -45,7 +48,7 @@ class Survey(Generic[T]):
             self._started_at = now
             self._result = result = asyncio.get_running_loop().create_future()
             self._tasks.start(self._run(result))
-        await asyncio.wait([result], timeout=WAIT_SECONDS)
+        await asyncio.wait([result], timeout=wait_seconds)
         if result.cancelled():
             raise Unavailable("the server is being stopped")
         if result.done():
@@ -67,13 +70,24 @@ class Survey(Generic[T]):
 
 
 class Surveys:
-    """The two surveys of a server."""
+    """The two surveys of a server, for its administrators."""
 
     def __init__(self, db: Database, objects: Objects, settings: ServerSettings, tasks: Tasks) -> None:
+        self._db = db
         kept = policy.of(settings)
         late = settings.late_delivery_days * policy.DAY_SECONDS
-        self.usage = Survey[Usage](tasks, lambda tell: usage(db, objects, kept, late, tell))
-        self.preview = Survey[Preview](tasks, lambda tell: preview(db, objects, kept, late, tell))
+        self._usage = Survey[Usage](tasks, lambda tell: usage(db, objects, kept, late, tell))
+        self._preview = Survey[Preview](tasks, lambda tell: preview(db, objects, kept, late, tell))
+
+    async def show_usage(self, who: Principal, wait_seconds: float = WAIT_SECONDS) -> Usage | SurveyProgress:
+        """Return what is stored and what retention would remove. If it is not counted within this time, return the progress."""
+        await authorize.require(self._db, who, Verb.SERVER_ADMIN, authorize.SERVER)
+        return await self._usage.current(wait_seconds)
+
+    async def show_preview(self, who: Principal) -> Preview | SurveyProgress:
+        """Return what retention would remove."""
+        await authorize.require(self._db, who, Verb.SERVER_ADMIN, authorize.SERVER)
+        return await self._preview.current()
 
 
 MAX_LARGEST_MODULES = 10

@@ -13,6 +13,8 @@ from terracrew.cli.connection import deadline
 from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output
 from terracrew.errors import TerracrewError
+from terracrew.wording import retention_words
+from terracrew.wording.retention_words import size
 
 if TYPE_CHECKING:
     from terracrew.client.http import Api
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.5
 _REPORT_SECONDS = 2.0
 T = TypeVar("T", Preview, Usage)
-_CHORES = {"pass": "Retention", "sweep": "The sweep of orphans"}
 
 
 @click.command("hold")
@@ -143,24 +144,24 @@ def usage(target: Target) -> output.CommandResult:
     found = _counted(target, "/server/usage", Usage)
 
     def show() -> None:
-        rows = [(kind, each.count, _size(each.bytes)) for kind, each in found.kinds.items()]
+        rows = [(kind, each.count, size(each.bytes)) for kind, each in found.kinds.items()]
         output.table(("STORED", "COUNT", "SIZE"), rows, empty="nothing is stored")
-        click.echo(f"The database has a size of {_size(found.database_bytes)}.\n")
+        click.echo(f"The database has a size of {size(found.database_bytes)}.\n")
         organizations = [
-            (each.name, _size(each.archive_bytes), _size(each.log_bytes), _size(each.state_bytes), each.queued_jobs)
+            (each.name, size(each.archive_bytes), size(each.log_bytes), size(each.state_bytes), each.queued_jobs)
             for each in found.organizations
         ]
         columns = ("ORGANIZATION", "ARCHIVES", "LOGS", "STATES", "QUEUED JOBS")
         output.table(columns, organizations, empty="no organization has any")
         click.echo()
-        largest = [(each.path, _size(each.bytes)) for each in found.largest_modules]
+        largest = [(each.path, size(each.bytes)) for each in found.largest_modules]
         output.table(("LARGEST MODULES", "LOGS AND STATES"), largest, empty="no module has logs or states")
         click.echo()
         _show_preview(found.reclaimable)
         for name, run in found.last_runs.items():
-            removed = ", ".join(f"{each.count} {kind} ({_size(each.bytes)})" for kind, each in run.removed.items())
+            removed = ", ".join(f"{each.count} {kind} ({size(each.bytes)})" for kind, each in run.removed.items())
             click.echo(
-                f"{_CHORES.get(name, name)} last ran {output.age(run.finished_at)} and removed {removed or 'nothing'}."
+                f"{retention_words.CHORES.get(name, name)} last ran {output.age(run.finished_at)} and removed {removed or 'nothing'}."
             )
 
     return output.CommandResult(found, show)
@@ -181,16 +182,12 @@ def retention(target: Target, dry_run: bool) -> output.CommandResult:
 
 
 def _show_preview(found: Preview) -> None:
-    policy = found.policy
-    kept = {
-        "logs": _days(policy.logs_days),
-        "states": f"{_days(policy.states_days)}, at least {policy.states_count} of each module",
-        "plans": "while they are needed" if not policy.plans_days else f"for {policy.plans_days:g} days",
-        "archives": _days(policy.archives_days),
-        "audit": _days(policy.audit_days),
-    }
-    rows = [(kind, kept.get(kind), each.count, _size(each.bytes)) for kind, each in found.retention.items()]
-    rows += [(f"orphans: {kind}", "for a day", each.count, _size(each.bytes)) for kind, each in found.orphans.items()]
+    kept = retention_words.kept(**msgspec.structs.asdict(found.policy))
+    rows = [(kind, kept.get(kind), each.count, size(each.bytes)) for kind, each in found.retention.items()]
+    rows += [
+        (f"orphans: {kind}", retention_words.ORPHANS_KEPT, each.count, size(each.bytes))
+        for kind, each in found.orphans.items()
+    ]
     output.table(("RETENTION WOULD REMOVE", "KEPT", "COUNT", "SIZE"), rows, empty="retention would remove nothing")
 
 
@@ -205,16 +202,3 @@ def _counted(target: Target, path: str, kind: type[T]) -> T:
             output.note(f"counting {reported} …")
         time.sleep(POLL_SECONDS)
     return msgspec.convert(answer, kind)
-
-
-def _days(days: float | None) -> str:
-    return "forever" if days is None else f"for {days:g} days"
-
-
-def _size(count: float) -> str:
-    """Write a number of bytes in the largest unit that leaves a number of at least one."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"

@@ -6,13 +6,12 @@ from litestar.params import JSONBody
 from terracrew.api.job_views import HoldView
 from terracrew.api.operations import IssuerView, Preview, RekeyProgress, ReleaseHold, StartHold, SurveyProgress, Usage
 from terracrew.server.api.context import OperationsCall
-from terracrew.server.audit import service as audit
-from terracrew.server.db.seam import Tx
 from terracrew.server.http.request import identity_of
+from terracrew.server.identity.oidc import issuer
 from terracrew.server.jobs.set_back import release as service
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
-from terracrew.server.rekey import key_holders, progress
+from terracrew.server.rekey import requests as rekeying
 from terracrew.server.runs import module_view
 
 
@@ -50,18 +49,14 @@ async def release_hold(request: OperationsCall, data: JSONBody[ReleaseHold]) -> 
 @get("/issuer", summary="Show the issuer of the tokens for clouds")
 async def show_issuer(request: OperationsCall) -> IssuerView:
     """Show the issuer, the two documents that clouds read, and what is wrong with the copies at the issuer's address."""
-    await authorize.require(request.context.db, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
     identity = identity_of(request)
-    await identity.tokens.signing.load()
-    await identity.issuer.published_keys()
-    return identity.issuer.view(identity.tokens.signing)
+    return await issuer.show(request.context.db, request.user, identity.issuer, identity.tokens.signing)
 
 
 @get("/rekey", summary="Show the encryption under a new master key")
 async def show_rekey(request: OperationsCall) -> RekeyProgress:
     """Show how far the encryption has come, and whether older keys may be removed (`finished`)."""
-    await authorize.require(request.context.db, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
-    return await request.context.db.read(progress.load)
+    return await request.read(rekeying.show)
 
 
 @post("/rekey", status_code=202, summary="Encrypt everything under the newest master key")
@@ -70,26 +65,13 @@ async def start_rekey(request: OperationsCall) -> RekeyProgress:
 
     If it is requested again, it continues, or checks everything once more.
     """
-
-    async def work(tx: Tx) -> RekeyProgress:
-        await authorize.require(tx, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
-        await key_holders.require_all(tx, request.context.keys.key_id)
-        await audit.record(tx, request.user, "server.rekey", "server", request.context.keys.key_id)
-        return await progress.start(tx, request.context.keys.key_id)
-
-    return await request.context.db.write(work)
+    return await request.write(rekeying.start, request.context.keys.key_id)
 
 
 @delete("/rekey", status_code=200, summary="Stop the encryption under a new master key")
 async def stop_rekey(request: OperationsCall) -> RekeyProgress:
     """Stop the encryption. What is done stays done, and both keys are needed until it has been finished."""
-
-    async def work(tx: Tx) -> RekeyProgress:
-        await authorize.require(tx, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
-        await audit.record(tx, request.user, "server.stop_rekey", "server", request.context.keys.key_id)
-        return await progress.stop(tx)
-
-    return await request.context.db.write(work)
+    return await request.write(rekeying.stop, request.context.keys.key_id)
 
 
 @get("/server/usage", summary="Show what is stored")
@@ -98,8 +80,7 @@ async def get_usage(request: OperationsCall) -> Response[Usage | SurveyProgress]
 
     Counting may take minutes. Until it is finished, the answer is 202 and says what is being counted: ask again.
     """
-    await authorize.require(request.context.db, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
-    found = await request.context.surveys.usage.current()
+    found = await request.context.surveys.show_usage(request.user)
     return Response(found, status_code=202 if isinstance(found, SurveyProgress) else 200)
 
 
@@ -109,6 +90,5 @@ async def get_preview(request: OperationsCall) -> Response[Preview | SurveyProgr
 
     Nothing is removed by this. Until the counting is finished, the answer is 202: ask again.
     """
-    await authorize.require(request.context.db, request.user, Verb.SERVER_ADMIN, authorize.SERVER)
-    found = await request.context.surveys.preview.current()
+    found = await request.context.surveys.show_preview(request.user)
     return Response(found, status_code=202 if isinstance(found, SurveyProgress) else 200)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from terracrew.api.operations import IssuerView
+from terracrew.server.db.seam import Database
 from terracrew.server.identity.federation import rules
 from terracrew.server.identity.federation.fetching import Fetcher
 from terracrew.server.identity.federation.issuers import Fetches
@@ -19,6 +20,9 @@ from terracrew.server.identity.federation.model import TokenRefused
 from terracrew.server.identity.keys.rotation import ROTATION_SECONDS
 from terracrew.server.identity.keys.signing import SigningKeys
 from terracrew.server.identity.oidc import cloud
+from terracrew.server.principals import authorize
+from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.model import Principal
 
 MAX_DOCUMENT_BYTES = 256 << 10
 EXPORT = "run `terracrew server issuer export DIRECTORY` and publish both files there"
@@ -98,6 +102,20 @@ class Issuer:
             problem=self.problem(signing),
             looked_at=None if last is None else moment(last.at),
         )
+
+
+async def show(
+    db: Database, who: Principal, issuer: Issuer, signing: SigningKeys, *, must_look: bool = True
+) -> IssuerView:
+    """Return the issuer to an administrator of the server.
+
+    With `must_look`, its address is asked now, which may take seconds; otherwise, the answer has what was found there last.
+    """
+    await authorize.require(db, who, Verb.SERVER_ADMIN, authorize.SERVER)
+    await signing.load()
+    if must_look:
+        await issuer.published_keys()
+    return issuer.view(signing)
 
 
 def moment(seconds: float) -> datetime:
