@@ -33,6 +33,8 @@ FORMS = {
     "POST /dashboard/schedules/{schedule}": _SCHEDULE_FORM,
     "POST /dashboard/drift/{module}/mute": FORM | {"address": "aws_vpc.mine", "reason": "mine", "until": "2999-01-01"},
     "POST /dashboard/drift/{module}/unmute": {"mute": "{mute}"},
+    "POST /dashboard/forges/{forge}/users": {"forge_user": "mine", "forge_user_id": "1", "user": "{user_id}"},
+    "POST /dashboard/forges/{forge}/users/unlink": {"forge_user_id": "1"},
     "POST /dashboard/policies/create": {
         "name": "made-by-{who}",
         "rego": _REGO,

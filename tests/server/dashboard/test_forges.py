@@ -139,6 +139,38 @@ def _delivered(fake: FakeGitHub) -> list[dict[str, Any]]:
     return [{"content": each.body, "headers": each.headers} for each in fake.deliveries]
 
 
+@pytest.mark.feature("P4.pages")
+async def test_people_of_the_forge_are_linked_to_users_and_unlinked(application: Application, fake: FakeGitHub) -> None:
+    await application.admin.made("/api/v1/groups", {"path": "team"})
+    await application.person("ada", "operator")
+    someone = await logged_in(application)
+    address = await added(someone, fake, group="team")
+    page = await someone.see(address)
+    assert "Nobody on the forge is a user here yet" in page
+    assert '<option value="ada">' in page, "names are offered"
+    form = {"forge_user": "<i>ada", "user": "ada", "forge_user_id": "4711/x"}
+    assert (await someone.submit(f"{address}/users", **form)).status_code == 303
+    for where in (address, f"{address}/activity"):
+        page = await someone.see(where)
+        assert "&lt;i&gt;ada" in page
+        assert 'name="forge_user_id" value="4711/x"' in page
+    unknown = await someone.submit(f"{address}/users", **(form | {"user": "nobody"}))
+    assert unknown.status_code == 400
+    assert "There is no user" in unknown.text or "there is no user" in unknown.text
+
+    ada = await logged_in(application, "ada")
+    page = await ada.see(address)
+    assert "&lt;i&gt;ada" in page
+    assert "/users" not in page.replace("/dashboard/users", ""), "only those who manage access link people"
+    for path in (f"{address}/users", f"{address}/users/unlink"):
+        assert (await ada.submit(path, **form)).status_code == 403
+    assert (await someone.submit(f"{address}/users/unlink", forge_user_id="4711/x")).status_code == 303
+    assert "Nobody on the forge is a user here yet" in await someone.see(address)
+    assert (await someone.submit(f"{address}/users/unlink", forge_user_id="4711/x")).status_code == 404
+    entries = [each["action"] for each in await application.admin.listed("/api/v1/audit")]
+    assert {"forge.link_user", "forge.unlink_user"} <= set(entries)
+
+
 async def test_a_viewer_sees_a_connection_and_changes_nothing(application: Application, fake: FakeGitHub) -> None:
     address = await added(await logged_in(application), fake)
     await application.person("vera", "viewer")

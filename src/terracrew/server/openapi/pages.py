@@ -106,6 +106,9 @@ PAGES: dict[str, tuple[str, ...]] = {
     "POST /api/v1/forges/{forge}/repositories/{repository}/hook": (
         "POST /dashboard/forges/{forge}/repositories/{repository}/hook",
     ),
+    "GET /api/v1/forges/{forge}/users": ("GET /dashboard/forges/{forge}",),
+    "POST /api/v1/forges/{forge}/users": ("POST /dashboard/forges/{forge}/users",),
+    "DELETE /api/v1/forges/{forge}/users/{forge_user}": ("POST /dashboard/forges/{forge}/users/unlink",),
     "GET /api/v1/forges/{forge}/deliveries": ("GET /dashboard/forges/{forge}/activity",),
     "POST /api/v1/forges/{forge}/deliveries/{delivery}/handle-again": (
         "POST /dashboard/forges/{forge}/deliveries/{delivery}/handle-again",
@@ -333,9 +336,6 @@ WITHOUT_PAGE: dict[str, str] = {
     "POST /api/v1/runners/{runner}/once-tokens": "is for programs that start a machine for one job",
     "DELETE /api/v1/runners/{runner}/once-tokens/{once_token}": "is for programs that start a machine for one job",
     "POST /api/v1/runners": "makes a runner without credentials; the page makes one with them",
-    "GET /api/v1/forges/{forge}/users": "links names on a forge to users, which is done once for all of them, by a script",
-    "POST /api/v1/forges/{forge}/users": "links names on a forge to users, which is done once for all of them, by a script",
-    "DELETE /api/v1/forges/{forge}/users/{forge_user}": "links names on a forge to users, which is done once for all of them, by a script",
     "POST /api/v1/releases": "is called by the pipeline that builds releases",
     "POST /api/v1/releases/{release}/files": "is called by the pipeline that builds releases",
     "GET /api/v1/releases/key": "is for programs that verify what they have downloaded",

@@ -9,6 +9,7 @@ from litestar.params import FromPath, FromQuery
 
 from terracrew.api import fields
 from terracrew.api.forges import ForgeChange, ForgeTestResult
+from terracrew.api.pull_requests import LinkForgeUser
 from terracrew.errors import Conflict, Forbidden, Invalid, TerracrewError
 from terracrew.server.dashboard import field_forms, forms, render
 from terracrew.server.dashboard.context import DashboardCall
@@ -17,6 +18,7 @@ from terracrew.server.dashboard.forges.page import FORM_WORDS, FORMS, HERE, Forg
 from terracrew.server.forges import service
 from terracrew.server.forges.applications import NewApplication
 from terracrew.server.http import policy
+from terracrew.server.pull_requests import service as pull_requests
 from terracrew.wording import forge_words
 
 FINISH = "/create/github/finish"
@@ -35,6 +37,16 @@ class FinishForm(msgspec.Struct, frozen=True):
 
     state: str = ""
     code: str = ""
+
+
+class ForgeLinkForm(msgspec.Struct, frozen=True):
+    forge_user: str = ""
+    user: str = ""
+    forge_user_id: str = ""
+
+
+class ForgeUnlinkForm(msgspec.Struct, frozen=True):
+    forge_user_id: str = ""
 
 
 @get("/")
@@ -163,6 +175,22 @@ async def repair_hook(request: DashboardCall, forge: FromPath[str], repository: 
 async def handle_again(request: DashboardCall, forge: FromPath[str], delivery: FromPath[str]) -> Response[Any]:
     await request.write(service.handle_again, forge, delivery)
     return render.done(request, "The delivery is handled again", f"{HERE}/{forge}")
+
+
+@post("/{forge:str}/users")
+async def link_user(request: DashboardCall, forge: FromPath[str]) -> Response[Any]:
+    form = await forms.read(request, ForgeLinkForm, strip=True)
+    made = await request.write(
+        pull_requests.link_user, forge, forms.convert(msgspec.structs.asdict(form), LinkForgeUser)
+    )
+    return render.done(request, f"What {made.forge_user} writes there is done as {made.user}", f"{HERE}/{forge}")
+
+
+@post("/{forge:str}/users/unlink")
+async def unlink_user(request: DashboardCall, forge: FromPath[str]) -> Response[Any]:
+    form = await forms.read(request, ForgeUnlinkForm)
+    await request.write(pull_requests.unlink_user, forge, form.forge_user_id)
+    return render.done(request, "The user of the forge does nothing here any more", f"{HERE}/{forge}")
 
 
 @post("/{forge:str}/delete")

@@ -15,6 +15,8 @@ from terracrew.api.groups import Group
 from terracrew.errors import Forbidden
 from terracrew.server.dashboard import field_forms, forms
 from terracrew.server.dashboard.field_forms import FieldContext, FormField
+from terracrew.server.dashboard.forges import people
+from terracrew.server.dashboard.forges.people import ForgePeople
 from terracrew.server.dashboard.tree import inputs
 from terracrew.server.db.seam import Tx
 from terracrew.server.forges import service
@@ -88,6 +90,7 @@ class ForgeActivity(msgspec.Struct, frozen=True, kw_only=True):
     repositories: list[ForgeRepositoryView]
     has_more_repositories: bool
     deliveries: list[ForgeDeliveryView]
+    people: ForgePeople
     may_change: bool
 
 
@@ -160,6 +163,7 @@ async def read_activity(tx: Tx, who: Principal, connections: ForgeConnections, r
         repositories=repositories.items,
         has_more_repositories=repositories.next is not None,
         deliveries=deliveries.items,
+        people=await people.read(tx, who, found.id),
         may_change=await authorize.may(tx, who, Verb.TREE_WRITE, service.place(found)),
     )
 
