@@ -50,6 +50,7 @@ _OWN = _RELEASES | {
     "GET /organizations",
     "GET /dashboard/organizations",
     "GET /dashboard/account",
+    "GET /dashboard/account/access",
     "GET /dashboard/account/tokens/create",
     "POST /dashboard/account/tokens/create",
 }

@@ -15,6 +15,7 @@ from terracrew.server.dashboard.access import (
     device,
     login,
     organizations,
+    own,
     provisioning,
     roles,
     service_accounts,
@@ -62,7 +63,7 @@ def _router(path: str, *modules: ModuleType, **options: Any) -> Router:
 
 routers: list[ControllerRouterHandler] = [
     _router("/", account, device, login, sign_in, terminal_login, request_max_body_size=MAX_CREDENTIALS_BYTES),
-    _router("/", roles, states),
+    _router("/", roles, own, states),
     _router(overview.HERE, overview),
     _router(runner.HERE, rows, runner, edit, deploy, actions, deployment),
     _router(releases.HERE, releases),

@@ -298,6 +298,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "GET /api/v1/provisioning/people": ("GET /dashboard/provisioning",),
     "POST /api/v1/provisioning/people": ("POST /dashboard/provisioning/people",),
     "DELETE /api/v1/provisioning/people/{user}": ("POST /dashboard/provisioning/people/{user}/release",),
+        "GET /dashboard/account/access",
     "GET /api/v1/provisioning/groups": ("GET /dashboard/provisioning",),
     "GET /api/v1/organizations": ("GET /dashboard/organizations",),
     "POST /api/v1/organizations": ("POST /dashboard/organizations/create",),

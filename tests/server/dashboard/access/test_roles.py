@@ -101,6 +101,22 @@ async def test_check_access_names_the_limit_on_own_jobs(application: Application
         assert "Not for jobs that priya has started: <code>payments/prod</code> does not allow" in page, place
 
 
+async def test_everybody_asks_about_themselves(application: Application, admin: Visitor) -> None:
+    here = "/dashboard/account/access"
+    priya = await logged_in(application, "priya")
+    assert here in await priya.see("/dashboard/account")
+    assert "verdict" not in await priya.see(here)
+    yes = await priya.see(f"{here}?verb=job.approve&on=payments/prod/ledger")
+    assert "<b>Yes.</b> priya may approve and decline plans in payments/prod/ledger" in yes
+    no = await priya.see(f"{here}?verb=access.write&on=payments/prod")
+    assert "<b>No.</b> priya may not grant and revoke access" in no
+    missing = await priya.see(f"{here}?verb=job.run&on=platform")
+    assert "<b>Yes.</b>" not in missing
+    assert missing.split("Check access")[1].replace("platform", "X") == (
+        await priya.see(f"{here}?verb=job.run&on=nothing")
+    ).split("Check access")[1].replace("nothing", "X"), "a place that priya may not see is like one that does not exist"
+
+
 async def test_a_role_is_revoked_only_on_the_page_of_the_place_that_it_is_at(
     application: Application, admin: Visitor
 ) -> None:

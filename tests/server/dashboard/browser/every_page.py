@@ -76,6 +76,7 @@ MORE = [
     "/dashboard/notifications?place=payments/prod",
     "/dashboard/notifications/create?place=payments/prod&kind=slack-bot",
     "/dashboard/pull-requests?only=closed",
+    "/dashboard/account/access?verb=job.approve&on=payments/prod/ledger",
     "/dashboard/forges/create?group=payments&kind=github-app",
     "/dashboard/groups/payments%2Fprod/access?who=priya&verb=job.approve&on=payments/prod/ledger",
     "/dashboard/groups/payments%2Fprod/access?who=elena&verb=job.approve",
