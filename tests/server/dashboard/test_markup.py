@@ -50,6 +50,9 @@ async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
     paths += ["/dashboard/policies", "/dashboard/policies/create", f"/dashboard/policies/{policy}"]
     forge = f"/dashboard/forges/{await application.scalar('SELECT id FROM forge_connections LIMIT 1')}"
     paths += ["/dashboard/forges", "/dashboard/forges/create", "/dashboard/forges/create/github", forge]
+    paths += ["/dashboard/server", "/dashboard/server/storage", "/dashboard/server/issuer", "/dashboard/hold"]
+    paths += ["/dashboard/releases", "/dashboard/releases/tokens", "/dashboard/releases/tokens/create"]
+    paths += [f"{runner}/once-tokens", "/dashboard/account/access?verb=job.run&on=payments"]
     for path in [*paths, *(f"/dashboard/jobs/{job}" for job in jobs.values()), "/dashboard/jobs/999999"]:
         answer = await someone.get(path)
         assert answer.status_code in (200, 404), answer.text

@@ -39,12 +39,13 @@ from terracrew.server.dashboard.policies import handlers as policies
 from terracrew.server.dashboard.pull_requests import handlers as pull_requests
 from terracrew.server.dashboard.registry import handlers as registry
 from terracrew.server.dashboard.releases import handlers as releases
-from terracrew.server.dashboard.runners import actions, deploy, deployment, edit, fleet_jobs, rows
+from terracrew.server.dashboard.releases import tokens as release_tokens
+from terracrew.server.dashboard.runners import actions, deploy, deployment, edit, fleet_jobs, once_tokens, rows
 from terracrew.server.dashboard.runners import page as runner
 from terracrew.server.dashboard.schedules import handlers as schedules
+from terracrew.server.dashboard.server import handlers as server
 from terracrew.server.dashboard.tree import inputs, steps
 
-from terracrew.server.dashboard.server import handlers as server
 _OF_PAGES: dict[str, Any] = {"request_class": DashboardCall, "include_in_schema": False}
 MAX_CREDENTIALS_BYTES = 16_384
 """The size of a form with a password, which somebody who is not logged in may send."""
@@ -65,8 +66,8 @@ routers: list[ControllerRouterHandler] = [
     _router("/", account, device, login, sign_in, terminal_login, request_max_body_size=MAX_CREDENTIALS_BYTES),
     _router("/", roles, own, states),
     _router(overview.HERE, overview),
-    _router(runner.HERE, rows, runner, edit, deploy, actions, deployment),
-    _router(releases.HERE, releases),
+    _router(runner.HERE, rows, runner, edit, deploy, actions, deployment, once_tokens),
+    _router(releases.HERE, releases, release_tokens),
     _router(cloud_identities.HERE, cloud_identities),
     _router(jobs.HERE, jobs),
     _router(fleet_jobs.HERE, fleet_jobs),
@@ -88,7 +89,7 @@ routers: list[ControllerRouterHandler] = [
     _router(audit.HERE, audit),
     _router(organizations.HERE, organizations),
     _router(provisioning.HERE, provisioning),
+    _router(server.HERE, server),
     Router("/", route_handlers=[home], exception_handlers=HANDLERS, **_OF_PAGES),
     Router("/", route_handlers=[api_reference.document, api_reference.page, assets.serve], **_OF_PAGES),
-    _router(server.HERE, server),
 ]

@@ -23,7 +23,7 @@ HERE = "/dashboard/releases"
 @get("/")
 async def list_page(request: DashboardCall, page: FromQuery[int] = 1) -> Response[Any]:
     found = await request.read(listing.read, page)
-    return await render.page(request, "releases/list", page=found)
+    return await render.page(request, "releases/list", page=found, release_key=request.context.release_key)
 
 
 @get("/notes")
