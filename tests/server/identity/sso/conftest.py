@@ -18,10 +18,12 @@ from terracrew.server.identity.people import store as people
 from terracrew.server.identity.sso import providers
 from terracrew.server.principals.model import Principal
 from tests.builders.clock import ShiftedClock
-from tests.machine import oidc_provider
+from tests.machine import oidc_issuer, oidc_provider
+from tests.machine.oidc_issuer import Issuer
 from tests.machine.oidc_provider import OidcProvider
 from tests.server.application import Application, open_application
 from tests.server.dashboard.visitor import Visitor, visitor
+from tests.server.identity.sso.crook import Crook
 
 SERVER = "http://127.0.0.1:7400"
 SECRET = "the secret of the client at the provider"
@@ -194,3 +196,29 @@ async def roles_of(sign_on: SignOn, name: str) -> set[tuple[str, str]]:
 async def add_rule(sign_on: SignOn, value: str, role: Role, path: str = "", **more: Any) -> MappingRule:
     db = sign_on.application.server.db
     return await providers.add_rule(db, manager(sign_on.application), sign_on.id, NewRule(value, role, path, **more))
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with oidc_issuer.running() as found:
+        found.document |= {"authorization_endpoint": f"{found.url}/auth", "token_endpoint": f"{found.url}/token"}
+        yield found
+
+
+@pytest.fixture
+async def application(
+    database_url: str, memory_path: Path, database_clock: ShiftedClock | None, issuer: Issuer
+) -> AsyncIterator[Application]:
+    settings: dict[str, Any] = {"federation_private_issuers": [issuer.url]}
+    async with open_application(database_url, memory_path / "data", clock=database_clock, **settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def crook(application: Application, issuer: Issuer) -> Crook:
+    identity = application.server.identity
+    wanted = NewProvider(name="Evil", issuer=issuer.url, client_id="crew", is_enabled=True)
+    made = await providers.create(identity.db, identity.keys, identity.sso.trust, manager(application), wanted)
+    found = Crook(application, issuer, made)
+    await found.begin()
+    return found

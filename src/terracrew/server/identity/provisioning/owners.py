@@ -59,9 +59,12 @@ async def choose(tx: Tx, who: Principal, wanted: NewProvisioner, base: str) -> P
     provider_id = None
     if wanted.provider:
         known = await sso_store.providers(tx, organization_id)
-        provider_id = next((each.id for each in known if wanted.provider in (each.id, each.name)), None)
-        if provider_id is None:
+        provider = next((each for each in known if wanted.provider in (each.id, each.name)), None)
+        if provider is None:
             raise Invalid.in_field("provider", f"there is no provider {wanted.provider[:100]!r} here")
+        if provider.is_trusted:  # the account would decide as whom people log in there
+            await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
+        provider_id = provider.id
     await store.hold_provisioner(tx, organization_id)
     await store.set_provisioner(tx, Provisioner(organization_id, account.id, provider_id, who.id, tx.moment))
     details: dict[str, object] = {"account": account.name}
