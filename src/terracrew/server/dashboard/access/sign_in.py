@@ -1,6 +1,7 @@
 """The way to a provider of single sign-on and back: a button of the login page leads there, and the provider leads back here."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from litestar import Response, get, post
 from litestar.datastructures import Cookie
@@ -26,7 +27,12 @@ async def begin(
     provider: FromPath[str],
     next: FromQuery[str] = "",  # noqa: A002
 ) -> Response[Any]:
-    """Lead the browser to the provider, with a cookie by which it is known again."""
+    """Lead the browser to the provider, with a cookie by which it is known again.
+
+    Another site gets our login page instead: it could otherwise log a person in at a provider of its own, as a user of its own.
+    """
+    if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+        return Redirect(f"/login?{urlencode({'next': login.local(next)})}", status_code=303)
     try:
         url, sealed = await request.context.identity.sso.begin(_id(provider), login.local(next))
     except SignInFailed as failed:
