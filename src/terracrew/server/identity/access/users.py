@@ -80,8 +80,8 @@ async def _set_disabled(tx: Tx, who: Principal, user: User, is_disabled: bool) -
         raise Conflict("you would lock yourself out: ask another administrator")
     if is_disabled:
         await _keep_an_administrator(tx, user)
-    await store.delete_sessions_of(tx, user.id)
     await store.set_disabled(tx, user.id, is_disabled)
+    await store.delete_sessions_of(tx, user.id)
     await _record(tx, who, user, "user.disable" if is_disabled else "user.enable", {"name": user.name})
 
 

@@ -47,7 +47,7 @@ async def owner(tx: Tx, token_sha256: str) -> User | None:
 async def end_uncovered_logins(tx: Tx, user_id: str) -> None:
     """End what others could use to act as a user whose rights have just grown beyond the organization: the link of a maker who may no
     longer give somebody the account, and the sessions that a provider of the organization began without being trusted with that."""
-    user = await store.user(tx, user_id)
+    user = await store.hold_user(tx, user_id)  # a login that is under way is over now, or sees the new rights
     if user.is_system_admin or await user_reads.is_member_elsewhere(tx, user.id, user.organization_id):
         await store.delete_sessions(tx, await user_reads.sessions_of_untrusted_providers(tx, user.id))
     for maker_id in await store.link_makers(tx, user.id):

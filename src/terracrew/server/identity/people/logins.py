@@ -76,8 +76,9 @@ async def require_local_login(tx: Tx, user: User) -> None:
 async def start_session(
     tx: Tx, user: User, by: str, address: str, lifetime_seconds: float = sessions.SESSION_SECONDS
 ) -> Session:
+    if not await store.note_login(tx, user.id):
+        raise Unauthenticated("this user is disabled, or was deleted")
     session = await sessions.start(tx, user, address, lifetime_seconds)
-    await store.note_login(tx, user.id)
     who = sessions.person(user, session.id, address)
     await audit.record(tx, who, "session.start", "session", session.id, {"by": by})
     return session

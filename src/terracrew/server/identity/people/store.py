@@ -37,6 +37,14 @@ async def user(tx: Tx, name_or_id: str) -> User:
     return found
 
 
+async def hold_user(tx: Tx, user_id: str) -> User:
+    """Return a user whose row is locked until the transaction ends. What only refers to it does not wait."""
+    found = await USERS.one(tx, "FROM users WHERE id = :id FOR NO KEY UPDATE", id=user_id)
+    if found is None:
+        raise no_user(user_id)
+    return found
+
+
 def no_user(name_or_id: str) -> NotFound:
     return NotFound(f"there is no user {name_or_id!r}")
 
@@ -61,8 +69,12 @@ async def clear_password(tx: Tx, user_id: str) -> None:
     await tx.run("UPDATE users SET password_hash = NULL WHERE id = :id", id=user_id)
 
 
-async def note_login(tx: Tx, user_id: str) -> None:
-    await tx.run("UPDATE users SET last_login_at = :now WHERE id = :id", now=tx.now, id=user_id)
+async def note_login(tx: Tx, user_id: str) -> bool:
+    """Note a login, and lock the row, so that who disables the user afterwards finds the session. Returns False if they are disabled."""
+    noted = await tx.run(
+        "UPDATE users SET last_login_at = :now WHERE id = :id AND is_disabled = :no", now=tx.now, id=user_id, no=False
+    )
+    return noted == 1
 
 
 async def rename(tx: Tx, user_id: str, name: str) -> None:

@@ -83,7 +83,7 @@ async def _identity(tx: Tx, provider: StoredProvider, verified: Verified) -> tup
     if identity is None:
         user = await _new_user(tx, provider, verified)
         return await store.insert_identity(tx, provider.id, verified.subject, user.id, SYSTEM.id), user
-    user = await people_store.user(tx, identity.user_id)
+    user = await people_store.hold_user(tx, identity.user_id)
     await require_may_enter(tx, provider, user)
     return identity, user
 
@@ -100,7 +100,7 @@ async def _provisioned(tx: Tx, provider: StoredProvider, verified: Verified) -> 
     user_id = await store.provisioned_user(tx, provider.id, found)
     if user_id is None:
         return None
-    user = await people_store.user(tx, user_id)
+    user = await people_store.hold_user(tx, user_id)
     # The provisioner decides about that id, and nobody has trusted it with more than the owners may do by themselves.
     await require_may_enter(tx, msgspec.structs.replace(provider, is_trusted=False), user)
     return user

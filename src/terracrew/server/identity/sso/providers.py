@@ -272,7 +272,7 @@ async def _evaluate_user(tx: Tx, provider_id: str, user_id: str) -> None:
 
 async def evaluate(tx: Tx, identity_id: str) -> None:
     """Make the roles of a person those that follow now."""
-    seen = await store.identity_of_id(tx, identity_id)
+    seen = await store.find_identity(tx, identity_id)  # without its lock: everybody locks the provider first
     if seen is None:
         return
     provider = await store.hold_provider(tx, seen.provider_id)

@@ -100,7 +100,7 @@ async def _confirmed(tx: Tx, keys: Keyring, session: ProviderSession, found: Ver
         return
     try:
         arrivals.require_admitted(provider, found.claims or identity.claims)
-        await arrivals.require_may_enter(tx, provider, await people.user(tx, identity.user_id))
+        await arrivals.require_may_enter(tx, provider, await people.hold_user(tx, identity.user_id))
     except SignInFailed as failed:
         await _end(tx, session, failed.reason)
         return
