@@ -10,7 +10,7 @@ from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.access import role_reads, role_store, subjects
-from terracrew.server.identity.people import acting, store
+from terracrew.server.identity.people import acting, local_administrators, store
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Place, Verb
@@ -52,9 +52,10 @@ async def bind_role(
     if isinstance(subject, ServiceAccount) and not paths.is_within(path, subject.group):
         raise Invalid(f"{subject.name} belongs to `{subject.group}`: it can have roles there and below only")
     of = "user" if isinstance(subject, User) else "service_account"
-    binding = await role_store.bind_role(
-        tx, organization_id, of, subject.id, role.value, kind, path, who.id, expires_at
-    )
+    async with local_administrators.kept(tx, organization_id):  # it may take the place of the role of an owner
+        binding = await role_store.bind_role(
+            tx, organization_id, of, subject.id, role.value, kind, path, who.id, expires_at
+        )
     details = {"principal": subject.id, "name": subject.name, "role": role.value, "kind": kind, "path": path}
     if binding.expires_at is not None:
         details["expires_at"] = binding.expires_at.isoformat(timespec="seconds")
@@ -103,7 +104,8 @@ async def unbind_role(tx: Tx, who: Principal, binding_id: str, at: Place | None 
         raise Conflict(
             "a rule of single sign-on gives this role: change the rule, or the person's groups, and the role goes"
         )
-    await role_store.unbind_role(tx, binding.id)
+    async with local_administrators.kept(tx, binding.organization_id):
+        await role_store.unbind_role(tx, binding.id)
     name = await role_reads.principal_name(tx, binding.principal_id)
     details = {"principal": binding.principal_id, "name": name, "role": binding.role.value, "path": binding.path}
     await audit.record(tx, who, "role.revoke", "role", binding.id, details, organization_id=binding.organization_id)

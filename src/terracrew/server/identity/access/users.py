@@ -9,7 +9,15 @@ from terracrew.errors import Conflict, Forbidden
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.access import role_reads, role_store, roles, subjects
-from terracrew.server.identity.people import acting, oversight, service, sessions, store, user_reads
+from terracrew.server.identity.people import (
+    acting,
+    local_administrators,
+    oversight,
+    service,
+    sessions,
+    store,
+    user_reads,
+)
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Verb
@@ -80,7 +88,8 @@ async def _set_disabled(tx: Tx, who: Principal, user: User, is_disabled: bool) -
         raise Conflict("you would lock yourself out: ask another administrator")
     if is_disabled:
         await _keep_an_administrator(tx, user)
-    await store.set_disabled(tx, user.id, is_disabled)
+    async with local_administrators.kept(tx, user.organization_id):
+        await store.set_disabled(tx, user.id, is_disabled)
     await store.delete_sessions_of(tx, user.id)
     await _record(tx, who, user, "user.disable" if is_disabled else "user.enable", {"name": user.name})
 
@@ -89,7 +98,8 @@ async def _set_system_admin(tx: Tx, who: Principal, user: User, is_system_admin:
     await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
     if not is_system_admin:
         await _keep_an_administrator(tx, user)
-    await store.set_system_admin(tx, user.id, is_system_admin)
+    async with local_administrators.kept(tx, user.organization_id):
+        await store.set_system_admin(tx, user.id, is_system_admin)
     action = "user.make_administrator" if is_system_admin else "user.unmake_administrator"
     await _record(tx, who, user, action, {"name": user.name})
     await acting.end_uncovered_logins(tx, user.id)
@@ -121,7 +131,8 @@ async def reset(db: Database, who: Principal, reference: str) -> tuple[User, str
             raise Forbidden("your own role ends, and the login that the link gives would outlive it: ask another owner")
         if await user_reads.is_member_elsewhere(tx, user.id, user.organization_id):
             await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
-        await store.clear_password(tx, user.id)
+        async with local_administrators.kept(tx, user.organization_id):
+            await store.clear_password(tx, user.id)
         ended = await store.delete_sessions_of(tx, user.id)
         revoked = await store.delete_tokens_of(tx, user.id)
         await _record(tx, who, user, "user.reset", {"name": user.name, "sessions": ended, "tokens": revoked})
@@ -137,8 +148,9 @@ async def delete(tx: Tx, who: Principal, reference: str) -> None:
     if user.id == who.id:
         raise Conflict("you cannot delete yourself: ask another administrator")
     await _keep_an_administrator(tx, user)
-    await role_store.delete_roles_of(tx, user.id)
-    await store.delete_user(tx, user.id)
+    async with local_administrators.kept(tx, user.organization_id):
+        await role_store.delete_roles_of(tx, user.id)
+        await store.delete_user(tx, user.id)
     await _record(tx, who, user, "user.delete", {"name": user.name})
     tx.wake("roles", user.id)
 

@@ -76,6 +76,21 @@ async def must_sign_in_at_provider(tx: Tx, user_id: str) -> bool:
     return row is not None
 
 
+async def is_sign_on_required(tx: Tx, organization_id: str) -> bool:
+    """Return whether the people of an organization log in by single sign-on only."""
+    row = await tx.one(
+        "SELECT organization_id FROM login_policies WHERE organization_id = :id AND is_single_sign_on_required = :yes",
+        id=organization_id,
+        yes=True,
+    )
+    return row is not None
+
+
+async def hold_organization(tx: Tx, organization_id: str) -> None:
+    """Lock the row of an organization until the transaction ends. What only refers to it does not wait."""
+    await tx.one("SELECT id FROM organizations WHERE id = :id FOR NO KEY UPDATE", id=organization_id)
+
+
 async def has_local_administrator(tx: Tx, organization_id: str) -> bool:
     """Return whether somebody of the organization can always log in with a password."""
     row = await tx.one(

@@ -13,6 +13,7 @@ from terracrew.api.access import User
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
+from terracrew.server.identity.people import local_administrators
 from terracrew.server.identity.people import store as people_store
 from terracrew.server.identity.provisioning import model, store
 from terracrew.server.identity.provisioning.model import (
@@ -138,11 +139,12 @@ async def _set_active(tx: Tx, who: Principal, user: User, *, is_active: bool) ->
     if user.is_disabled is not is_active:
         return
     details: dict[str, object] = {"name": user.name}
+    async with local_administrators.kept(tx, user.organization_id):
+        await people_store.set_disabled(tx, user.id, not is_active)
     if not is_active:
         details["sessions"] = await people_store.delete_sessions_of(tx, user.id)
         details["tokens"] = await people_store.delete_tokens_of(tx, user.id)
         await people_store.delete_links_of(tx, user.id)
-    await people_store.set_disabled(tx, user.id, not is_active)
     await audit.record(tx, who, "user.enable" if is_active else "user.disable", "user", user.id, details)
     tx.wake("access", user.id)
 

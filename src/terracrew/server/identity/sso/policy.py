@@ -4,7 +4,7 @@ from terracrew.api.sso import LoginPolicy
 from terracrew.errors import Conflict
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
-from terracrew.server.identity.people import user_reads
+from terracrew.server.identity.people import local_administrators
 from terracrew.server.identity.sso import store
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Verb
@@ -23,11 +23,7 @@ async def change(tx: Tx, who: Principal, wanted: LoginPolicy) -> LoginPolicy:
     if wanted.is_single_sign_on_required:
         if not any(each.is_enabled for each in await store.providers(tx, organization_id)):
             raise Conflict("no provider is enabled: nobody could log in. Create one, try it, and enable it first")
-        if not await user_reads.has_local_administrator(tx, organization_id):
-            raise Conflict(
-                "nobody could log in while the provider is away: first give an owner of the organization, whose role a person "
-                "has granted without an end, a password"
-            )
+        await local_administrators.require_one(tx, organization_id)
     await store.set_required(tx, organization_id, wanted.is_single_sign_on_required)
     said = "by single sign-on only" if wanted.is_single_sign_on_required else "by password or single sign-on"
     await audit.record(tx, who, "sso.policy", "organization", organization_id, {"policy": said})
