@@ -49,6 +49,7 @@ async def arrive(tx: Tx, keys: Keyring, provider_id: str, verified: Verified, ad
         return SignInResult(None, None, "this provider is disabled")
     kept = claims.kept(verified.claims, await important_claims(tx, provider))
     try:
+        await require_admitted(tx, provider, verified.subject, verified.claims)
         identity, user = await _identity(tx, provider, verified)
     except SignInFailed as failed:
         await store.insert_login(tx, provider.id, verified.subject, None, "refused", failed.reason, kept, address)
@@ -72,7 +73,6 @@ async def important_claims(tx: Tx, provider: StoredProvider) -> set[str]:
 
 
 async def _identity(tx: Tx, provider: StoredProvider, verified: Verified) -> tuple[LinkedPerson, User]:
-    require_admitted(provider, verified.claims)
     identity = await store.identity(tx, provider.id, verified.subject)
     if identity is None and (known := await _provisioned(tx, provider, verified)) is not None:
         return await link(tx, provider, verified.subject, known, SYSTEM.id), known
@@ -106,13 +106,20 @@ async def _provisioned(tx: Tx, provider: StoredProvider, verified: Verified) -> 
     return user
 
 
-def require_admitted(provider: StoredProvider, given: dict[str, Any]) -> None:
-    """Refuse a person who does not have the claim that the provider's settings ask for."""
+async def require_admitted(tx: Tx, provider: StoredProvider, subject: str, given: dict[str, Any]) -> None:
+    """Refuse a person who does not have the claim that the provider's settings ask for.
+
+    Who had it before loses the roles by rules at once: their API tokens could use them for as long as claims count.
+    """
     if not provider.admit_claim:
         return
     values = mapping.texts(claims_rules.claim(given, provider.admit_claim))
-    if not any(mapping.is_match(each, provider.admit_value, is_pattern=True) for each in values):
-        raise SignInFailed(f"only people whose claim {provider.admit_claim} is {provider.admit_value} may log in here")
+    if any(mapping.is_match(each, provider.admit_value, is_pattern=True) for each in values):
+        return
+    identity = await store.identity(tx, provider.id, subject)
+    if identity is not None:
+        await role_mapping.forget(tx, provider, identity)
+    raise SignInFailed(f"only people whose claim {provider.admit_claim} is {provider.admit_value} may log in here")
 
 
 async def require_may_enter(tx: Tx, provider: StoredProvider, user: User) -> None:

@@ -27,9 +27,11 @@ GONE = "invalid_grant"
 
 
 class _TokenAnswer(msgspec.Struct, frozen=True):
-    id_token: str = ""
-    access_token: str = ""
-    refresh_token: str = ""
+    """Some providers write null for what they do not send, and numbers as texts."""
+
+    id_token: str | None = None
+    access_token: str | None = None
+    refresh_token: str | None = None
     refresh_expires_in: float | None = None
 
 
@@ -80,8 +82,13 @@ class Exchanges:
             raise SignInFailed(f"{provider.name} did not answer: {refused.reason}") from None
         try:
             if answer.status == 200:
-                found = msgspec.json.decode(answer.body, type=_TokenAnswer)
-                return ProviderTokens(found.id_token, found.access_token, found.refresh_token, found.refresh_expires_in)
+                found = msgspec.json.decode(answer.body, type=_TokenAnswer, strict=False)
+                return ProviderTokens(
+                    found.id_token or "",
+                    found.access_token or "",
+                    found.refresh_token or "",
+                    found.refresh_expires_in,
+                )
             said = msgspec.json.decode(answer.body, type=_ErrorAnswer)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             said = _ErrorAnswer()

@@ -83,9 +83,11 @@ async def _forget(tx: Tx, identity_id: str) -> None:
     """Forget the claims of a person whom nobody has confirmed for too long, and take away the roles that followed from them."""
     identity = await store.find_identity(tx, identity_id)
     provider = None if identity is None else await store.hold_provider(tx, identity.provider_id)
-    if provider is not None and identity_id in await store.unconfirmed(tx, None, identity_id):
-        await store.forget_claims(tx, identity_id)
-        await providers.evaluate(tx, identity_id)
+    if provider is None or identity_id not in await store.unconfirmed(tx, None, identity_id):
+        return
+    identity = await store.identity_of_id(tx, identity_id)
+    if identity is not None:
+        await role_mapping.forget(tx, provider, identity)
 
 
 async def _of(tx: Tx, session: ProviderSession) -> tuple[StoredProvider | None, LinkedPerson | None]:
@@ -93,13 +95,16 @@ async def _of(tx: Tx, session: ProviderSession) -> tuple[StoredProvider | None, 
 
 
 async def _confirmed(tx: Tx, keys: Keyring, session: ProviderSession, found: Verified) -> None:
-    """Keep what the provider said: the claims, the roles that follow, and the next refresh token."""
+    """Keep what the provider said: the claims, the roles that follow, and the next refresh token.
+
+    An answer without claims says that the person exists. It does not confirm the claims of the last login, which age.
+    """
     provider = await store.hold_provider(tx, session.provider_id)
     identity = await store.identity_of_id(tx, session.identity_id)
     if provider is None or identity is None or not provider.is_enabled:
         return
     try:
-        arrivals.require_admitted(provider, found.claims or identity.claims)
+        await arrivals.require_admitted(tx, provider, identity.subject, found.claims or identity.claims)
         await arrivals.require_may_enter(tx, provider, await people.hold_user(tx, identity.user_id))
     except SignInFailed as failed:
         await _end(tx, session, failed.reason)
@@ -108,11 +113,10 @@ async def _confirmed(tx: Tx, keys: Keyring, session: ProviderSession, found: Ver
     sealed = sealing.seal_refresh_token(keys, session.session_id, found.refresh_token)
     if not await store.save_refreshed(tx, session, sealed, due_at):
         return
-    kept = identity.claims
     if found.claims:
         kept = claims.kept(found.claims, await arrivals.important_claims(tx, provider))
-    await store.save_claims(tx, identity.id, kept)
-    await role_mapping.apply(tx, provider, msgspec.structs.replace(identity, claims=kept, confirmed_at=tx.now))
+        await store.save_claims(tx, identity.id, kept)
+        await role_mapping.apply(tx, provider, msgspec.structs.replace(identity, claims=kept, confirmed_at=tx.now))
 
 
 async def _failed(tx: Tx, session: ProviderSession, reason: str, *, is_gone: bool = False) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from terracrew.api.access import RoleBinding
 from terracrew.api.sso import GivenRole
 from terracrew.server.audit import service as audit
@@ -35,6 +37,12 @@ async def apply_to_user(tx: Tx, provider: StoredProvider, user_id: str) -> None:
     rules = await store.rules(tx, provider.id)
     found = mapping.evaluate(rules, await attributes(tx, provider, user_id, claims))
     await _make_equal(tx, provider, user_id, found.roles)
+
+
+async def forget(tx: Tx, provider: StoredProvider, identity: LinkedPerson) -> None:
+    """Forget the claims of a person, and take away the roles that followed from them. The caller has locked the row of the provider."""
+    await store.forget_claims(tx, identity.id)
+    await apply(tx, provider, msgspec.structs.replace(identity, claims={}))
 
 
 async def take_away(tx: Tx, provider: StoredProvider, user_id: str) -> None:
