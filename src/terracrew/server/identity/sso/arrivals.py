@@ -69,7 +69,8 @@ async def arrive(tx: Tx, keys: Keyring, provider_id: str, verified: Verified, ad
 async def important_claims(tx: Tx, provider: StoredProvider) -> set[str]:
     """Return the claims that something depends on, so that they are kept first."""
     named = {each.claim for each in await store.rules(tx, provider.id)}
-    return {provider.groups_claim, provider.name_claim, provider.admit_claim, "sub", "iss", *named} - {""}
+    own = {provider.groups_claim, provider.name_claim, provider.admit_claim}
+    return {*own, *named, "sub", "iss", mapping.EMAIL_VERIFIED} - {""}
 
 
 async def _identity(tx: Tx, provider: StoredProvider, verified: Verified) -> tuple[LinkedPerson, User]:
@@ -113,7 +114,7 @@ async def require_admitted(tx: Tx, provider: StoredProvider, subject: str, given
     """
     if not provider.admit_claim:
         return
-    values = mapping.texts(claims_rules.claim(given, provider.admit_claim))
+    values = mapping.values(given, provider.admit_claim)
     if any(mapping.is_match(each, provider.admit_value, is_pattern=True) for each in values):
         return
     identity = await store.identity(tx, provider.id, subject)

@@ -11,6 +11,7 @@ from terracrew.server.identity.federation import rules as claims_rules
 
 GROUPS = "groups"
 """The claim of a rule that means the groups of a person, which do not have to come from a token."""
+EMAIL, EMAIL_VERIFIED = frozenset({"email", "/email"}), "email_verified"
 MAX_VALUES = 1000
 MAX_SHOWN_MATCHES = 20
 _RANK = {role: rank for rank, role in enumerate(Role)}
@@ -51,13 +52,20 @@ def evaluate(rules: Sequence[MappingRule], person: PersonAttributes) -> MappedRo
 
 
 def matching_values(rule: MappingRule, person: PersonAttributes) -> tuple[str, ...]:
-    given = person.groups if rule.claim == GROUPS else texts(claims_rules.claim(person.claims, rule.claim))
+    given = person.groups if rule.claim == GROUPS else values(person.claims, rule.claim)
     return tuple(each for each in given if is_match(each, rule.value, is_pattern=rule.is_pattern))
 
 
 def is_match(value: str, wanted: str, *, is_pattern: bool) -> bool:
     """Compare a whole value. The time that a pattern takes grows with the length of the value, and not faster."""
     return claims_rules.is_like(value, wanted) if is_pattern else value == wanted
+
+
+def values(claims: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """Return the values of a claim. An address that the provider has not verified is one that anybody may have typed there."""
+    if name in EMAIL and claims.get(EMAIL_VERIFIED) in (False, "false"):
+        return ()
+    return texts(claims_rules.claim(claims, name))
 
 
 def texts(value: object) -> tuple[str, ...]:
