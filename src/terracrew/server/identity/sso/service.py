@@ -85,7 +85,22 @@ class SingleSignOn:
         return f"{url}{'&' if '?' in url else '?'}{urlencode(asked)}", seal(self.keys, attempt)
 
     async def complete(self, provider_id: str, cookie: str, given: Mapping[str, str], address: str) -> Arrived:
-        """Let somebody in who comes back from a provider. Raises SignInFailed."""
+        """Let somebody in who comes back from a provider. Raises SignInFailed.
+
+        What does not let anybody in counts against the address: the logins that are kept for administrators are few, and nobody
+        may push the others out of sight.
+        """
+        try:
+            counted = self.guard.limits.attempt(limits.ADDRESS.of(f"single_sign_on:{limit_key(address)}"))
+        except RateLimited as limited:
+            self.guard.failures.note("single_sign_on.fail", address, is_limited=True)
+            raise SignInFailed(limited.message) from None
+        found = await self._answered(provider_id, cookie, given, address)
+        if found.arrival.session is not None:
+            counted.refund()
+        return found
+
+    async def _answered(self, provider_id: str, cookie: str, given: Mapping[str, str], address: str) -> Arrived:
         attempt = unseal(self.keys, cookie, time.time())
         is_own = attempt is not None and attempt.provider_id == provider_id
         if attempt is None or not is_own or not _is_same(given.get("state", ""), attempt.state):
@@ -141,12 +156,8 @@ class SingleSignOn:
         self.guard.failures.note("single_sign_on.fail", address, organization_id=provider.organization_id)
 
     def _suspicious(self, address: str, reason: str) -> SignInFailed:
-        """Count a failure of this address, and return the error."""
+        """Note a failure of this address, and return the error."""
         self.guard.failures.note("single_sign_on.fail", address)
-        try:
-            self.guard.limits.attempt(limits.ADDRESS.of(f"single_sign_on:{limit_key(address)}"))
-        except RateLimited as limited:
-            return SignInFailed(limited.message)
         return SignInFailed(reason)
 
 
