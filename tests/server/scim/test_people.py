@@ -8,7 +8,7 @@ import pytest
 from terracrew.server.identity.people import service as people
 from terracrew.server.identity.people import sessions
 from tests.server.application import Application, on_one
-from tests.server.dashboard.visitor import logged_in
+from tests.server.dashboard.visitor import logged_in, visitor
 from tests.server.scim.conftest import BASE, Directory, directory_of
 
 pytestmark = pytest.mark.feature("P1.scim")
@@ -250,3 +250,27 @@ async def test_changes_at_the_same_time_lose_nothing(directory: Directory) -> No
     assert {each.status_code for each in answers} == {200}
     members = (await directory.shown(f"Groups/{group['id']}"))["members"]
     assert sorted(each["value"] for each in members) == sorted(ids)
+
+
+@on_one
+async def test_a_password_does_not_come_back_with_its_person(application: Application, directory: Directory) -> None:
+    made = await directory.person("grace@example.com")
+    await logged_in(application, made["userName"])
+    for active in (False, True):
+        await directory.patched(f"Users/{made['id']}", {"op": "replace", "path": "active", "value": active})
+    answer = await visitor(application).submit("/login", name=made["userName"], password="correct horse battery")
+    assert answer.status_code == 401, "nobody knows who has learned it meanwhile"
+
+
+async def test_hostile_filters_and_operations_are_refused_and_never_fail(directory: Directory) -> None:
+    made = await directory.person("ada@example.com")
+    for wanted in ('userName eq "a\\u0000"', 'emails eq "\\u0000"'):
+        answer = await directory.get(f"{BASE}/Users", params={"filter": wanted})
+        assert (answer.status_code, answer.json()["scimType"]) == (400, "invalidFilter"), answer.text
+        body = {"filter": wanted}
+        assert (await directory.post(f"{BASE}/.search", json=body)).status_code == 400
+    primary = {"op": "add", "path": 'emails[type eq "work"].primary', "value": True}
+    assert "emails" not in await directory.patched(f"Users/{made['id']}", primary), "an address without a value is none"
+    group = await directory.made("Groups", displayName="crew")
+    shown = {"op": "add", "path": 'members[display eq "x"].type', "value": "User"}
+    assert "members" not in await directory.patched(f"Groups/{group['id']}", shown)

@@ -48,9 +48,12 @@ def attribute_name(text: str) -> str:
 def _value(token: re.Match[str], text: str) -> str | bool | int:
     if token["text"] is not None:
         try:
-            return msgspec.json.decode(token["text"].encode(), type=str)
+            value = msgspec.json.decode(token["text"].encode(), type=str)
         except msgspec.DecodeError:
             raise _unknown(text) from None
+        if not value.isprintable():  # a NUL, which no database takes
+            raise _unknown(text)
+        return value
     if token["number"] is not None:
         return int(token["number"])
     if (word := (token["word"] or "").lower()) in ("true", "false"):

@@ -83,7 +83,8 @@ def parse_path(path: Any) -> PatchPath:
 
 def _changed(attribute: Attribute, before: Any, op: str, path: PatchPath, value: Any) -> Any:
     if attribute.is_many:
-        return _changed_list(attribute, list(before or []), op, path, value)
+        items = _changed_list(attribute, list(before or []), op, path, value)
+        return None if items is None else [each for each in items if each.get("value")]
     if attribute.kind == "complex":
         return _changed_parts(attribute, dict(before or {}), op, path.part, value)
     if op == "remove":

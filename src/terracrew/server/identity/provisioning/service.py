@@ -145,6 +145,7 @@ async def _set_active(tx: Tx, who: Principal, user: User, *, is_active: bool) ->
         details["sessions"] = await people_store.delete_sessions_of(tx, user.id)
         details["tokens"] = await people_store.delete_tokens_of(tx, user.id)
         await people_store.delete_links_of(tx, user.id)
+        await people_store.clear_password(tx, user.id)
     await audit.record(tx, who, "user.enable" if is_active else "user.disable", "user", user.id, details)
     tx.wake("access", user.id)
 
