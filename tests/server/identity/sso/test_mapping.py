@@ -125,3 +125,9 @@ def test_groups_that_entra_leaves_out_are_said(given: dict[str, Any]) -> None:
 )
 def test_names_are_made_of_what_names_may_have(given: str, expected: tuple[str, str]) -> None:
     assert (cleaned(given)[0].rstrip("-"), cleaned(given)[1]) == (expected[0].rstrip("-"), expected[1])
+
+
+@pytest.mark.feature("P1.claims")
+def test_a_claim_that_is_too_large_takes_no_other_claim_with_it() -> None:
+    huge = {"groups": ["g" * 400] * 1000, "department": "data", "sub": "1"}
+    assert claims.kept(huge, {"groups", "department"}) == {"department": "data", "sub": "1"}

@@ -21,7 +21,7 @@ LEEWAY_SECONDS = 60
 """How far the clocks of an issuer and of this server may differ."""
 MAX_LIFETIME_SECONDS = 86_400
 """A token that may be used once is remembered until it expires, so it must expire within a day."""
-_OWN_CLAIMS = frozenset({"iss", "aud", "exp", "nbf", "iat", "jti"})
+OWN_CLAIMS = frozenset({"iss", "aud", "exp", "nbf", "iat", "jti"})
 _PUBLIC_HOSTS = frozenset(
     {
         "accounts.google.com",
@@ -118,7 +118,7 @@ def _checked_claims(claims: dict[str, str]) -> dict[str, str]:
     for name, value in claims.items():
         if not 0 < len(name) <= MAX_NAME_CHARACTERS or not name.isprintable():
             raise Invalid(f"the name of a claim has 1 to {MAX_NAME_CHARACTERS} printable characters")
-        if name.removeprefix("/") in _OWN_CLAIMS:  # as a pointer, too: every token of the issuer has its `iss`
+        if name.removeprefix("/") in OWN_CLAIMS:  # as a pointer, too: every token of the issuer has its `iss`
             raise Invalid(
                 f"the claim {name} is always checked: leave it out (issuer and audience are fields of their own)"
             )

@@ -30,9 +30,10 @@ def kept(claims: Mapping[str, Any], first: Collection[str] = ()) -> dict[str, An
         if name in _OF_THE_TOKEN or len(found) >= MAX_CLAIMS:
             continue
         value = _kept(name[:MAX_TEXT_CHARACTERS], claims[name], 1)
-        size += len(name) + len(msgspec.json.encode(value))
-        if size > MAX_BYTES:
-            break
+        needed = len(name) + len(msgspec.json.encode(value))
+        if size + needed > MAX_BYTES:
+            continue
+        size += needed
         found[name[:MAX_TEXT_CHARACTERS]] = value
     return found
 

@@ -100,7 +100,7 @@ async def create(db: Database, keys: Keyring, trust: Trust, who: Principal, want
 async def change(
     db: Database, keys: Keyring, trust: Trust, who: Principal, reference: str, wanted: ProviderChange
 ) -> ProviderDetails:
-    """Change a provider. The sessions that began at one that is disabled end."""
+    """Change a provider. The sessions that began at one that is disabled, or not trusted any more, end."""
 
     async def work(tx: Tx) -> StoredProvider:
         before = await _held(tx, who, reference)
@@ -119,7 +119,7 @@ async def change(
         await store.save_provider(tx, after)
         if after.groups_claim != before.groups_claim:
             await store.note_rules_changed(tx, before.id)
-        if before.is_enabled and not after.is_enabled:
+        if (before.is_enabled and not after.is_enabled) or (before.is_trusted and not after.is_trusted):
             await _end_sessions(tx, after)
         changed = ", ".join(sorted(fields.given(wanted)))
         await _record(tx, who, "sso.change_provider", after, {"changed": changed})
@@ -334,6 +334,8 @@ def _check(provider: StoredProvider) -> None:
         raise Invalid.in_field("admit_value", "give a claim and its value, or neither of them")
     if provider.admit_claim and not provider.admit_value.strip("*?"):
         raise Invalid.in_field("admit_value", f"{provider.admit_value} lets everybody in: say what the value must be")
+    if provider.admit_claim.removeprefix("/") in issuer_rules.OWN_CLAIMS:
+        raise Invalid.in_field("admit_claim", f"everybody has the claim {provider.admit_claim}: name another one")
     if provider.is_enabled and not provider.client_id:
         raise Invalid.in_field("client_id", "give the client id before the provider is enabled")
     if provider.is_enabled and provider.makes_users and not provider.admit_claim and serves_everybody(provider.issuer):
