@@ -67,13 +67,16 @@ def _unknown(text: str) -> ScimRefusal:
     return ScimRefusal(400, words, "invalidFilter")
 
 
-def is_match(comparisons: tuple[FilterComparison, ...], item: dict[str, Any]) -> bool:
-    """Return whether an item of a list, such as one address of e-mail, has all these values."""
-    given = {name.lower(): value for name, value in item.items()}
-    return all(_is_same(given.get(each.attribute), each.value) for each in comparisons)
-
-
-def _is_same(given: object, wanted: str | bool | int) -> bool:
-    if isinstance(given, str) and isinstance(wanted, str):
-        return given.casefold() == wanted.casefold()
-    return given == wanted and isinstance(given, bool) == isinstance(wanted, bool)
+def matching(comparisons: tuple[FilterComparison, ...], items: list[dict[str, Any]]) -> list[bool]:
+    """Return which items of a list, such as the members of a group, have all these values. Their names are in small letters."""
+    found = [True] * len(items)
+    for each in comparisons:
+        given = [item.get(each.attribute) for item in items]
+        if isinstance(each.value, str):
+            wanted = each.value.casefold()
+            same = [isinstance(one, str) and one.casefold() == wanted for one in given]
+        else:
+            kind = type(each.value)
+            same = [type(one) is kind and one == each.value for one in given]
+        found = [first and second for first, second in zip(found, same, strict=True)]
+    return found

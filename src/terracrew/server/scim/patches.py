@@ -15,6 +15,8 @@ from terracrew.server.scim.errors import ScimRefusal
 from terracrew.server.scim.schemas import Attribute
 
 MAX_OPERATIONS = 200
+MAX_EXAMINED_ITEMS = 1_000_000
+"""How many items of lists, such as members, all operations of a request may look at together: nobody else is served meanwhile."""
 MAX_PATH_CHARACTERS = 500
 _PATH = re.compile(
     r"(?P<name>(?:urn:[\w.:-]+:)?[A-Za-z$][\w$-]*)(?:\[(?P<filter>[^\[\]]*)\])?(?:\.(?P<part>[A-Za-z$][\w$-]*))?",
@@ -37,8 +39,11 @@ def apply(resource: dict[str, Any], document: Any, attributes: tuple[Attribute, 
     operations = cast("list[Any]", given)
     if len(operations) > MAX_OPERATIONS:
         raise ScimRefusal(413, f"a PATCH has at most {MAX_OPERATIONS} operations")
-    found = resource
+    found, examined = resource, 0
     for each in operations:
+        examined += sum(len(cast("list[Any]", value)) for value in found.values() if isinstance(value, list))
+        if examined > MAX_EXAMINED_ITEMS:
+            raise ScimRefusal(413, "these are too many operations on such long lists: send them in several requests")
         operation = _lowered(each)
         name = str(operation.get("op", "")).lower()
         if name not in _OPERATIONS:
@@ -83,8 +88,7 @@ def parse_path(path: Any) -> PatchPath:
 
 def _changed(attribute: Attribute, before: Any, op: str, path: PatchPath, value: Any) -> Any:
     if attribute.is_many:
-        items = _changed_list(attribute, list(before or []), op, path, value)
-        return None if items is None else [each for each in items if each.get("value")]
+        return _changed_list(attribute, list(before or []), op, path, value)
     if attribute.kind == "complex":
         return _changed_parts(attribute, dict(before or {}), op, path.part, value)
     if op == "remove":
@@ -113,7 +117,7 @@ def _changed_list(attribute: Attribute, before: list[dict[str, Any]], op: str, p
 
 
 def _changed_items(attribute: Attribute, before: list[dict[str, Any]], op: str, path: PatchPath, value: Any) -> Any:
-    matching = [filters.is_match(path.conditions, each) for each in before]
+    matching = filters.matching(path.conditions, before)
     if op == "remove":
         if not path.part or path.part.lower() == "value":
             return [each for each, is_match in zip(before, matching, strict=True) if not is_match]
@@ -128,7 +132,8 @@ def _changed_items(attribute: Attribute, before: list[dict[str, Any]], op: str, 
         changed = [each | given if is_match else each for each, is_match in zip(before, matching, strict=True)]
         return _joined([], changed, given)
     conditions = {each.attribute: each.value for each in path.conditions}
-    return _joined(before, [converted(item, conditions) | given])
+    made = converted(item, conditions) | given
+    return _joined(before, [made]) if made.get("value") else before
 
 
 def _joined(

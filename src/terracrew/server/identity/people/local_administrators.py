@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from terracrew.errors import Conflict
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import user_reads
+from terracrew.server.tree.groups import organization_store
 
 NOBODY = (
     "nobody of the organization could log in while its provider is away: first give an owner of the organization, whose role a "
@@ -22,7 +23,7 @@ async def require_one(tx: Tx, organization_id: str) -> None:
 
     The row of the organization is locked, here and below: two administrators cannot remove each other at once.
     """
-    await user_reads.hold_organization(tx, organization_id)
+    await organization_store.hold_row(tx, organization_id)
     if not await user_reads.has_local_administrator(tx, organization_id):
         raise Conflict(NOBODY)
 
@@ -30,7 +31,7 @@ async def require_one(tx: Tx, organization_id: str) -> None:
 @asynccontextmanager
 async def kept(tx: Tx, organization_id: str) -> AsyncGenerator[None]:
     """Refuse what takes its last local administrator from an organization with mandatory single sign-on."""
-    await user_reads.hold_organization(tx, organization_id)
+    await organization_store.hold_row(tx, organization_id)
     is_required = await user_reads.is_sign_on_required(tx, organization_id)
     is_kept = is_required and await user_reads.has_local_administrator(tx, organization_id)
     yield

@@ -86,11 +86,6 @@ async def is_sign_on_required(tx: Tx, organization_id: str) -> bool:
     return row is not None
 
 
-async def hold_organization(tx: Tx, organization_id: str) -> None:
-    """Lock the row of an organization until the transaction ends. What only refers to it does not wait."""
-    await tx.one("SELECT id FROM organizations WHERE id = :id FOR NO KEY UPDATE", id=organization_id)
-
-
 async def has_local_administrator(tx: Tx, organization_id: str) -> bool:
     """Return whether somebody of the organization can always log in with a password."""
     row = await tx.one(

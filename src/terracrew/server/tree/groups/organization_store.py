@@ -73,5 +73,10 @@ async def hold(tx: Tx, organization_id: str) -> str | None:
     )
 
 
+async def hold_row(tx: Tx, organization_id: str) -> None:
+    """Lock the row of an organization alone until the transaction ends. What only refers to it does not wait."""
+    await tx.one("SELECT id FROM organizations WHERE id = :id FOR NO KEY UPDATE", id=organization_id)
+
+
 async def delete(tx: Tx, organization_id: str) -> None:
     await tx.run("DELETE FROM organizations WHERE id = :id", id=organization_id)
