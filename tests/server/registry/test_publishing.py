@@ -182,3 +182,12 @@ async def test_the_list_is_searched_and_comes_in_pages(application: Application)
     assert [each["system"] for each in await admin.listed(MODULES, search="zones VPC")] == ["aws"]
     assert len(await admin.listed(MODULES, group="team/net")) == 2
     assert await admin.listed(MODULES, search="nothing") == []
+
+
+@on_one
+async def test_a_withdrawn_version_is_not_published_again_unnoticed(application: Application) -> None:
+    admin = application.admin
+    await published(application, PATH, "1.0.0")
+    await admin.patch(f"{address(PATH)}/versions/1.0.0", json={"is_withdrawn": True, "reason": "slow"})
+    answer = await publish(admin, PATH, "1.0.0")
+    assert (answer.status_code, "withdrawn" in answer.text) == (409, True), answer.text

@@ -80,6 +80,12 @@ async def write(
     known = await store.version(tx, module.id, made.version)
     if known is not None:
         if known.sha256 == made.sha256:
+            if known.is_withdrawn:
+                raise Conflict(
+                    f"version {made.version} of {module.path} has these files and is withdrawn: give it back "
+                    "(`terracrew registry restore`), or publish another number",
+                    field="version",
+                )
             return known
         raise Conflict(
             f"version {made.version} of {module.path} exists with other files (SHA-256 {known.sha256[:12]}…), and versions never "
