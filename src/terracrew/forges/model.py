@@ -124,9 +124,12 @@ class CommentWritten(msgspec.Struct, frozen=True, tag="comment"):
 
 
 class BranchMoved(msgspec.Struct, frozen=True, tag="branch"):
+    """A branch or a tag names another commit. Older servers take a tag for a branch that nothing follows."""
+
     repository: str
     branch: str
     commit: str
+    is_tag: bool = False
 
 
 ForgeEvent = PullRequestChanged | CommentWritten | BranchMoved

@@ -18,6 +18,7 @@ from terracrew.forges.model import (
     PullRequestState,
     Repository,
 )
+from terracrew.source_rules import git
 
 
 class Account(msgspec.Struct):
@@ -199,10 +200,19 @@ def delivered(event: str, body: bytes, base_url: str) -> Sequence[ForgeEvent]:
         return [CommentWritten(values.name(written.repository.full_name), comment)]
     if event == "push":
         push = _read(DeliveredPush, body)
-        branch = push.ref.removeprefix("refs/heads/")
-        if branch == push.ref or not set(push.after) - {"0"}:  # a tag, or a branch that was deleted
-            return []
-        return [BranchMoved(values.name(push.repository.full_name), values.branch(branch), values.commit(push.after))]
+        return moved(values.name(push.repository.full_name), push.ref, push.after)
+    return []
+
+
+def moved(repository: str, ref: str, after: str) -> Sequence[ForgeEvent]:
+    """Return what a push to a ref is a reason to ask about: a branch or a tag that was not deleted."""
+    kind, _, name = ref.removeprefix("refs/").partition("/")
+    if not set(after) - {"0"}:
+        return []
+    if kind == "heads":
+        return [BranchMoved(repository, values.branch(name), values.commit(after))]
+    if kind == "tags" and name and not git.ref_problem(name):
+        return [BranchMoved(repository, name, values.commit(after), is_tag=True)]
     return []
 
 

@@ -47,6 +47,7 @@ from terracrew.server.process.reload import SettingsReload
 from terracrew.server.process.waiting import until_answering
 from terracrew.server.pull_requests.loop import PullRequests
 from terracrew.server.registry import reads as registry_reads
+from terracrew.server.registry import tags as registry_tags
 from terracrew.server.registry.tag_loop import TagLoop
 from terracrew.server.rekey.service import Rekey
 from terracrew.server.retention import kept_plans
@@ -183,7 +184,7 @@ async def _serve(
         ).run,
         "sources of prompts": Adoption(server.db, server.keys).run,
         "triggers": Triggers(server.db, server.keys, server.settings.local_roots).run,
-        "forge deliveries": ForgeDeliveries(server.db, server.forges).run,
+        "forge deliveries": ForgeDeliveries(server.db, server.forges, registry_tags.pushed).run,
         "forge polling": ForgePolling(
             server.db,
             server.forges,

@@ -13,6 +13,7 @@ from terracrew.server.forges.deliveries import ForgeDeliveries
 from terracrew.server.forges.hooks import PATH
 from terracrew.server.forges.polling import ForgePolling
 from terracrew.server.forges.watching import RepositoryWatch
+from terracrew.server.registry import tags
 from tests.builders.clock import ShiftedClock
 from tests.forges import fake_forge
 from tests.forges.fake_forge import COMMENTS, HOOKS, OWNER_TOKEN, STATUSES, Answer, FakeForge, FakeRepository
@@ -268,7 +269,7 @@ async def test_what_was_delivered_is_listed_and_handled_again(application: Appli
     await admin.made("/api/v1/forges/forge/repositories", {"name": "acme/network"})
     await poll(application)
     assert await delivered(application, fake, fake.repositories["acme/network"]) == [202]
-    loop = ForgeDeliveries(application.server.db, application.server.forges)
+    loop = ForgeDeliveries(application.server.db, application.server.forges, tags.pushed)
     await loop.step()
     page = (await admin.get("/api/v1/forges/forge/deliveries")).json()
     [found] = page["items"]

@@ -24,6 +24,7 @@ from terracrew.server.forges.model import (
 from terracrew.server.forges.polling import ForgePolling
 from terracrew.server.forges.receiving import ForgeReceiver
 from terracrew.server.outgoing.client import OutgoingClient
+from terracrew.server.registry import tags
 from terracrew.server.secrets.keyring import Keyring
 from tests.builders.clock import ShiftedClock
 from tests.forges import fake_forge
@@ -64,7 +65,7 @@ class Watched:
 
     def server(self, server_id: str) -> Loops:
         polling = ForgePolling(self.db, self.forges, server_id, POLL_SECONDS, HOOKS_URL)
-        return Loops(ForgeDeliveries(self.db, self.forges), polling)
+        return Loops(ForgeDeliveries(self.db, self.forges, tags.pushed), polling)
 
     async def connection(self) -> ForgeConnection:
         return await self.db.read(lambda tx: store.get(tx, self.connection_id))

@@ -9,7 +9,6 @@ import msgspec
 from terracrew.forges import shared_api, values
 from terracrew.forges.contract import ForgeRefused
 from terracrew.forges.model import (
-    BranchMoved,
     Comment,
     CommentWritten,
     ForgeEvent,
@@ -199,10 +198,7 @@ def delivered(body: bytes, base_url: str, now: datetime) -> Sequence[ForgeEvent]
             created_at=_time(about.created_at, now),
         )
         return [CommentWritten(name, comment)]
-    branch = found.ref.removeprefix("refs/heads/")
-    if found.object_kind == "push" and branch != found.ref and set(found.after) - {"0"}:
-        return [BranchMoved(name, values.branch(branch), values.commit(found.after))]
-    return []
+    return shared_api.moved(name, found.ref, found.after) if found.object_kind in ("push", "tag_push") else []
 
 
 def username(member: Member | None) -> str:

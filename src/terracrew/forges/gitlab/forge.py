@@ -36,7 +36,7 @@ from terracrew.forges.shared_api import WithId, is_edited
 
 PAGE_ITEMS = 100
 _STATES: dict[StatusState, str] = {"pending": "running", "success": "success", "failure": "failed", "error": "failed"}
-_HOOK_EVENTS = {"push_events": True, "merge_requests_events": True, "note_events": True}
+_HOOK_EVENTS = {"push_events": True, "tag_push_events": True, "merge_requests_events": True, "note_events": True}
 
 
 class GitLabForge:

@@ -5,7 +5,7 @@ Deliveries that wait are handled together, so that ten about one pull request co
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime, timedelta
 
 from terracrew import backoff
@@ -33,13 +33,15 @@ MAX_KEPT = 20_000
 """How many deliveries of a connection are kept, whenever they came."""
 MAX_PRUNED = 10_000
 COMMENTS_MARGIN = timedelta(seconds=60)
+OnTags = Callable[[Tx, ForgeConnection, ForgeRepository], Awaitable[None]]
+"""Is told that tags of a repository were pushed."""
 
 
 class ForgeDeliveries:
     """The loop of each server. A delivery is claimed by one server for a while."""
 
-    def __init__(self, db: Database, forges: Forges) -> None:
-        self._db, self._forges = db, forges
+    def __init__(self, db: Database, forges: Forges, on_tags: OnTags) -> None:
+        self._db, self._forges, self._on_tags = db, forges, on_tags
         self._failed = FailedRows("forge deliveries")
         self._pruned_at = 0.0
 
@@ -93,11 +95,14 @@ class ForgeDeliveries:
         reasons: dict[tuple[str, int], list[ForgeDelivery]] = defaultdict(list)
         comments: dict[tuple[str, int], datetime] = {}
         branches: dict[tuple[str, int], set[str]] = defaultdict(set)
+        tagged: set[tuple[str, int]] = set()
         for delivery in deliveries:
             for event in delivery.events:
                 topic = _topic(event)
                 reasons[topic].append(delivery)
-                if isinstance(event, BranchMoved):
+                if isinstance(event, BranchMoved) and event.is_tag:
+                    tagged.add(topic)
+                elif isinstance(event, BranchMoved):
                     branches[topic].add(event.branch)
                 if isinstance(event, CommentWritten):
                     at = event.comment.created_at
@@ -105,7 +110,9 @@ class ForgeDeliveries:
         problems = {each.id: "" for each in deliveries}
         for topic, concerned in reasons.items():
             try:
-                problem = await self._about(connection, topic, branches[topic], comments.get(topic))
+                problem = await self._about(
+                    connection, topic, branches[topic], comments.get(topic), has_tags=topic in tagged
+                )
             except ForgeAway as error:
                 await contact.note_failure(self._db, connection, error)
                 await self._put_off(deliveries, error)
@@ -126,6 +133,8 @@ class ForgeDeliveries:
         topic: tuple[str, int],
         branches: Collection[str],
         commented_at: datetime | None,
+        *,
+        has_tags: bool,
     ) -> str:
         """Ask what a delivery is about, and return why that was not possible, or not wanted."""
         name, number = topic
@@ -133,6 +142,8 @@ class ForgeDeliveries:
         if repository is None or not repository.is_watched:
             return f"the repository {name} is not watched: no module of this place has it as its source"
         if number == 0:
+            if has_tags:
+                await self._db.write(lambda tx: self._on_tags(tx, connection, repository))
             if repository.default_branch in branches:
                 await answers.refresh_branch(self._db, self._forges, connection, repository)
             if any(each.startswith(merge_queue.BRANCHES) for each in branches):

@@ -32,5 +32,5 @@ def _words(event: ForgeEvent) -> str:
             return f"{name}, pull request {number}"
         case CommentWritten(repository=name, comment=comment):
             return f"{name}, a comment on pull request {comment.number}"
-        case BranchMoved(repository=name, branch=branch):
-            return f"{name}, branch {branch}"
+        case BranchMoved(repository=name, branch=branch, is_tag=is_tag):
+            return f"{name}, {'tag' if is_tag else 'branch'} {branch}"

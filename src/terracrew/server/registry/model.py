@@ -37,6 +37,8 @@ class PublishedModule(PublishedModuleSettings, frozen=True, kw_only=True):
     problem: str = ""
     refused_tags: list[RefusedTag] = msgspec.field(default_factory=list[RefusedTag])
     due_at: datetime | None = None
+    asked_at: datetime | None = None
+    """When a person or a forge has last asked for a look at the tags."""
     failures: int = 0
     lease_holder: str | None = None
     lease_until: datetime | None = None

@@ -1,5 +1,6 @@
 """Rows of published modules and of their versions."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import LiteralString
 
@@ -76,9 +77,28 @@ async def change(tx: Tx, after: PublishedModule) -> None:
 async def make_due(tx: Tx, published_id: str) -> None:
     """Let the tags be looked at again at once, also those that could not become versions."""
     await tx.run(
-        "UPDATE published_modules SET due_at = :now, failures = 0, refused_tags = '[]' WHERE id = :id",
+        "UPDATE published_modules SET due_at = :now, asked_at = :now, failures = 0, refused_tags = '[]' WHERE id = :id",
         id=published_id,
         now=tx.now,
+    )
+
+
+async def following(tx: Tx, organization_id: str) -> list[PublishedModule]:
+    """Return the published modules of an organization that follow the tags of a repository."""
+    rows = await tx.all(
+        SELECT + " WHERE published_modules.organization_id = :id AND published_modules.url <> ''"
+        " ORDER BY published_modules.id",
+        id=organization_id,
+    )
+    return rows_to(PublishedModule, rows)
+
+
+async def ask(tx: Tx, published_ids: Sequence[str]) -> None:
+    """Let the tags of modules be looked at at once. Those that could not become versions stay what they are."""
+    await tx.each(
+        "UPDATE published_modules SET due_at = batch.now, asked_at = batch.now FROM batch WHERE published_modules.id = batch.id",
+        {"id": "text", "now": "double precision"},
+        [(each, tx.now) for each in sorted(published_ids)],
     )
 
 

@@ -95,8 +95,12 @@ class TagLoop:
             held = await tags.hold(tx, self._tools, module)
             due_at = tx.moment + timedelta(seconds=backoff.jittered(LOOK_SECONDS, 0.1))
             after = replace(_given_back(held), refused_tags=refused, looked_at=tx.moment, problem="", due_at=due_at)
+            if (
+                held.asked_at != module.asked_at
+            ):  # what was asked for meanwhile may be newer than the tags that were read
+                after = replace(after, refused_tags=held.refused_tags, due_at=tx.moment)
             await store.save_look(tx, replace(after, failures=0))
-            if (held.problem, held.refused_tags) != ("", refused):
+            if (held.problem, held.refused_tags) != ("", after.refused_tags):
                 tx.wake("tree", held.group_id)
 
         await self._db.write(finish)
@@ -119,6 +123,8 @@ class TagLoop:
             row = await tags.hold(tx, self._tools, module)
             seconds = min(FIRST_RETRY_SECONDS * 2 ** min(row.failures, 10), MAX_RETRY_SECONDS)
             due_at = tx.moment + timedelta(seconds=backoff.jittered(seconds, 0.2))
+            if row.asked_at != module.asked_at:
+                due_at = tx.moment
             is_passing = isinstance(error, Unavailable) and row.failures < MAX_PASSING_FAILURES
             problem = row.problem if is_passing else error.message
             await store.save_look(

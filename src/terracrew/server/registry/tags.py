@@ -6,9 +6,9 @@ the module is held while a version is written, and a look that began before some
 
 import asyncio
 import posixpath
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import msgspec
 
@@ -16,13 +16,14 @@ from terracrew import ids
 from terracrew.api.registry import MAX_VERSION_CHARACTERS, RefusedTag
 from terracrew.errors import Conflict, Invalid, NotFound, TerracrewError, Unavailable
 from terracrew.server.db.seam import Database, Tx
+from terracrew.server.forges import addresses, repository_store
 from terracrew.server.forges import reads as forge_reads
-from terracrew.server.forges import repository_store
+from terracrew.server.forges import store as forge_store
 from terracrew.server.forges.clients import Forges
 from terracrew.server.forges.model import ForgeConnection, ForgeRepository
 from terracrew.server.git import trees
 from terracrew.server.git.mirrors import RepositoryMirrors
-from terracrew.server.registry import documentation, model, publishing, store
+from terracrew.server.registry import documentation, model, publishing, service, store
 from terracrew.server.registry.model import PublishedModule, RegistryVersion
 from terracrew.server.tree.groups.quotas import Quotas
 from terracrew.server.tree.modules import archives
@@ -53,8 +54,10 @@ class TagTools:
     staging: Staging
     quotas: Quotas
     server_id: str
-    known: dict[str, tuple[float, dict[str, str]]] = field(default_factory=dict[str, tuple[float, dict[str, str]]])
-    """The tags of repositories, with the time at which they were read, by their mirrors."""
+    known: dict[str, tuple[datetime, dict[str, str]]] = field(
+        default_factory=dict[str, tuple[datetime, dict[str, str]]]
+    )
+    """The tags of repositories, with the time before they were read by the clock of the database, by their mirrors."""
 
 
 class TaggedRepository(msgspec.Struct, frozen=True):
@@ -138,16 +141,24 @@ def _has_v(tag: str, prefix: str) -> bool:
 
 async def look(tools: TagTools, module: PublishedModule) -> list[RefusedTag]:
     """Make versions of new tags. Returns the tags that are none, with the reasons."""
-    at = await tools.db.read(lambda tx: repository_of(tx, module))
+
+    async def begin(tx: Tx) -> tuple[TaggedRepository, datetime]:
+        return await repository_of(tx, module), tx.moment
+
+    at, now = await tools.db.read(begin)
     login = await tools.forges.git_login(at.connection, at.repository)
     organization_id, repository = at.connection.organization_id, at.repository
-    tags = await _tags(tools, at)
+    tags = await _tags(tools, at, module.asked_at, now)
     known = await tools.db.read(lambda tx: store.versions(tx, module.id))
     planned = plan(tags, module.tag_prefix, known, module.refused_tags)
     if planned.moved:
         await tools.db.write(lambda tx: _mark_moved(tx, tools, module, planned.moved))
     refused = list(planned.refused)
-    new = planned.new[:MAX_NEW_VERSIONS]
+    room = max(0, service.MAX_VERSIONS - len(known))
+    new = planned.new[: min(MAX_NEW_VERSIONS, room)]
+    if len(planned.new) > room:  # they are not read, because each look would read them again
+        why = f"there are {service.MAX_VERSIONS:,} versions, and there can be no more"
+        refused += [RefusedTag(tag, commit, why) for _, tag, commit in planned.new[room : room + MAX_REFUSED_TAGS]]
     if new:
         refs = [f"refs/tags/{tag}" for _, tag, _ in new]
         fetched = await tools.mirrors.fetch(repository.mirror_key, organization_id, repository.clone_url, login, refs)
@@ -168,15 +179,18 @@ async def look(tools: TagTools, module: PublishedModule) -> list[RefusedTag]:
     return refused[:MAX_REFUSED_TAGS]
 
 
-async def _tags(tools: TagTools, at: TaggedRepository) -> dict[str, str]:
-    key, now = at.repository.mirror_key, time.monotonic()
-    asked = tools.known.get(key)
-    if asked is not None and now - asked[0] < SAME_TAGS_SECONDS:
-        return asked[1]
+async def _tags(tools: TagTools, at: TaggedRepository, asked_at: datetime | None, now: datetime) -> dict[str, str]:
+    """Return the tags as they are. Those that were just read for another module are enough, unless somebody has asked since."""
+    key = at.repository.mirror_key
+    for old in [
+        each for each, (read_at, _) in tools.known.items() if (now - read_at).total_seconds() > SAME_TAGS_SECONDS
+    ]:
+        del tools.known[old]
+    known = tools.known.get(key)
+    if known is not None and (asked_at is None or known[0] > asked_at):
+        return known[1]
     login = await tools.forges.git_login(at.connection, at.repository)
     found = await tools.mirrors.tags(at.connection.organization_id, at.repository.clone_url, login)
-    for old in [each for each, (read_at, _) in tools.known.items() if now - read_at > SAME_TAGS_SECONDS]:
-        del tools.known[old]
     tools.known[key] = now, found
     return found
 
@@ -220,6 +234,19 @@ async def _packed(tools: TagTools, module: PublishedModule, key: str, commit: st
     modes = {each.path: each.mode for each in entries}
     files = [(path.removeprefix(below), modes[path], content) for path, content in contents.items()]
     return await asyncio.to_thread(archive.pack_files, files)
+
+
+async def pushed(tx: Tx, connection: ForgeConnection, repository: ForgeRepository) -> None:
+    """Let the tags of a repository be looked at at once, because its forge says that one was pushed."""
+    connections = await forge_store.of_organization(tx, connection.organization_id)
+    found: list[PublishedModule] = []
+    for each in await store.following(tx, connection.organization_id):
+        meant = addresses.connection_for(connections, each.organization_id, each.group, each.url)
+        if meant is not None and (meant[0].id, addresses.key(meant[1])) == (connection.id, repository.name_key):
+            found.append(each)
+    await store.ask(tx, [each.id for each in found])
+    for group_id in sorted({each.group_id for each in found}):
+        tx.wake("tree", group_id)
 
 
 async def hold(tx: Tx, tools: TagTools, module: PublishedModule) -> PublishedModule:
