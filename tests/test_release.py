@@ -13,6 +13,7 @@ from terracrew import __version__
 from terracrew.releases.minisign import SecretKey
 from tests.machine.needs import need
 from tests.machine.release_checkout import KEY, Checkout
+from tests.thoroughness import thorough
 
 SMALL_MEMORY = {"operations": 2**15, "memory_bytes": 2**20}
 
@@ -86,6 +87,7 @@ def version_of_installed(wheel: Path, environment: Path) -> str:
 
 
 @pytest.mark.feature("V1.build")
+@thorough
 def test_a_build_that_is_not_reproducible_is_no_release(checkout: Checkout) -> None:
     hook = "[tool.hatch.build.targets.wheel]\n"
     checkout.write("pyproject.toml", hook, f'{hook}hooks.custom.path = "scripts/hook.py"\n')
@@ -100,6 +102,7 @@ def test_a_build_that_is_not_reproducible_is_no_release(checkout: Checkout) -> N
     assert f"not reproducible: terracrew-{python_form()}-py3-none-any.whl differ" in checkout.refusal()
 
 
+@thorough
 def test_what_is_not_ready_is_refused_before_it_is_built(checkout: Checkout) -> None:
     nowhere = {"WITHOUT_IMAGES": "", "DOCKER_HOST": "unix:///nonexistent/docker.sock"}
     assert "Docker does not answer. Start it, or make the packages alone with WITHOUT_IMAGES=1" in checkout.refusal(
@@ -120,6 +123,7 @@ def test_what_is_not_ready_is_refused_before_it_is_built(checkout: Checkout) -> 
     assert f"write a section with the heading `## {__version__}`" in checkout.refusal()
 
 
+@thorough
 def test_a_key_that_cannot_be_used_is_refused_before_it_is_built(checkout: Checkout) -> None:
     assert "cannot be read" in checkout.refusal("--key", "nowhere")
     checkout.key.write_text("nothing")

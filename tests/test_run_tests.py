@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.thoroughness import thorough
+
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 # Fails the first time that it runs, as a test does that was too slow once.
 FAILS_ONCE = """
@@ -60,6 +62,7 @@ def test_a_test_that_fails_once_passes_the_run_and_is_named_at_its_end(tmp_path:
     assert 'failures="2"' in (tmp_path / "report.xml").read_text()  # the second run writes no report
 
 
+@thorough
 def test_a_test_whose_name_has_spaces_and_brackets_is_repeated_alone(tmp_path: Path) -> None:
     cases = "@__import__('pytest').mark.parametrize('case', ['a b[c]::d'])\ndef test_slow(case)"
     done = _run(tmp_path, FAILS_ONCE.format(name="slow").replace("def test_slow()", cases))
@@ -74,6 +77,7 @@ def test_a_test_that_fails_always_fails_the_run_beside_one_that_fails_once(tmp_p
     assert end.split() == ["test_small.py::test_wrong"]
 
 
+@thorough
 def test_a_test_that_fails_and_is_then_left_out_fails_the_run(tmp_path: Path) -> None:
     left_out = "import pytest\n    if was_tried: pytest.skip()\n    raise OSError"
     done = _run(tmp_path, FAILS_ONCE.format(name="slow").replace("assert was_tried", left_out))
@@ -81,6 +85,7 @@ def test_a_test_that_fails_and_is_then_left_out_fails_the_run(tmp_path: Path) ->
     assert done.returncode == 1, done.stdout
 
 
+@thorough
 def test_a_fixture_that_fails_again_after_its_test_fails_the_run(tmp_path: Path) -> None:
     tests = "import pytest\n@pytest.fixture\ndef thing():\n    yield\n    raise OSError\ndef test_it(thing): pass\n"
     done = _run(tmp_path, tests)

@@ -84,6 +84,7 @@ def test_the_navigation_has_each_section_of_the_index_with_pages_that_are_there(
 
 
 @pytest.mark.feature("P4.table", "P6.reference")
+@thorough
 def test_the_reference_has_every_action_command_metric_event_and_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     reference = importlib.import_module("reference")

@@ -10,6 +10,7 @@ import yaml
 
 from terracrew import __version__
 from terracrew.source_rules.version_ranges import parse_version
+from tests.thoroughness import thorough
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "scripts" / "version.py"
@@ -36,6 +37,7 @@ def test_the_package_gets_its_version_from_the_source() -> None:
     assert version.python_form is not None, "a version that packages of Python cannot have"
 
 
+@thorough
 def test_a_new_version_is_written_everywhere(tmp_path: Path) -> None:
     for folder in ("deploy", "docs", "examples", "src/terracrew/settings"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))

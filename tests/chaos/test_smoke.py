@@ -6,6 +6,7 @@ import pytest
 
 from tests.chaos.installation import Plan
 from tests.chaos.run import run
+from tests.thoroughness import thorough
 
 _QUICK = (
     "kill server",
@@ -26,6 +27,7 @@ _QUICK = (
 )
 
 
+@thorough
 @pytest.mark.feature("O1.continues", "O3.doubt", "O6.restart")
 @pytest.mark.engine
 @pytest.mark.timeout(200)

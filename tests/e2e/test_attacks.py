@@ -11,6 +11,7 @@ from tests.e2e import modules
 from tests.e2e.constants import constants, environment
 from tests.e2e.gate import Gate
 from tests.e2e.system import System, eventually, lines_of
+from tests.thoroughness import thorough
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 CHATTY_LINES = 700
@@ -75,6 +76,7 @@ def test_a_killed_executor_in_an_apply_loses_no_state_and_applies_nothing_twice(
 
 
 @pytest.mark.feature("L3.complete", "O4.salvaged", "O6.restart")
+@thorough
 def test_everything_in_one_process_killed_in_an_apply_and_started_seconds_later(system: System, tmp_path: Path) -> None:
     witness, gate = tmp_path / "witness", tmp_path / "gate"
     up = system.start_server(runner=True)
@@ -93,6 +95,7 @@ def test_everything_in_one_process_killed_in_an_apply_and_started_seconds_later(
 
 
 @pytest.mark.feature("L3.complete", "O1.continues", "O6.restart")
+@thorough
 def test_a_server_that_is_away_for_the_rest_of_a_chatty_apply_loses_no_line(system: System, tmp_path: Path) -> None:
     witness = tmp_path / "witness"
     server = system.start_server(runner=False)

@@ -14,6 +14,7 @@ from tests.e2e.backups import admin_token, program, terracrew
 from tests.e2e.system import System, eventually, lines_of, running
 from tests.machine.needs import need
 from tests.machine.postgres_server import PostgresServer, missing
+from tests.thoroughness import thorough
 
 pytestmark = pytest.mark.engine
 LINES = 60
@@ -113,6 +114,7 @@ def on_postgres(tmp_path: Path, postgres_server: PostgresServer) -> Iterator[Sys
 
 
 @pytest.mark.postgres
+@thorough
 def test_a_dump_of_postgres_and_then_the_objects_are_a_backup_and_no_browser_is_needed_for_a_token(
     on_postgres: System, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:

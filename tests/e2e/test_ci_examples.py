@@ -20,6 +20,7 @@ from tests.e2e.command_line import terracrew
 from tests.e2e.system import System
 from tests.machine import oidc_issuer
 from tests.machine.oidc_issuer import Issuer
+from tests.thoroughness import thorough
 
 pytestmark = pytest.mark.timeout(240)
 PAGE = (Path(__file__).parents[2] / "docs" / "ci.md").read_text()
@@ -97,6 +98,7 @@ def repository(system: System, issuer: Issuer, tmp_path: Path) -> Repository:
 
 
 @pytest.mark.feature("A3.exchange", "E1.commands")
+@thorough
 def test_the_pipelines_plan_a_pull_request_and_let_a_person_decide_about_the_main_branch(
     repository: Repository,
 ) -> None:

@@ -8,6 +8,7 @@ from tests.chaos.clock import Clock
 from tests.e2e.approvals import approve, waiting
 from tests.e2e.constants import constants, environment
 from tests.e2e.system import System, eventually
+from tests.thoroughness import thorough
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 MAIN = 'resource "terraform_data" "a" { input = 1 }'
@@ -16,6 +17,7 @@ FIVE_MINUTES = 300
 
 
 @pytest.mark.feature("J8.timeout")
+@thorough
 def test_a_jump_of_the_servers_clock_ends_no_approval(system: System, tmp_path: Path) -> None:
     """A step forward of an hour ended every plan that had less than an hour left to be approved."""
     clock = Clock(tmp_path / "clock")
@@ -41,7 +43,7 @@ def test_a_jump_of_the_servers_clock_ends_no_approval(system: System, tmp_path: 
 
 
 @pytest.mark.feature("A6.renewal", "O2.status")
-@pytest.mark.parametrize("offset", [-FIVE_MINUTES, FIVE_MINUTES])
+@pytest.mark.parametrize("offset", [pytest.param(-FIVE_MINUTES, marks=thorough), FIVE_MINUTES])
 def test_a_runner_whose_clock_is_five_minutes_off_connects_renews_its_token_and_applies(
     system: System, tmp_path: Path, offset: int
 ) -> None:

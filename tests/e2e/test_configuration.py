@@ -12,6 +12,7 @@ from tests.e2e.command_line import terracrew
 from tests.e2e.gate import Gate
 from tests.e2e.pair import servers
 from tests.e2e.system import Process, System, eventually
+from tests.thoroughness import thorough
 
 __all__ = ["servers"]
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
@@ -35,6 +36,7 @@ def instance(system: System) -> dict[str, Any]:
 
 @pytest.mark.postgres
 @pytest.mark.feature("C2.configuration", "L2.batches")
+@thorough
 def test_what_is_set_on_one_server_reaches_runner_and_executor_on_the_other_at_once(
     servers: tuple[System, System], gate: Gate
 ) -> None:

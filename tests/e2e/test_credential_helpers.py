@@ -12,6 +12,7 @@ from tests.e2e.constants import constants, environment
 from tests.e2e.system import System, eventually
 from tests.machine import oidc_issuer
 from tests.machine.oidc_issuer import Issuer
+from tests.thoroughness import thorough
 
 pytestmark = pytest.mark.timeout(240)
 SHORT = constants(server__identity__oidc__tokens__LIFETIME_SECONDS=8, server__hub__notify__TOKEN_LEEWAY_SECONDS=60.0)
@@ -43,6 +44,7 @@ def put(issuer: Issuer, system: System, folder: Path, count: int) -> None:
 
 
 @pytest.mark.feature("A4.command", "A3.exchange", "A6.renewal")
+@thorough
 def test_a_runner_with_a_credential_helper_stays_connected_and_survives_a_helper_that_fails(
     system: System, issuer: Issuer, tmp_path: Path
 ) -> None:

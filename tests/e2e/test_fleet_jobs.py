@@ -14,6 +14,7 @@ from terracrew.system import procfs
 from tests.e2e.constants import constants, environment
 from tests.e2e.system import Process, System, eventually
 from tests.fleet.simulated_account import SimulatedAccount
+from tests.thoroughness import thorough
 
 pytestmark = [pytest.mark.feature("W4.fleet", "W2.deploy", "W5.destroy"), pytest.mark.timeout(240)]
 T = TypeVar("T")
@@ -97,6 +98,7 @@ def job_of(system: System, number: int) -> dict[str, Any]:
     return system.api.get(f"/fleet-jobs/{number}")
 
 
+@thorough
 def test_a_deployment_that_is_killed_at_every_step_ends_well_and_a_removal_leaves_nothing(
     system: System, account: Account
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.command_line import terracrew
 from tests.e2e.system import System, running
+from tests.thoroughness import thorough
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240), pytest.mark.feature("P6.hcp", "P6.no-changes")]
 
@@ -30,6 +31,7 @@ def old(tmp_path: Path) -> Iterator[System]:
         yield found
 
 
+@thorough
 def test_a_module_moves_to_another_server_and_nothing_is_to_change(old: System, system: System) -> None:
     old.start_server(runner=True)
     inputs = {"sizes": [1, 2]}

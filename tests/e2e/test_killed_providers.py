@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.system import System, eventually
 from tests.machine import providers
+from tests.thoroughness import thorough
 
 COUNT = 4
 FILES = """
@@ -87,6 +88,7 @@ def test_what_a_killed_provider_was_making_is_listed_and_not_made_again_unasked(
 
 @pytest.mark.feature("O3.doubt", "O4.salvaged")
 @pytest.mark.timeout(120)
+@thorough
 def test_what_an_engine_left_without_its_executor_does_not_have_what_a_killed_provider_made(
     system: System, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.e2e.system import System
 from tests.executor.raw_archives import packed
+from tests.thoroughness import thorough
 
 STALE = {
     "version": 4,
@@ -46,6 +47,7 @@ def test_a_stale_state_in_an_uploaded_source_never_replaces_the_real_one(system:
 
 @pytest.mark.feature("J12.stored")
 @pytest.mark.timeout(120)
+@thorough
 def test_outputs_of_five_megabytes_are_kept_and_the_apply_succeeds(system: System) -> None:
     """It was FAILED, and `module outputs` went on printing the old ones."""
     system.start_server(runner=True)

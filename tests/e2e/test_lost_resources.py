@@ -15,6 +15,7 @@ import pytest
 from terracrew.attempt import files
 from tests.e2e.system import System, eventually
 from tests.machine import providers
+from tests.thoroughness import thorough
 
 COUNT = 10
 SAID = "Creation complete after"
@@ -142,6 +143,7 @@ def test_what_a_killed_engine_made_is_imported_and_exists_once(site: Site) -> No
 @pytest.mark.engine
 @pytest.mark.feature("J15.lost", "O3.doubt")
 @pytest.mark.timeout(180)
+@thorough
 def test_what_was_lost_is_asked_about_again_if_the_job_that_imports_it_is_killed(site: Site) -> None:
     """The person who approved the third plan saw only the second job, which had made nothing: all was made again."""
     first = site.start()

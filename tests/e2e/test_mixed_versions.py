@@ -23,7 +23,7 @@ from tests.e2e.fleet import Fleet, fleet
 from tests.e2e.other_versions import NEXT_MIGRATION, adding, changing, environment_of, speaking
 from tests.e2e.simulated_runner import hub, runner_hello, runner_token
 from tests.e2e.system import System, eventually
-from tests.thoroughness import IS_THOROUGH
+from tests.thoroughness import IS_THOROUGH, thorough
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 NEWEST = version.NEWEST_VERSION
@@ -210,6 +210,7 @@ def versions_of_servers(system: Fleet) -> set[str]:
 
 @pytest.mark.postgres
 @pytest.mark.feature("V3.update", "S5.incompatible")
+@thorough
 def test_older_servers_end_before_a_change_that_they_cannot_use_and_a_running_apply_goes_on(two: Fleet) -> None:
     """They went on with statements for tables that had changed."""
     newest = after_that()

@@ -16,6 +16,7 @@ from tests.e2e import modules
 from tests.e2e.backups import terracrew
 from tests.e2e.system import System, eventually
 from tests.machine.s3 import CutStore, s3_emulator
+from tests.thoroughness import thorough
 
 pytestmark = pytest.mark.engine
 STATE_BYTES = 20_000_000
@@ -81,6 +82,7 @@ def test_a_store_that_is_killed_under_an_apply_and_an_upload_costs_nothing_but_t
 
 
 @pytest.mark.feature("O6.store")
+@thorough
 def test_a_server_with_another_store_does_not_start_until_a_person_says_that_this_is_meant(
     system: System, tmp_path: Path
 ) -> None:

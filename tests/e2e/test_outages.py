@@ -122,7 +122,10 @@ def _usual_seconds(system: Fleet) -> float:
 @pytest.mark.parametrize(
     "how",
     # The chaos run restarts it both ways.
-    [pytest.param(signal.SIGQUIT, id="immediate"), pytest.param(signal.SIGINT, id="fast", marks=thorough)],
+    [
+        pytest.param(signal.SIGQUIT, id="immediate", marks=thorough),
+        pytest.param(signal.SIGINT, id="fast", marks=thorough),
+    ],
 )
 def test_a_database_that_is_away_under_running_jobs_costs_nothing_but_the_time(
     one: Fleet, postgres: OwnServer, how: signal.Signals

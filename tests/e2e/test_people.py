@@ -16,6 +16,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 from tests.e2e import modules
 from tests.e2e.system import System, eventually, running
 from tests.machine.needs import chromium
+from tests.thoroughness import thorough
 
 pytestmark = [pytest.mark.browser, pytest.mark.engine, pytest.mark.timeout(300)]
 SHOTS = Path("build/screenshots")
@@ -81,6 +82,7 @@ class Terminal:
 
 
 @pytest.mark.feature("J8.decline", "U5.page")
+@thorough
 def test_a_plan_is_looked_at_and_approved_and_another_is_declined_by_clicking(system: System, page: Page) -> None:
     runner = system.start_runner(system.register_runner("approvers"), "approving")
     system.module("team/web", modules.quick(), needs_approval=True)

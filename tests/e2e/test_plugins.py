@@ -7,6 +7,7 @@ import pytest
 from terracrew.errors import Invalid
 from tests import example_plugin
 from tests.e2e.system import System, eventually
+from tests.thoroughness import thorough
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -19,6 +20,7 @@ MODULE = {
 
 
 @pytest.mark.feature("R3.built-in")
+@thorough
 def test_a_job_of_another_packages_engine_waits_for_a_runner_that_has_it_and_is_run_by_it(system: System) -> None:
     """The server accepted only the names of engines that it knew, and only its own kinds of sources."""
     system.start_server(runner=False)

@@ -15,6 +15,7 @@ from tests.e2e.constants import constants, environment
 from tests.e2e.gate import Gate
 from tests.e2e.pair import servers
 from tests.e2e.system import Process, System, eventually
+from tests.thoroughness import thorough
 
 pytestmark = pytest.mark.timeout(240)
 SILENCE_SECONDS, HEARTBEAT_SECONDS, WRITE_SECONDS = 10.0, 2.0, 1.0
@@ -75,6 +76,7 @@ def watching(system: System) -> Generator[list[tuple[float, str]]]:
 
 
 @pytest.mark.feature("O2.status")
+@thorough
 def test_a_stopped_runner_is_offline_a_minute_after_its_last_heartbeat_and_an_open_page_is_told(system: System) -> None:
     with environment(system, IMPATIENT):
         system.start_server(runner=False)

@@ -9,6 +9,7 @@ import pytest
 from tests.e2e.gate import Gate
 from tests.e2e.prompt import Prompt, plain
 from tests.e2e.system import Process, System, eventually
+from tests.thoroughness import thorough
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 MAIN = """
@@ -37,6 +38,7 @@ def greetings(server: Process) -> int:
 
 
 @pytest.mark.feature("K6")
+@thorough
 def test_a_restart_in_a_plan_and_one_in_an_apply_are_not_seen_at_the_prompt(
     system: System, tofu: str, tmp_path: Path, gate: Gate
 ) -> None:

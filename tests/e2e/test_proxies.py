@@ -30,7 +30,10 @@ resource "terraform_data" "large" {
 
 
 @pytest.mark.feature("J5.archive", "J15.kept", "L4.finished", "O1.continues")
-@pytest.mark.parametrize("proxy", [minimal_nginx, pytest.param(recommended_nginx, marks=thorough), recommended_caddy])
+@pytest.mark.parametrize(
+    "proxy",
+    [minimal_nginx, pytest.param(recommended_nginx, marks=thorough), pytest.param(recommended_caddy, marks=thorough)],
+)
 @pytest.mark.timeout(150)
 def test_a_large_module_is_planned_approved_and_applied_once_through_a_proxy(
     system: System, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: Proxy

@@ -12,6 +12,7 @@ from terracrew.client.address import segment
 from tests.e2e import forge_site
 from tests.e2e.forge_site import NAME, TOKEN, ForgeSite
 from tests.e2e.system import System, eventually
+from tests.thoroughness import thorough
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 WITHIN_SECONDS = 60.0
@@ -83,6 +84,7 @@ def test_a_pull_request_is_planned_shown_and_applied_by_a_comment(system: System
 
 
 @pytest.mark.feature("F2.polling", "F2.order", "F2.once")
+@thorough
 def test_whatever_is_delivered_and_whoever_is_killed_each_pull_request_has_its_plan_within_a_minute(
     system: System,
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.system import System, eventually
+from tests.thoroughness import thorough
 
 MAIN = """
 resource "terraform_data" "large" {
@@ -75,6 +76,7 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
 
 @pytest.mark.feature("J15.kept", "O1.continues")
 @pytest.mark.timeout(150)
+@thorough
 def test_an_apply_whose_state_a_proxy_refuses_is_made_once_and_succeeds_when_the_proxy_heals(
     system: System, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from tests.e2e.constants import ended
 from tests.e2e.gate import Gate
 from tests.e2e.pair import servers
 from tests.e2e.system import Process, System, eventually
+from tests.thoroughness import thorough
 
 __all__ = ["servers"]
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
@@ -54,6 +55,7 @@ def test_a_runner_that_is_removed_by_force_claims_nothing_more_and_what_it_runs_
 
 
 @pytest.mark.feature("O3.requeued", "O4.salvaged", "R7.force")
+@thorough
 def test_the_job_of_a_removed_runner_whose_executor_dies_goes_to_the_next_runner(system: System, gate: Gate) -> None:
     system.start_server(runner=False)
     runner, job = at_the_gate(system, gate)

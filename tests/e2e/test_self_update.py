@@ -16,6 +16,7 @@ from tests.e2e import modules
 from tests.e2e.command_line import terracrew
 from tests.e2e.system import System, eventually
 from tests.machine import environments, wheels
+from tests.thoroughness import thorough
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300), pytest.mark.feature("V3.update")]
 
@@ -100,6 +101,7 @@ def end_of(system: System, fleet_job: str) -> dict[str, Any]:
     return eventually(ended, within=WAIT_SECONDS, what="the end of the update")
 
 
+@thorough
 def test_a_runner_is_updated_while_it_is_killed_at_every_step_and_its_job_goes_on(
     system: System, runner: UpdatingRunner
 ) -> None:

@@ -44,6 +44,7 @@ def epoch(system: System) -> int:
 
 
 @pytest.mark.feature("A6.renewal")
+@thorough
 def test_a_runner_renews_its_token_again_and_again_on_the_same_connection(system: System) -> None:
     with environment(system, SHORT):
         system.start_server(runner=False)

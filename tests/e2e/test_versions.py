@@ -105,7 +105,7 @@ def test_a_hello_of_a_version_that_has_nothing_else_in_common_is_told_the_versio
     ("is_finished", "outcomes"),
     [
         pytest.param(True, ["succeeded"], id="finished", marks=thorough),
-        pytest.param(False, ["gone", "succeeded"], id="in the middle"),
+        pytest.param(False, ["gone", "succeeded"], id="in the middle", marks=thorough),
     ],
 )
 def test_what_an_attempt_left_that_no_longer_speaks_the_servers_version_is_delivered_by_an_updated_runner(

@@ -21,6 +21,7 @@ from terracrew.errors import EngineMissing, Invalid
 from terracrew.toolchains import cache, discovery, go_toolchain, install, specs
 from terracrew.toolchains.cache import InstallProgress
 from tests.machine.engines import MUST_EXIST
+from tests.thoroughness import thorough
 
 from .release_site import ARCHIVE, VERSION, ReleaseSite, program, put, send, zipped
 
@@ -73,6 +74,7 @@ def test_an_installer_that_was_killed_leaves_nothing_that_looks_done(
 
 
 @pytest.mark.usefixtures("shared_go")
+@thorough
 def test_where_no_release_can_be_reached_the_engine_is_built(hello: specs.Spec, empty_cache: Path) -> None:
     reports: list[InstallProgress] = []
     found = install.install("hello", report=reports.append)

@@ -14,6 +14,7 @@ from terracrew.runner.disk import DownloadCache
 from tests.executor.warm_providers import TIME, fill_cache, locked
 from tests.executor.warm_runs import WarmRunner
 from tests.machine import engines, providers
+from tests.thoroughness import thorough
 
 pytestmark = [pytest.mark.engine, pytest.mark.feature("J14.persist")]
 REPAIRED = "is damaged in the cache of this runner: init runs now, and plan is tried once more"
@@ -40,7 +41,7 @@ def damage(package: Path, how: str) -> None:
     program.write_bytes(content[:half] if how == "cut" else content[:half] + bytes(half))
 
 
-@pytest.mark.parametrize("how", ["cut", "zeros"])
+@pytest.mark.parametrize("how", ["cut", pytest.param("zeros", marks=thorough)])
 async def test_a_job_replaces_a_damaged_provider_and_succeeds(runner: WarmRunner, engine: str, how: str) -> None:
     """Symptom: every plan of every module without a lock file failed with «Unrecognized remote plugin message», for ever."""
     damage(package := await fill_cache(runner, engine), how)

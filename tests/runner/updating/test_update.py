@@ -15,6 +15,7 @@ from terracrew.releases import minisign
 from terracrew.runner.updating import versions
 from tests.machine import wheels
 from tests.runner.updating.conftest import HUP, INSTALLED, KILL, NEW, NEXT, SECRET, TERM, Machine, signed
+from tests.thoroughness import thorough
 
 pytestmark = pytest.mark.feature("V3.update")
 
@@ -195,6 +196,7 @@ def _bad_releases(machine: Machine, folder: Path) -> Mapping[str, tuple[Callable
     }
 
 
+@thorough
 async def test_whatever_is_wrong_with_a_release_the_runner_stays_at_work(machine: Machine, tmp_path: Path) -> None:
     started, peer = await machine.connected(INSTALLED)
     runner = started.runner
@@ -218,10 +220,14 @@ _BROKEN = 'async def run(*_, **__):\n    raise RuntimeError("this is broken")\n'
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"runner/__main__.py": "raise SystemExit(0)"}, "its process ended with code 0 before it had said hello"),
-        ({"runner/main.py": _BROKEN}, "RuntimeError: this is broken (main.py, line 2)"),
+        pytest.param(
+            {"runner/__main__.py": "raise SystemExit(0)"},
+            "its process ended with code 0 before it had said hello",
+            id="ends",
+            marks=thorough,
+        ),
+        pytest.param({"runner/main.py": _BROKEN}, "RuntimeError: this is broken (main.py, line 2)", id="fails"),
     ],
-    ids=["ends", "fails"],
 )
 async def test_a_release_that_does_not_run_is_followed_by_the_old_version_which_says_why(
     machine: Machine, changed: dict[str, str], words: str

@@ -14,7 +14,7 @@ from terracrew.server.identity.people import service as identity
 from terracrew.server.identity.people import store
 from terracrew.server.identity.people.sessions import COOKIE
 from tests.builders.job_rows import change_groups, change_jobs
-from tests.conftest import DATABASES
+from tests.conftest import SQLITE_AT_LEAST
 from tests.server.dashboard.browser.looks import look
 from tests.server.dashboard.company import contents, seed
 from tests.server.dashboard.company.rows import Company
@@ -24,7 +24,7 @@ from tests.server.dashboard.conftest import SHOTS
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.browser,
-    pytest.mark.parametrize("stage", DATABASES, indirect=True),
+    pytest.mark.parametrize("stage", SQLITE_AT_LEAST, indirect=True),
 ]
 
 
