@@ -26,12 +26,15 @@ async def test_sqlite_reads_no_table_as_a_whole_to_find_what_needs_a_person(rows
         recording: Any = RecordingTx(tx, said)
         for seen in (everything, somebody):
             await reads.oldest_queued(recording, rows.organization, seen, 5)
+            await reads.awaiting_approval(recording, rows.organization, seen, 5)
+            await reads.approvals_that_end(recording, rows.organization, seen, 1e12, 5)
         await reads.out_of_contact(recording, rows.organization, 0.0, 5)
         await reads.modules_in_doubt(recording, rows.organization, 5)
         await reads.modules_with_quarantine(recording, rows.organization, 5)
 
     await rows.db.read(read)
-    indexes = ("jobs_open ", "jobs_queue_of_module", "jobs_running", "attempts_in_doubt", "states_quarantine")
+    indexes = ("jobs_open ", "jobs_open ", "plans_open", "jobs_queue_of_module", "jobs_open_of_module", "plans_open")
+    indexes += ("jobs_running", "attempts_in_doubt", "states_quarantine")
     assert len(said) == len(indexes)
     for (sql, params), index in zip(said, indexes, strict=True):
         plan = await rows.db.read(lambda tx, sql=sql, params=params: tx.all("EXPLAIN QUERY PLAN " + sql, **params))

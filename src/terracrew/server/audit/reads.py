@@ -74,8 +74,16 @@ _ORDERS: dict[bool, LiteralString] = {True: " ORDER BY id", False: " ORDER BY id
 """The order by whether the oldest entries come first."""
 
 
-async def page(tx: Tx, wanted: EntryFilter, after: str, limit: int, *, is_oldest_first: bool = False) -> EntryPage:
-    """Return up to `limit` entries after the id `after`, the newest or the oldest ones first.
+async def page(
+    tx: Tx,
+    wanted: EntryFilter,
+    after: str,
+    limit: int,
+    *,
+    is_oldest_first: bool = False,
+    scanned: int = MAX_SCANNED_ENTRIES,
+) -> EntryPage:
+    """Return up to `limit` entries after the id `after`, the newest or the oldest ones first. At most `scanned` are looked at.
 
     The page may have fewer entries although there are more: `last_id` says where to continue.
     """
@@ -92,11 +100,11 @@ async def page(tx: Tx, wanted: EntryFilter, after: str, limit: int, *, is_oldest
     sql: LiteralString = (
         f"SELECT * FROM (SELECT * {within} LIMIT :scan) AS scanned WHERE {found.rest}{order} LIMIT :limit"
     )
-    more: dict[str, Param] = {"scan": MAX_SCANNED_ENTRIES, "limit": limit + 1}
+    more: dict[str, Param] = {"scan": scanned, "limit": limit + 1}
     rows = rows_to(Entry, await tx.all(sql, **given, **found.rest_params, **more))
     if len(rows) > limit:
         return EntryPage(rows[:limit], rows[limit - 1].id)
-    end = await tx.one(f"SELECT id {within} LIMIT 1 OFFSET :scan", **given, scan=MAX_SCANNED_ENTRIES - 1)
+    end = await tx.one(f"SELECT id {within} LIMIT 1 OFFSET :scan", **given, scan=scanned - 1)
     return EntryPage(rows, end["id"] if end else None)
 
 

@@ -47,7 +47,9 @@ _ANY_STATUS: LiteralString = ""
 _ENDED_STATUS: LiteralString = " AND " + _ENDED + " AND jobs.status = :status"
 _OPEN_STATUS: LiteralString = " AND " + IS_OPEN_JOB + " AND jobs.status = :status"
 _ANY_OPEN: LiteralString = " AND " + IS_OPEN_JOB
-_ANY_ENDED: LiteralString = " AND " + _ENDED
+# Most jobs have ended, so the newest ones are found fastest in the order of their ids. `|| ''` keeps SQLite from the indexes of the
+# ended jobs, which it would sort.
+_ANY_ENDED: LiteralString = f" AND jobs.status || '' IN {ENDED_STATUSES}"
 _ALSO: LiteralString = """ AND (CAST(:type AS text) = '' OR jobs.type = CAST(:type AS text))
     AND (CAST(:who AS text) = '' OR jobs.created_by IN (SELECT users.id FROM users WHERE users.name = CAST(:who AS text)
         UNION ALL SELECT service_accounts.id FROM service_accounts WHERE service_accounts.name = CAST(:who AS text)))

@@ -22,6 +22,8 @@ MAX_JOBS_READ = 50
 """How many of the newest jobs that ended are looked at: a job that was created early may have ended late."""
 MAX_ENTRIES_READ = 100
 """How many of the newest entries of the audit log are looked at, in each of the groups whose log the reader may see."""
+MAX_ENTRIES_SCANNED = 500
+"""How many entries of the topmost group of a path are looked at to find those: no index has the paths below a path."""
 MAX_AUDITED_GROUPS = 5
 _QUIET_FAMILIES = frozenset(
     {"archive", "attempt", "audit", "link", "login", "outputs", "password", "retention", "session", "single_sign_on"}
@@ -75,7 +77,8 @@ async def _changes(tx: Tx, organization_id: str, seen: Visible, places: Sequence
     """Return changes from the audit log of the topmost groups whose log the reader may see."""
     found: dict[str, Entry] = {}
     for path in figures.visible_paths(seen, organization_id, places)[:MAX_AUDITED_GROUPS]:
-        page = await audit_reads.page(tx, EntryFilter(organization_id, path=path or None), "", MAX_ENTRIES_READ)
+        wanted = EntryFilter(organization_id, path=path or None)
+        page = await audit_reads.page(tx, wanted, "", MAX_ENTRIES_READ, scanned=MAX_ENTRIES_SCANNED)
         found |= {each.id: each for each in page.entries if _is_listed(each)}
     newest = sorted(found.values(), key=lambda each: each.id, reverse=True)[:MAX_ACTIVITIES]
     return [_of_change(each) for each in newest]

@@ -22,16 +22,19 @@ _PLACEMENT: LiteralString = (
 
 _PLAN_COLUMNS: LiteralString = plan_store.PLANS.columns
 _AWAITING: LiteralString = """jobs.id, jobs.number, jobs.module_id, jobs.created_by, jobs.imports_chosen_by, jobs.replanned_by,
-    jobs.plan_queued_by, jobs.plan_attempt, plans.approvals
-    FROM jobs JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt
+    jobs.plan_queued_by, jobs.plan_attempt, plans.approvals"""
+_WITH_PLAN: LiteralString = """ JOIN plans ON plans.job_id = jobs.id AND plans.attempt = jobs.plan_attempt
     JOIN modules ON modules.id = jobs.module_id AND (modules.state_version <> plans.state_version) = CAST(:is_stale AS boolean)"""
 _IS_AWAITING: LiteralString = f"{IS_OPEN_JOB} AND jobs.status = 'AWAITING_APPROVAL' ORDER BY jobs.id LIMIT :count"
+# CROSS JOIN makes SQLite begin with the few plans that wait, and `|| ''` keeps both databases from the jobs of the organization.
 _ENDING: LiteralString = """SELECT jobs.id, jobs.number, modules.path, plans.decide_by FROM plans
-    JOIN jobs ON jobs.id = plans.job_id AND jobs.plan_attempt = plans.attempt"""
-_IS_ENDING: LiteralString = f"""WHERE plans.is_open AND plans.decision IS NULL
-    AND plans.decide_by > :now AND plans.decide_by <= :until
-    AND jobs.organization_id = :organization_id AND modules.organization_id = jobs.organization_id
-    AND {IS_OPEN_JOB} AND jobs.status = 'AWAITING_APPROVAL' ORDER BY plans.decide_by, jobs.id LIMIT :count"""
+    CROSS JOIN jobs CROSS JOIN modules
+    WHERE plans.is_open AND plans.decision IS NULL AND plans.decide_by > :now AND plans.decide_by <= :until
+    AND jobs.id = plans.job_id AND jobs.plan_attempt = plans.attempt AND jobs.status || '' = 'AWAITING_APPROVAL'
+    AND jobs.organization_id || '' = :organization_id
+    AND modules.id = jobs.module_id AND modules.organization_id || '' = :organization_id"""
+_IS_SEEN: LiteralString = " AND modules.id IN (SELECT id FROM seen_modules)"
+_NEXT_TO_END: LiteralString = " ORDER BY plans.decide_by, jobs.id LIMIT :count"
 _IS_QUEUED: LiteralString = f"{IS_OPEN_JOB} AND jobs.status = 'QUEUED'"
 _QUEUED_OF_ORGANIZATION: LiteralString = f"""SELECT jobs.id FROM jobs
     WHERE jobs.organization_id = :organization_id AND {_IS_QUEUED} AND EXISTS (SELECT 1 FROM modules
@@ -165,13 +168,15 @@ async def awaiting_approval(
     can approve a plan from before another state: with `is_stale`, only those are returned, and otherwise none of them."""
     if seen.is_everything(organization_id):
         return await tx.all(
-            f"""SELECT {_AWAITING} WHERE jobs.organization_id = :organization_id AND {_IS_AWAITING}""",
+            f"""SELECT {_AWAITING} FROM jobs {_WITH_PLAN} WHERE jobs.organization_id = :organization_id AND {_IS_AWAITING}""",
             organization_id=organization_id,
             count=count,
             is_stale=is_stale,
         )
+    # CROSS JOIN makes SQLite begin with the modules, as for the queued jobs. It would read the open jobs of all organizations.
     return await tx.all(
-        f"""{visibility.SEEN_MODULES} SELECT {_AWAITING} JOIN seen_modules ON seen_modules.id = jobs.module_id WHERE {_IS_AWAITING}""",
+        f"""{visibility.SEEN_MODULES} SELECT {_AWAITING} FROM seen_modules CROSS JOIN jobs {_WITH_PLAN}
+        WHERE jobs.module_id = seen_modules.id AND {_IS_AWAITING}""",
         count=count,
         is_stale=is_stale,
         **visibility.params(seen),
@@ -182,13 +187,11 @@ async def approvals_that_end(tx: Tx, organization_id: str, seen: Visible, until:
     """Return the jobs in the modules that are seen whose time to be approved ends next, before a time."""
     if seen.is_nothing:
         return []
-    given: dict[str, Param] = {"now": tx.now, "until": until, "count": count}
+    given: dict[str, Param] = {"organization_id": organization_id, "now": tx.now, "until": until, "count": count}
     if seen.is_everything(organization_id):
-        sql: LiteralString = f"{_ENDING} JOIN modules ON modules.id = jobs.module_id {_IS_ENDING}"
-        return await tx.all(sql, organization_id=organization_id, **given)
-    sql = f"""{visibility.SEEN_MODULES} {_ENDING} JOIN modules ON modules.id = jobs.module_id
-        AND modules.id IN (SELECT id FROM seen_modules) {_IS_ENDING}"""
-    return await tx.all(sql, organization_id=organization_id, **given, **visibility.params(seen))
+        return await tx.all(_ENDING + _NEXT_TO_END, **given)
+    sql: LiteralString = f"{visibility.SEEN_MODULES} {_ENDING}{_IS_SEEN}{_NEXT_TO_END}"
+    return await tx.all(sql, **given, **visibility.params(seen))
 
 
 async def plans_awaiting_approval(tx: Tx, job_ids: Sequence[str]) -> list[Row]:
