@@ -60,6 +60,17 @@ def test_lists_are_aligned_in_a_pipe_and_json_for_programs(terracrew: Terracrew,
     assert MODULE["inputs"] == json.loads(terracrew("module", "list", "--json"))[0]["inputs"]
 
 
+def test_lists_are_limited_by_the_filters_of_their_pages(terracrew: Terracrew, server: ScriptedServer) -> None:
+    filters = "search=net+eu&status=FAILED&engine=tofu&runner=platform%2Frunner&attention=true"
+    server.on(f"GET /api/v1/modules?group=platform&recursive=true&{filters}", page())
+    options = ["--search", "net eu", "--status", "failed", "--engine", "tofu", "--runner", "platform/runner"]
+    assert terracrew("module", "list", "platform", *options, "--attention") == ""
+    assert "no module matches" in terracrew.err
+    server.on("GET /api/v1/runners?search=fast", page())
+    assert terracrew("runner", "list", "--search", "fast") == ""
+    assert "no runner matches" in terracrew.err
+
+
 @pytest.mark.feature("E1.json")
 def test_an_empty_list_is_a_sentence_for_people_and_nothing_in_a_pipe(
     terracrew: Terracrew, server: ScriptedServer

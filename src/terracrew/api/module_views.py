@@ -1,6 +1,7 @@
 """Modules as people and programs see them: with their newest job, their lock, and what blocks their jobs."""
 
 from datetime import datetime
+from typing import Literal
 
 import msgspec
 
@@ -11,6 +12,20 @@ from terracrew.api.locks import Lock
 from terracrew.api.modules import Module
 from terracrew.protocol.dispatcher_choice import DispatcherChoice
 from terracrew.protocol.spec import JobType
+
+NewestJobStatus = Literal[
+    "QUEUED",
+    "CLAIMED",
+    "PROCESSING",
+    "AWAITING_APPROVAL",
+    "SUCCEEDED",
+    "FAILED",
+    "CANCELED",
+    "DECLINED",
+    "open",
+    "none",
+]
+"""What a list of modules can be limited to by their newest jobs: a status, any job that has not ended, or no job at all."""
 
 
 class Quarantined(msgspec.Struct, frozen=True):

@@ -26,8 +26,9 @@ from terracrew.server.audit import service as audit
 from terracrew.server.connections import configuration
 from terracrew.server.connections import store as instance_store
 from terracrew.server.db.seam import Tx
+from terracrew.server.db.statements.fragments import patterns
 from terracrew.server.deployments import store as deployments
-from terracrew.server.paging import page, start
+from terracrew.server.paging import cursor, page, start, start_number
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import Principal
@@ -82,14 +83,28 @@ async def show(tx: Tx, who: Principal, reference: str, verb: Verb = Verb.RUNNER_
 
 
 async def listing(
-    tx: Tx, who: Principal, group: str | None, status: RunnerStatus | None, after: str | None, limit: int
+    tx: Tx,
+    who: Principal,
+    group: str | None,
+    status: RunnerStatus | None,
+    after: str | None,
+    limit: int,
+    words: str = "",
 ) -> Page[RunnerView]:
-    """Return the runners in and below a group, or those of the whole organization with the shared ones."""
+    """Return the runners in and below a group, or those of the whole organization with the shared ones.
+
+    Those that match words are ordered by their paths.
+    """
     seen = await authorize.visible(tx, who, Verb.RUNNER_READ)
     within = reads.RunnerScope(who.organization_id or "", is_shared=is_shared_seen(who))
     if group is not None:
         found = await groups.on_the_way(tx, who, group, seen)
         within = reads.RunnerScope(found.organization_id, found.id, found.path)
+    if words.strip():
+        begin = start_number(after)
+        found_ids = await reads.by_path(tx, seen, within, status and status.value, patterns(words), begin, limit + 1)
+        views = await view_reads.views_of(tx, found_ids[:limit])
+        return Page(views, cursor(str(begin + limit)) if len(found_ids) > limit else None)
     ids_ = await reads.page(tx, seen, within, status and status.value, start(after), limit + 1)
     return page(await view_reads.views_of(tx, ids_), limit)
 

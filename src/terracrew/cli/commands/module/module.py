@@ -9,7 +9,7 @@ import msgspec
 from terracrew.api.groups import RuleName
 from terracrew.api.inputs import Dependency
 from terracrew.api.job_views import AttemptReport
-from terracrew.api.module_views import ModuleListed, ModuleView, Quarantined
+from terracrew.api.module_views import ModuleListed, ModuleView, NewestJobStatus, Quarantined
 from terracrew.api.modules import ModuleSettings
 from terracrew.api.states import JobOutputs, ModuleOutput, ModuleOutputs, Resources, State
 from terracrew.cli.arguments import name_completion, references
@@ -31,12 +31,43 @@ _COMPOSED = {
 """The settings that rows with other labels show."""
 
 
-@click.command("list")
+@click.command(
+    "list",
+    epilog=output.examples(
+        "terracrew module list platform",
+        "terracrew module list --status failed --search network",
+        "terracrew module list --attention",
+    ),
+)
 @click.argument("group", default="", shell_complete=name_completion.groups)
+@click.option(
+    "--search", metavar="WORDS", default="", help="Only modules with these words in path, description or team."
+)
+@click.option(
+    "--status",
+    type=click.Choice(get_args(NewestJobStatus), case_sensitive=False),
+    metavar="STATUS",
+    help="Only modules whose newest job has this status; `open`: has not ended; `none`: there is none.",
+)
+@click.option("--engine", metavar="NAME", default="", help="Only modules of this engine.")
+@click.option(
+    "--runner",
+    metavar="PATH",
+    default="",
+    shell_complete=name_completion.runners,
+    help="Only modules for which this runner is chosen, or that ran on it last.",
+)
+@click.option(
+    "--attention", is_flag=True, help="Only modules that are in doubt or have a state in quarantine, or a lost lock."
+)
 @output.with_target
-def list_modules(target: Target, group: str) -> output.CommandResult:
+def list_modules(
+    target: Target, group: str, search: str, status: str | None, engine: str, runner: str, attention: bool
+) -> output.CommandResult:
     """List the modules of the organization, or those below GROUP."""
-    items = list(target.api().list("/modules", ModuleListed, group=group or None, recursive=True))
+    wanted = {"search": search, "status": status, "engine": engine, "runner": runner, "attention": attention}
+    asked = {name: value for name, value in wanted.items() if value}
+    items = list(target.api().list("/modules", ModuleListed, group=group or None, recursive=True, **asked))
     rows = [
         (
             each.path,
@@ -48,7 +79,9 @@ def list_modules(target: Target, group: str) -> output.CommandResult:
         for each in items
     ]
     columns = ("PATH", "STATUS", "NEWEST JOB", "STATE", "ENGINE", "SOURCE")
-    return output.listing(items, columns, rows, empty="no modules yet: `terracrew module create`")
+    return output.listing(
+        items, columns, rows, empty="no module matches" if asked else "no modules yet: `terracrew module create`"
+    )
 
 
 def _newest_job(module: ModuleListed) -> tuple[str, str]:

@@ -32,10 +32,11 @@ from terracrew.wording import alert_words
     help="Only runners with this status.",
 )
 @options.group("Only runners of this group.")
+@click.option("--search", metavar="WORDS", default="", help="Only runners with these words in path or description.")
 @output.with_target
-def list_runners(target: Target, status: str | None, group: str | None) -> output.CommandResult:
+def list_runners(target: Target, status: str | None, group: str | None, search: str) -> output.CommandResult:
     """List the runners. JOBS is how many jobs each has, and how many its connected instances can run at once."""
-    items = list(target.api().list("/runners", RunnerView, status=status, group=group))
+    items = list(target.api().list("/runners", RunnerView, status=status, group=group, search=search or None))
     rows = [(i.path, _type(i), _status(i), _version(i), _jobs(i), output.age(i.created_at)) for i in items]
     declared = sorted({each.declared_in for each in items if each.declared_in})
     notes = [f"The server's settings file {file} declares shared runners." for file in declared]
@@ -46,7 +47,13 @@ def list_runners(target: Target, status: str | None, group: str | None) -> outpu
             rest = "`terracrew runner update --all --dry-run` says how it is updated by hand"
         notes.append(f"{count} older than {outdated[0].latest_version}: {rest}")
     columns = ("PATH", "TYPE", "STATUS", "VERSION", "JOBS", "CREATED")
-    return output.listing(items, columns, rows, empty="no runners: `terracrew runner register NAME`", notes=notes)
+    return output.listing(
+        items,
+        columns,
+        rows,
+        empty="no runner matches" if search else "no runners: `terracrew runner register NAME`",
+        notes=notes,
+    )
 
 
 @click.command("show")

@@ -3,10 +3,10 @@
 from typing import Annotated
 
 from litestar import delete, get, patch, post
-from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody
+from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, QueryParameter
 
 from terracrew.api.inputs import Dependency
-from terracrew.api.module_views import ModuleListed, ModuleView
+from terracrew.api.module_views import ModuleListed, ModuleView, NewestJobStatus
 from terracrew.api.modules import Archive, Module, ModuleChange, ModuleMove, NewModule
 from terracrew.api.pages import Page
 from terracrew.protocol.transfers import HEADER
@@ -22,7 +22,25 @@ from terracrew.server.runs import module_view
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.inputs.dependencies import Direction
 from terracrew.server.tree.modules import archives, contents, output_references, service
+from terracrew.server.tree.modules.reads import ModuleFilter
 from terracrew.server.uploads import service as uploads
+
+SearchedWords = Annotated[
+    str, QueryParameter(max_length=200, description="Words that the path, the description or the team must contain")
+]
+StatusOfNewest = Annotated[
+    NewestJobStatus | None,
+    QueryParameter(description="The status of the newest job; `open` for any that has not ended, `none` for no job"),
+]
+EngineName = Annotated[str, QueryParameter(max_length=100, description="The name of the engine")]
+RunnerOfModule = Annotated[
+    str,
+    QueryParameter(max_length=2000, description="The path of the runner that is chosen, or that had the newest job"),
+]
+NeedsAttention = Annotated[
+    bool,
+    QueryParameter(description="Only modules in doubt, with a state in quarantine, or with the lock of a lost job"),
+]
 
 
 @get("/modules", summary="List modules")
@@ -30,14 +48,20 @@ async def listing(
     request: TreeCall,
     group: FromQuery[str | None] = None,
     recursive: FromQuery[bool] = False,
+    search: SearchedWords = "",
+    status: StatusOfNewest = None,
+    engine: EngineName = "",
+    runner: RunnerOfModule = "",
+    attention: NeedsAttention = False,
     after: After = None,
     limit: Limit = 50,
 ) -> Page[ModuleListed]:
     """List the modules of a group, with `recursive=true` also of all groups below it, or of the whole organization, each with its
-    newest job."""
+    newest job. A search or a filter always looks below the group, too, and its answer is ordered by group and name."""
+    wanted = ModuleFilter(status or "", engine, runner, attention)
 
     async def read(tx: Tx) -> Page[ModuleListed]:
-        found = await service.listing(tx, request.user, group, recursive, after, limit)
+        found = await service.listing(tx, request.user, group, recursive, after, limit, search, wanted)
         return Page(await module_view.listed(tx, found.items), found.next)
 
     return await request.context.db.read_in_background(read)

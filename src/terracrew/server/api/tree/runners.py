@@ -1,7 +1,9 @@
 """Runners over HTTP, and their once tokens."""
 
+from typing import Annotated
+
 from litestar import delete, get, patch, post
-from litestar.params import FromPath, FromQuery, JSONBody
+from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from litestar.status_codes import HTTP_200_OK
 
 from terracrew.api.pages import Page
@@ -35,17 +37,22 @@ from terracrew.server.runners.removal import remaining
 from terracrew.server.runners.removal import service as removal
 from terracrew.server.tree.modules import assigning
 
+SearchedWords = Annotated[
+    str, QueryParameter(max_length=200, description="Words that the path or the description must contain")
+]
+
 
 @get("/runners", summary="List runners")
 async def listing(
     request: TreeCall,
     status: FromQuery[RunnerStatus | None] = None,
     group: FromQuery[str | None] = None,
+    search: SearchedWords = "",
     after: After = None,
     limit: Limit = 50,
 ) -> Page[RunnerView]:
     """List the runners of a group and of all groups below it, or of the whole organization and the shared ones."""
-    return await request.read_in_background(service.listing, group, status, after, limit)
+    return await request.read_in_background(service.listing, group, status, after, limit, search)
 
 
 @post("/runners", summary="Create a runner")

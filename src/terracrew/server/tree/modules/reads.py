@@ -171,6 +171,11 @@ async def search(
     return [row["id"] for row in await tx.all(sql + _BY_PATH, count=count, **given)]
 
 
+async def whole(tx: Tx, module_ids: Sequence[str]) -> list[Row]:
+    """Return the rows of these modules, in any order."""
+    return await tx.each_id("SELECT modules.* FROM batch JOIN modules ON modules.id = batch.id", module_ids)
+
+
 async def paths(tx: Tx, module_ids: Sequence[str]) -> list[str]:
     """Return the paths of these modules, ordered."""
     sql: LiteralString = "SELECT modules.path FROM batch JOIN modules ON modules.id = batch.id ORDER BY modules.path"

@@ -21,7 +21,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.engines import model as engines
 from terracrew.server.engines import store as engine_store
 from terracrew.server.identity.access import role_store
-from terracrew.server.paging import page, start
+from terracrew.server.paging import cursor, page, start
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Place, Verb
 from terracrew.server.principals.model import SYSTEM, Principal
@@ -36,6 +36,7 @@ from terracrew.server.tree.inputs import store as inputs
 from terracrew.server.tree.inputs import trigger_store
 from terracrew.server.tree.modules import archives, checks, contents, lock_store, reads, store
 from terracrew.server.tree.modules.contents import Content
+from terracrew.server.tree.modules.reads import NO_FILTER, ModuleFilter
 from terracrew.server.tree.step_settings import store as step_settings
 from terracrew.source_rules import configurations
 from terracrew.source_rules import git as git_rules
@@ -232,15 +233,31 @@ async def delete(tx: Tx, who: Principal, reference: str, force: bool) -> None:
 
 
 async def listing(
-    tx: Tx, who: Principal, group: str | None, recursive: bool, after: str | None, limit: int
+    tx: Tx,
+    who: Principal,
+    group: str | None,
+    recursive: bool,
+    after: str | None,
+    limit: int,
+    words: str = "",
+    wanted: ModuleFilter = NO_FILTER,
 ) -> Page[Module]:
-    """Return the modules that the reader may see in a group, or also below it, or in the whole organization."""
+    """Return the modules that the reader may see in a group, or also below it, or in the whole organization.
+
+    Those that match words or filters are also searched for below the group, and ordered by group and name.
+    """
     seen = await authorize.visible(tx, who, Verb.TREE_READ)
     within = reads.ModuleScope(who.organization_id or "")
+    is_search = bool(words.strip()) or wanted != NO_FILTER
     if group is not None:
         found = await groups.on_the_way(tx, who, group, seen)
-        within = reads.ModuleScope(found.organization_id, found.id, found.path, recursive)
-    return page(store.modules(await reads.page(tx, seen, within, start(after), limit + 1)), limit)
+        within = reads.ModuleScope(found.organization_id, found.id, found.path, recursive or is_search)
+    if not is_search:
+        return page(store.modules(await reads.page(tx, seen, within, start(after), limit + 1)), limit)
+    found_ids = await reads.search(tx, seen, within, words, start(after), limit + 1, wanted)
+    made = {each.id: each for each in store.modules(await reads.whole(tx, found_ids[:limit]))}
+    items = [made[each] for each in found_ids[:limit] if each in made]
+    return Page(items, cursor(items[-1].path) if len(found_ids) > limit and items else None)
 
 
 async def checked_source(
