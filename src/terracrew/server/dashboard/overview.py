@@ -271,7 +271,9 @@ async def read_first_steps(tx: Tx, who: Principal) -> list[FirstStep]:
     """Return the first steps; none in an organization where more jobs have succeeded, or where the reader may see nothing."""
     seen = await authorize.visible_by_verb(tx, who, *Verb)
     readable, organization_id = seen[Verb.JOB_READ], who.organization_id or ""
-    succeeded = await reads.ids(tx, organization_id, readable, reads.JobFilter(JobStatus.SUCCEEDED), MAX_FIRST_JOBS + 1)
+    succeeded = await reads.ids(
+        tx, organization_id, readable, reads.JobFilter(status=JobStatus.SUCCEEDED), MAX_FIRST_JOBS + 1
+    )
     if readable.is_nothing or len(succeeded) > MAX_FIRST_JOBS:
         return []
     scope = runner_reads.RunnerScope(organization_id, is_shared=runners.is_shared_seen(who))

@@ -61,7 +61,7 @@ _MODULE_EXISTS: LiteralString = """ AND EXISTS (SELECT 1 FROM modules
     WHERE modules.id = jobs.module_id AND modules.organization_id = jobs.organization_id)"""
 
 
-class JobFilter(msgspec.Struct, frozen=True):
+class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     """The filters of a list of jobs."""
 
     status: JobStatus | None = None

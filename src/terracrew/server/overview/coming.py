@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from terracrew.api.overview import ComingUp
-from terracrew.server.db.seam import Tx
+from terracrew.api.overview import ComingKind, ComingUp
+from terracrew.server.db.seam import Row, Tx
 from terracrew.server.identity.access import role_reads
 from terracrew.server.identity.access import store as accounts
 from terracrew.server.identity.federation import store as trust_policies
@@ -93,10 +93,11 @@ async def _access(tx: Tx, organization_id: str, seen: Visible, until: float, cou
     ]
     secrets = await accounts.ending_secrets(tx, organization_id, until, MAX_READ_OF_PLACES)
     policies = await trust_policies.ending(tx, organization_id, until, MAX_READ_OF_PLACES)
-    for row, kind, text in (
+    ending: list[tuple[Row, ComingKind, str]] = [
         *((row, "secret", overview_words.secret_ends(row["name"])) for row in secrets),
         *((row, "trust_policy", overview_words.trust_policy_ends(row["name"], row["issuer"])) for row in policies),
-    ):
+    ]
+    for row, kind, text in ending:
         if seen.covers(authorize.group(organization_id, row["path"])):
             found.append(
                 ComingUp(

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import re
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -235,7 +235,7 @@ class Opa:
 
 
 @contextlib.asynccontextmanager
-async def _turn(turns: asyncio.Semaphore, seconds: float) -> AsyncIterator[None]:
+async def _turn(turns: asyncio.Semaphore, seconds: float) -> AsyncGenerator[None]:
     try:
         async with asyncio.timeout(seconds):
             await turns.acquire()
@@ -258,7 +258,7 @@ def _write_inputs(path: Path, inputs: Sequence[bytes]) -> None:
 def _without_the_world(printed: bytes) -> bytes:
     """Return the capabilities of the program without the functions that ask the network, the machine, a clock or chance."""
     try:
-        found: dict[str, Any] = msgspec.json.decode(printed, type=dict)
+        found = msgspec.json.decode(printed, type=dict[str, Any])
     except msgspec.MsgspecError:
         raise ProgramFailed("opa does not say which functions it has") from None
     decoded = msgspec.convert(found.get("builtins", []), list[_BuiltIn])

@@ -72,7 +72,7 @@ async def read(tx: Tx, who: Principal, places: Sequence[str] = ("",)) -> Attenti
         tx,
         organization_id,
         readable,
-        job_reads.JobFilter(JobStatus.FAILED),
+        job_reads.JobFilter(status=JobStatus.FAILED),
         MAX_FAILED_READ if is_everywhere else MAX_FAILED_READ_OF_PLACES,
     )
     newest = await job_reads.newest_of_modules(tx, failed)

@@ -45,15 +45,15 @@ async def listing(tx: Tx, who: Principal, query: Query, after: str | None, limit
         if module_id is None:
             return Page([])
     wanted = reads.JobFilter(
-        query.status,
-        query.is_open,
-        module_id,
-        paging.start(after),
-        query.type,
-        query.who,
-        query.runner,
-        query.since,
-        query.until,
+        status=query.status,
+        is_open=query.is_open,
+        module_id=module_id,
+        before=paging.start(after),
+        type=query.type,
+        who=query.who,
+        runner=query.runner,
+        since=query.since,
+        until=query.until,
     )
     runner = f"{runner_path('jobs')} AS runner_path, {instance_name('jobs')} AS instance_name"
     columns = f"{store.JOBS.columns}, modules.path AS module_path, {runner}"

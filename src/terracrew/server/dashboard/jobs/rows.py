@@ -98,15 +98,15 @@ def _wanted(filters: JobFilters, module_id: str | None, before: str | None) -> r
     """Return the filters that were typed. A status, type or day that does not exist is no filter."""
     until = _day(filters.until)
     return reads.JobFilter(
-        JobStatus(filters.status) if filters.status in JobStatus.__members__ else None,
-        filters.status == "open",
-        module_id,
-        before or "",
-        JobType(filters.type) if filters.type in JobType.__members__ else None,
-        filters.who,
-        filters.runner,
-        _day(filters.since),
-        None if until is None else until + timedelta(days=1),
+        status=JobStatus(filters.status) if filters.status in JobStatus.__members__ else None,
+        is_open=filters.status == "open",
+        module_id=module_id,
+        before=before or "",
+        type=JobType(filters.type) if filters.type in JobType.__members__ else None,
+        who=filters.who,
+        runner=filters.runner,
+        since=_day(filters.since),
+        until=None if until is None else until + timedelta(days=1),
     )
 
 
