@@ -45,6 +45,7 @@ from terracrew.server.overview.loop import FigureFolding
 from terracrew.server.process import builtin, diagnostics, handover, serve, shared_runners
 from terracrew.server.process.reload import SettingsReload
 from terracrew.server.process.waiting import until_answering
+from terracrew.server.pull_requests import store as pull_request_store
 from terracrew.server.pull_requests.loop import PullRequests
 from terracrew.server.registry import reads as registry_reads
 from terracrew.server.registry import tags as registry_tags
@@ -57,6 +58,7 @@ from terracrew.server.rollouts.loop import Rollouts
 from terracrew.server.runners import reads as runner_reads
 from terracrew.server.runners.outages.watching import Outages
 from terracrew.server.runners.removal.service import Removals
+from terracrew.server.runs.plan_verdicts import PlanVerdicts
 from terracrew.server.schedules.loop import Schedules
 from terracrew.server.scheduling import crews
 from terracrew.server.supervise import supervise
@@ -195,6 +197,7 @@ async def _serve(
         "forge repositories": RepositoryWatch(server.db, registry_reads.watched_sources).run,
         "pull requests": PullRequests(server.pull_requests).run,
         "discovery": Discovery(server.discovery).run,
+        "plan verdicts": PlanVerdicts(server.db, server.policy_checks, pull_request_store.show_plan_again).run,
         "registry tags": TagLoop(server.registry_tags).run,
         "group runs": GroupRuns(server.db, server.keys, server.settings.local_roots).run,
         "cloud-hosted runners": scaling.run,

@@ -54,6 +54,31 @@ def of_version(policy: ShownPolicy, number: int) -> str:
     return "Active" if number == policy.active_version else ""
 
 
+class ShownCheck(Protocol):
+    """What a policy has said about a plan: `terracrew.api.policies.PolicyCheck`."""
+
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def enforcement(self) -> str: ...
+    @property
+    def approvals(self) -> int: ...
+    @property
+    def role(self) -> str: ...
+
+
+def consequence(check: ShownCheck) -> str:
+    """Say what follows for an apply of the plan: `stops an apply`; empty if nothing does."""
+    if check.verdict not in ("denied", "failed"):
+        return ""
+    if check.enforcement == "mandatory":
+        return "stops an apply"
+    if check.enforcement == "advisory":
+        return "advisory: stops nothing"
+    count = "an approval" if check.approvals == 1 else f"{check.approvals} approvals"
+    return f"an apply needs {count} by the role {check.role}"
+
+
 class ShownMessage(Protocol):
     @property
     def text(self) -> str: ...

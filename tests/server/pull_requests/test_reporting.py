@@ -97,3 +97,20 @@ def test_the_comment_is_never_too_long(modules: list[ShownModule], limit: int) -
     text = reporting.comment(report(*modules), limit)
     assert len(text) <= limit
     assert text.startswith(reporting.marker("grp_1"))
+
+
+@pytest.mark.feature("P3.plans")
+def test_what_policies_stop_is_a_failure_and_what_they_say_fits_into_the_comment() -> None:
+    found = report(
+        module("a", stops=["The policy `x` (version 1) denies this plan: " + "y" * 2_000]),
+        module("b", remarks=[f"The policy `z{number}` (version 1) warns: @all" for number in range(50)]),
+    )
+    status = reporting.aggregate(found)
+    assert (status.state, status.description) == ("failure", "policies stop 1 module of 2: a")
+    states = {each.context: each.state for each in reporting.of_modules(found, [])}
+    assert states == {"terracrew/a": "failure", "terracrew/b": "success"}
+    for size in (1_500, 4_000, 60_000):
+        text = reporting.comment(found, size)
+        assert len(text) <= size
+        assert "@all" not in text
+    assert "- `a`: The policy" in reporting.comment(found, 60_000)

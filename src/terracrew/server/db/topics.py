@@ -33,6 +33,7 @@ Topic: TypeAlias = (
         "instances",  # an `InstanceKey`: a process of a runner has come or gone
         "jobs",  # a job: something that people see of it has changed
         "notifications",  # a channel: it has something to send, or something that people see of it has changed
+        "plan_verdicts",  # no key: a job has ended at whose plan policies may have to look
         "pull_requests",  # a pull request: its facts have changed, or a command for it was written
         "queue",  # a job: it waits for a runner now, or no longer
         "rekey",  # no key: the master key is being changed

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from terracrew.api.jobs import GivenApproval
 from terracrew.api.policies import (
@@ -97,8 +98,8 @@ class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """What it says, for people: `policy `platform/no-public` (version 3): bucket `logs` is public`."""
-        what = "could not be evaluated" if self.verdict == "failed" else "denies this plan"
-        texts = [each.text for each in self.messages if each.kind != "warn"]
+        what = {"failed": "could not be evaluated", "warned": "warns"}.get(self.verdict, "denies this plan")
+        texts = [each.text for each in self.messages if each.kind != "warn" or self.verdict == "warned"]
         more = f"; and {len(texts) - MAX_SHOWN_MESSAGES} more" if len(texts) > MAX_SHOWN_MESSAGES else ""
         return (
             f"the policy `{self.name}` (version {self.version}) {what}: {'; '.join(texts[:MAX_SHOWN_MESSAGES])}{more}"
@@ -134,6 +135,19 @@ class PolicyGate(msgspec.Struct, frozen=True):
     stops: tuple[str, ...] = ()
     """Why it may not be applied at all."""
     needs: tuple[PolicyNeed, ...] = ()
+
+
+def remarkable(active: Iterable[Policy], results: Iterable[PolicyResult]) -> list[PolicyResult]:
+    """Return what people have to read of the results before the plan is applied, with the enforcement that the policies have now. What
+    a version has said that is not active any more is left out."""
+    by_version = {(each.id, each.active_version): each for each in active}
+    found: list[PolicyResult] = []
+    for each in results:
+        policy = by_version.get((each.policy_id, each.version))
+        if policy is not None and each.verdict != "passed":
+            rules = {"enforcement": policy.enforcement, "approvals": policy.approvals, "role": policy.role}
+            found.append(replace(each, name=policy.path, **rules))
+    return found
 
 
 def gate(active: Iterable[Policy], results: Sequence[PolicyResult]) -> PolicyGate | None:

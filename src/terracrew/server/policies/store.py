@@ -93,6 +93,20 @@ async def save_results(tx: Tx, results: Sequence[PolicyResult]) -> None:
     )
 
 
+async def remarkable(tx: Tx, job_ids: Sequence[str]) -> dict[str, list[PolicyResult]]:
+    """Return by job what policies have said that is more than that its plan passes."""
+    rows = await tx.each(
+        f"""SELECT {RESULTS.columns} FROM batch JOIN policy_results ON policy_results.job_id = batch.job_id
+        WHERE policy_results.verdict <> 'passed' ORDER BY policy_results.name, policy_results.policy_id""",
+        {"job_id": "text"},
+        [(each,) for each in job_ids],
+    )
+    found: dict[str, list[PolicyResult]] = {}
+    for each in rows_to(PolicyResult, rows):
+        found.setdefault(each.job_id, []).append(each)
+    return found
+
+
 async def results(tx: Tx, job_id: str) -> list[PolicyResult]:
     """Return what each policy has said last about the plan of a job."""
     return await RESULTS.all(tx, "FROM policy_results WHERE job_id = :id ORDER BY name, policy_id", id=job_id)

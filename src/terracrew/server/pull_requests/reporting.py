@@ -22,6 +22,9 @@ MAX_REPLIES = 5
 MAX_PENDING_ROWS = 30
 """How many modules that do not exist yet the comment lists."""
 MAX_PENDING_CHARACTERS = 300
+MAX_POLICY_ROWS = 30
+"""How much the comment lists of what policies say; the pages of the jobs have all."""
+MAX_POLICY_CHARACTERS = 500
 _RESERVED_CHARACTERS = 600
 """Kept free for the sentence about what was left out."""
 _FAILED: Collection[PlanState] = ("failed", "canceled", "apply_failed")
@@ -65,6 +68,10 @@ class ShownModule(msgspec.Struct, frozen=True, kw_only=True):
     """The first of them, each with what happens to it: `destroy  aws_subnet.a`."""
     reason: str = ""
     """Why it failed, waits or is stale."""
+    stops: Sequence[str] = ()
+    """Why policies let nobody apply its plan."""
+    remarks: Sequence[str] = ()
+    """What else policies say of its plan: what needs approvals, what is only shown, and warnings."""
     job_number: int | None = None
     url: str = ""
     """The page of its job."""
@@ -117,10 +124,14 @@ def _aggregate(report: ForgeReport) -> tuple[StatusState, str]:
     if not total:
         return "success", _new_modules(report) or "no module is touched"
     failed = [each for each in report.modules if each.state in _FAILED]
+    stopped = [each for each in report.modules if each.stops]
     left = [each for each in report.modules if each.state in _OPEN or each.state == "needs_approval"]
     if failed:
         rest = f", {len(left)} not finished" if left else ""
         return "failure", f"{len(failed)} of {_modules(total)} failed{rest}: {', '.join(each.path for each in failed)}"
+    if stopped:
+        words = f"policies stop {_modules(len(stopped))} of {total}: {', '.join(each.path for each in stopped)}"
+        return "failure", words
     if left:
         approvals = sum(each.state == "needs_approval" for each in left)
         if approvals == len(left):
@@ -161,8 +172,9 @@ def of_modules(report: ForgeReport, written: Collection[str], max_characters: in
         context = f"{REQUIRED_STATUS}/{each.path}"
         is_wanted = each.state in _FAILED or each.state in ("changes", "applied", "needs_approval")
         if context in written or (is_wanted and len(found) < MAX_MODULE_STATUSES):
-            words = ": ".join(filter(None, (pull_request_words.STATES[each.state], each.reason or each.counts)))
-            state = _STATUS.get(each.state, "pending")
+            what = each.reason or "; ".join(each.stops) or each.counts
+            words = ": ".join(filter(None, (pull_request_words.STATES[each.state], what)))
+            state = "failure" if each.stops else _STATUS.get(each.state, "pending")
             found.append(Status(context=context, state=state, description=cut(words, max_characters), url=each.url))
     named = {each.context for each in found}
     gone = [each for each in written if each.startswith(f"{REQUIRED_STATUS}/") and each not in named]
@@ -196,12 +208,13 @@ def comment(report: ForgeReport, max_characters: int) -> str:
             break
         details.append(block)
         room -= len(block) + 1
+    policies = _policies(modules[:shown], room)
     if shown < len(modules):
         lines += [
             "",
             f"{_modules(len(modules) - shown)} more: [the page of this pull request]({report.url}) shows all.",
         ]
-    return "\n".join([*head, *lines, *([""] if details else []), *details, *tail])
+    return "\n".join([*head, *lines, *([""] if details else []), *details, *policies, *tail])
 
 
 _TABLE = "| Module | Plan | |\n|---|---|---|"
@@ -240,6 +253,20 @@ _HOW: dict[PullRequestApply, str] = {
     "on_command": "Comment `terracrew apply` to apply these plans, before or after the merge.",
     "on_command_then_merge": "Comment `terracrew apply` to apply these plans; when all are applied, the pull request is merged.",
 }
+
+
+def _policies(modules: Sequence[ShownModule], room: int) -> list[str]:
+    """Return the list of what policies say, as far as there is room. What stops an apply comes first."""
+    said = [(each.path, text) for each in modules for text in each.stops]
+    said += [(each.path, text) for each in modules for text in each.remarks]
+    lines: list[str] = []
+    for path, text in said[:MAX_POLICY_ROWS]:
+        line = f"- `{_code(path)}`: {_inline(cut(text, MAX_POLICY_CHARACTERS))}"
+        room -= len(line) + 1
+        if room < 0:
+            break
+        lines.append(line)
+    return ["", "Policies:", "", *lines] if lines else []
 
 
 def _reply(text: str) -> str:

@@ -15,6 +15,10 @@ from terracrew.forges.contract import Forge, ForgeRefused
 from terracrew.forges.model import Status
 from terracrew.server.db.seam import Tx
 from terracrew.server.jobs import store as jobs
+from terracrew.server.policies import model as policy_model
+from terracrew.server.policies import reads as policy_reads
+from terracrew.server.policies import store as policy_store
+from terracrew.server.policies.model import PolicyResult
 from terracrew.server.pull_requests import decide, planning, reporting, store
 from terracrew.server.pull_requests.buckets import Buckets
 from terracrew.server.pull_requests.model import COMMENT, PullRequestSubject, TouchedModule, TrackedPullRequest
@@ -22,6 +26,7 @@ from terracrew.server.pull_requests.reporting import ForgeReport, ShownModule
 from terracrew.server.pull_requests.tools import PullRequestTools
 from terracrew.server.tree.modules import reads as module_reads
 from terracrew.server.tree.modules.policy import PullRequestRules
+from terracrew.wording import policy_words
 
 REFUSED_SECONDS = 280.0
 """After which time the forge is asked again to take what it has refused: with the next look."""
@@ -160,9 +165,10 @@ async def _report(
     paths = await module_reads.paths_in(tx, row.organization_id, [each.module_id for each in rows])
     ids = [each.apply_job_id or each.plan_job_id or "" for each in rows]
     numbers = {each.id: each.number for each in await jobs.get_many(tx, [each for each in ids if each])}
+    said = await _policies(tx, rows)
     applies: dict[str, PullRequestApply] = {each: rule.apply for each, rule in rules.items()}
     modules = [
-        _shown(tools, paths[each.module_id], each, applies, numbers.get(job_id), job_id)
+        _shown(tools, paths[each.module_id], each, applies, numbers.get(job_id), job_id, said.get(each.module_id, []))
         for each, job_id in zip(rows, ids, strict=True)
         if each.module_id in paths
     ]
@@ -182,6 +188,17 @@ async def _report(
     )
 
 
+async def _policies(tx: Tx, rows: Sequence[TouchedModule]) -> dict[str, list[PolicyResult]]:
+    """Return by module what policies say of the plans that nobody has applied yet."""
+    plans = {each.module_id: each.plan_job_id for each in rows if each.state == "changes" and each.plan_job_id}
+    results = await policy_store.remarkable(tx, list(plans.values()))
+    return {
+        module_id: policy_model.remarkable(await policy_reads.active(tx, module_id), results[job_id])
+        for module_id, job_id in plans.items()
+        if job_id in results
+    }
+
+
 def rule_of(rows: Sequence[TouchedModule], rules: Mapping[str, PullRequestRules]) -> PullRequestApply:
     return decide.strictest(rules[each.module_id].apply for each in rows if each.module_id in rules)
 
@@ -193,7 +210,9 @@ def _shown(
     applies: Mapping[str, PullRequestApply],
     number: int | None,
     job_id: str,
+    said: Sequence[PolicyResult],
 ) -> ShownModule:
+    words = [(each, each.words[:1].upper() + each.words[1:]) for each in said]
     return ShownModule(
         path=path,
         state=row.state,
@@ -202,6 +221,12 @@ def _shown(
         size=row.size,
         resources=row.resources,
         reason=row.reason,
+        stops=[text for each, text in words if each.is_denied and each.enforcement == "mandatory"],
+        remarks=[
+            f"{text} ({policy_words.consequence(each)})" if each.is_denied else text
+            for each, text in words
+            if not each.is_denied or each.enforcement != "mandatory"
+        ],
         job_number=number,
         url=tools.link(f"/dashboard/jobs/{job_id}") if number is not None else "",
     )

@@ -50,6 +50,17 @@ async def claim(tx: Tx, pull_request_id: str, holder: str, seconds: float) -> Tr
     return after
 
 
+async def show_plan_again(tx: Tx, job_id: str) -> None:
+    """Let the forge be told more about the plan of a job, if a pull request shows it."""
+    await tx.run(
+        """UPDATE pull_requests SET due_at = :now WHERE is_active AND id IN
+        (SELECT pull_request_id FROM pull_request_modules WHERE plan_job_id = :job_id)""",
+        job_id=job_id,
+        now=tx.now,
+    )
+    tx.wake("pull_requests")
+
+
 async def renew(tx: Tx, pull_request_id: str, holder: str, seconds: float) -> None:
     await tx.run(
         "UPDATE pull_requests SET lease_until = :until WHERE id = :id AND lease_holder = :holder",

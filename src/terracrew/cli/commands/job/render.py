@@ -123,7 +123,9 @@ def job(api: "Api", found: JobView) -> None:
 
 def _policy(check: PolicyCheck) -> str:
     texts = "; ".join(each.text for each in check.messages)
-    return f"{policy_words.VERDICTS[check.verdict].lower()}{f', {texts}' if texts else ''}"
+    follows = policy_words.consequence(check)
+    verdict = policy_words.VERDICTS[check.verdict].lower()
+    return f"{verdict}{f' ({follows})' if follows else ''}{f', {texts}' if texts else ''}"
 
 
 def approvals(found: JobView) -> list[tuple[str, str]]:

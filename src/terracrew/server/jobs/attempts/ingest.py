@@ -12,7 +12,7 @@ from terracrew.errors import Conflict, Forbidden, NotFound, TerracrewError
 from terracrew.protocol import events
 from terracrew.protocol.events import Fact, Kind, Record
 from terracrew.protocol.messages import AttemptRef
-from terracrew.protocol.spec import Step
+from terracrew.protocol.spec import JobType, Step
 from terracrew.server.announcements import service as announcements
 from terracrew.server.audit import service as audit
 from terracrew.server.audit import store as audit_store
@@ -224,7 +224,12 @@ class _Change:
 
     def _plan_json(self, number: int, fact: events.PlanShown) -> None:
         stored = StoredPlanJson(
-            self.job.id, self.attempt.number, self.job.module_id, fact.sha256, plan_sha256=fact.plan_sha256
+            self.job.id,
+            self.attempt.number,
+            self.job.module_id,
+            fact.sha256,
+            plan_sha256=fact.plan_sha256,
+            awaits_policies=self.job.type is JobType.PLAN,
         )
         large = self.delivery.diffs.get(number)
         if fact.content:
@@ -387,6 +392,8 @@ async def _write(tx: Tx, changes: Sequence[_Change], keys: Keyring) -> None:
             tx.wake(log_of(change.job.id))
         if change.steps or change.notes or change.diff:
             tx.wake("jobs", change.job.id)
+        if change.job.type is JobType.PLAN and change.job.is_terminal and not change.was_job.is_terminal:
+            tx.wake("plan_verdicts")
 
 
 async def _note_unreadable(tx: Tx, change: _Change) -> None:

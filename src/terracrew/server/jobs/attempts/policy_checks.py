@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from terracrew.api.jobs import Job, Plan, plain
+from terracrew.api.jobs import Job, JobStatus, Plan, plain
 from terracrew.api.policies import PolicyMessage
 from terracrew.errors import TerracrewError, Unavailable
 from terracrew.plan_diff import plan_json
@@ -95,6 +95,29 @@ class PolicyChecks:
             await self._db.write(lambda tx: policy_store.save_results(tx, looked.results))
         return looked
 
+    async def look_at_plan(self, job_id: str) -> tuple[StoredPlanJson, LookedAt] | None:
+        """Let the policies look at the plan of a job that does not ask to apply it; None if its JSON is gone.
+
+        What they say is for people: they look again before anything is applied.
+        """
+
+        async def read(tx: Tx) -> _Facts | None:
+            stored = await json_store.get(tx, job_id)
+            if stored is None:
+                return None
+            job = await store.get(tx, job_id)
+            active = [] if job.status is not JobStatus.SUCCEEDED else await policy_reads.active(tx, job.module_id)
+            return await self._facts(tx, job, active, job_id, stored.attempt)
+
+        facts = await self._db.read_in_background(read)
+        if facts is None or facts.stored is None:
+            return None
+        if not facts.policies or facts.module is None:
+            return facts.stored, LookedAt()
+        return facts.stored, await self._results(
+            facts, facts.stored.attempt, facts.stored.plan_sha256, is_background=True
+        )
+
     async def earlier(self, job_id: str, time_zone: str) -> tuple[Job, str, bytes] | None:
         """Return an earlier job, the path of its module, and what policies would be given of its plan; None if that is gone."""
 
@@ -126,7 +149,7 @@ class PolicyChecks:
             tx.moment,
         )
 
-    async def _results(self, facts: _Facts, attempt: int, plan_sha256: str) -> LookedAt:
+    async def _results(self, facts: _Facts, attempt: int, plan_sha256: str, *, is_background: bool = False) -> LookedAt:
         assert facts.module is not None
         stored, problem = facts.stored, NO_JSON
         if not plan_sha256:
@@ -158,7 +181,8 @@ class PolicyChecks:
             outcome, was_given = PolicyOutcome("failed", [PolicyMessage("error", problem)]), input_sha256
             if given:
                 try:
-                    [outcome] = await self._opa.evaluate(rego, [_with_time(given, facts.now, policy.time_zone)])
+                    timed = _with_time(given, facts.now, policy.time_zone)
+                    [outcome] = await self._opa.evaluate(rego, [timed], is_background=is_background)
                 except OpaBusy as error:
                     return error
                 except Unavailable as error:  # its operator installs the program, and then it is evaluated anew

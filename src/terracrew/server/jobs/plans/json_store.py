@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.statements.fragments import ENDED_STATUSES
 from terracrew.server.db.statements.mapping import to_params
 from terracrew.server.db.statements.table import Table, excluded_assignments
 from terracrew.server.secrets.keyring import Keyring
@@ -22,10 +23,14 @@ class StoredPlanJson(msgspec.Struct, frozen=True):
     object: str | None = None
     plan_sha256: str = ""
     """The hash of the plan itself."""
+    awaits_policies: bool = False
+    """Whether policies are to look at it when its job has ended, because nothing asks for the permission to apply it."""
 
 
 PLAN_JSON = Table("plan_json", StoredPlanJson)
-_CHANGED = excluded_assignments("attempt", "sha256", "content", "object", "plan_sha256", "created_at")
+_CHANGED = excluded_assignments(
+    "attempt", "sha256", "content", "object", "plan_sha256", "awaits_policies", "created_at"
+)
 
 
 async def get(tx: Tx, job_id: str) -> StoredPlanJson | None:
@@ -62,6 +67,29 @@ async def keep(tx: Tx, found: StoredPlanJson, keys: Keyring) -> None:
         **to_params(msgspec.structs.replace(found, content=sealed), *PLAN_JSON.fields),
         created_at=tx.now,
     )
+
+
+async def awaiting_policies(tx: Tx, count: int) -> list[str]:
+    """Return the jobs that have ended and at whose plans policies have not looked yet, the oldest first."""
+    rows = await tx.all(
+        f"""SELECT plan_json.job_id FROM plan_json JOIN jobs ON jobs.id = plan_json.job_id
+        WHERE plan_json.awaits_policies AND jobs.status IN {ENDED_STATUSES}
+        ORDER BY plan_json.job_id LIMIT :count""",
+        count=count,
+    )
+    return [row["job_id"] for row in rows]
+
+
+async def end_wait_for_policies(tx: Tx, found: StoredPlanJson) -> bool:
+    """Note that policies have looked at this JSON; returns whether nobody else did so before."""
+    row = await tx.one(
+        """UPDATE plan_json SET awaits_policies = false
+        WHERE job_id = :job_id AND attempt = :attempt AND sha256 = :sha256 AND awaits_policies RETURNING job_id""",
+        job_id=found.job_id,
+        attempt=found.attempt,
+        sha256=found.sha256,
+    )
+    return row is not None
 
 
 async def newest_of_place(tx: Tx, organization_id: str, place: str, count: int) -> list[str]:
