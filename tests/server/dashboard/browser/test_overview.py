@@ -135,7 +135,7 @@ async def test_the_first_steps_turn_to_done_by_themselves(browser: Browser, stag
     await context.close()
 
 
-@pytest.mark.feature("P2.overview", "P2.charts", "P2.live")
+@pytest.mark.feature("P2.overview", "P2.charts", "P2.live", "P2.activity")
 async def test_the_figures_are_charts_that_change_when_a_job_ends_elsewhere(page: Page, stage: Stage) -> None:
     db = stage.server.db
     root = "SELECT id FROM groups WHERE organization_id = :id AND path = ''"
@@ -182,6 +182,7 @@ async def test_the_figures_are_charts_that_change_when_a_job_ends_elsewhere(page
     took = await page.evaluate("window.changed") / 1000 - at
     print(f"the other browser showed it after {took * 1000:.0f} ms")
     await expect(ended).to_have_text(str(count + 1))
+    await expect(page.locator("#activity")).to_contain_text(f"#{job.number} was canceled")
     assert took < MAX_LIVE_SECONDS
     for name in ("Week", "Month", "Day"):
         await page.get_by_role("link", name=name, exact=True).click()
