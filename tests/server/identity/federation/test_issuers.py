@@ -66,6 +66,23 @@ async def test_a_new_key_is_found_at_once_but_unknown_keys_cannot_make_the_serve
         await known.keys("org_1", verification.parse(old))
 
 
+async def test_a_key_that_the_issuer_has_just_made_for_a_token_is_found_at_once(issuer: Issuer) -> None:
+    """A first login was refused, because Keycloak makes a key when a client wants its algorithm for the first time."""
+    known, _ = reader(issuer)
+    assert await accepts(known, issuer)
+    issuer.replace_key("two")
+    token = verification.parse(issuer.token())
+    found = await asyncio.gather(*(known.keys("org_1", token, is_from_issuer=True) for _ in range(20)))
+    assert all(verification.verify(token, each) for each in found)
+    assert issuer.asked == [DISCOVERY, KEYS] * 2, "all wait for one fetch"
+    issuer.replace_key("three")
+    unknown = verification.parse(issuer.token())
+    issuer.replace_key("two")
+    with pytest.raises(TokenRefused):
+        await known.keys("org_1", unknown, is_from_issuer=True)
+    assert issuer.asked == [DISCOVERY, KEYS] * 3, "it is asked once for each token"
+
+
 async def test_old_keys_are_fetched_again_and_used_for_some_hours_while_the_issuer_is_away(issuer: Issuer) -> None:
     known, clock = reader(issuer)
     assert await accepts(known, issuer)

@@ -1,8 +1,9 @@
 """The public keys of issuers, found by OpenID discovery and kept for a while.
 
 Keys are fetched again when they are old, and when a token names a key that is not known: issuers replace their keys without notice.
-Anybody can make such tokens, so an issuer is not asked more often than every few seconds. While it does not answer, its old keys
-are used for some hours. Only tokens of that issuer wait for it: each organization has a few fetches at a time, and a fetch has an end.
+Anybody can make such tokens, so an issuer is not asked more often than every few seconds, unless it has just sent the token itself:
+some make a key when they sign with it for the first time. While an issuer does not answer, its old keys are used for some hours.
+Only tokens of that issuer wait for it: each organization has a few fetches at a time, and a fetch has an end.
 """
 
 import asyncio
@@ -62,7 +63,7 @@ FRESH_SECONDS = 900.0
 USABLE_SECONDS = 4 * 3600.0
 """How long keys are used if the issuer does not answer."""
 RETRY_SECONDS = 10.0
-"""The shortest time between two fetches from one issuer for one organization."""
+"""The shortest time between two fetches from one issuer for one organization, because of tokens that anybody may have made."""
 MAX_ISSUERS = 50
 """The number of issuers whose keys are kept for one organization."""
 MAX_FETCHES = 16
@@ -103,11 +104,21 @@ class Issuers:
         self._turns = asyncio.Semaphore(MAX_FETCHES)
         self._turns_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    async def keys(self, organization_id: str, token: ParsedToken) -> tuple[VerifyingKey, ...]:
-        """Return the keys that may have signed this token. The caller has checked that the organization trusts its issuer."""
+    async def keys(
+        self, organization_id: str, token: ParsedToken, *, is_from_issuer: bool = False
+    ) -> tuple[VerifyingKey, ...]:
+        """Return the keys that may have signed this token. The caller has checked that the organization trusts its issuer.
+
+        `is_from_issuer` says that the issuer has just answered a request of this server with the token.
+        """
         known = self._known(organization_id, token.issuer)
+        due_at = known.next_fetch_at
         found = known.fitting(token)
         if not found or self._age(known) > FRESH_SECONDS:
+            await self._refresh(organization_id, token.issuer, known)
+            found = known.fitting(token)
+        if not found and is_from_issuer and known.next_fetch_at == due_at:  # it was not asked about this token
+            known.next_fetch_at = float("-inf")
             await self._refresh(organization_id, token.issuer, known)
             found = known.fitting(token)
         if self._age(known) > USABLE_SECONDS:

@@ -110,7 +110,7 @@ class Exchanges:
         """Return who has logged in. `subject` is who it must be, if that is known; without a nonce none may be wrong."""
         if not tokens.id_token:
             raise SignInFailed(f"{provider.name} sent no ID token: `openid` must be one of the scopes")
-        claims, kind = await self._claims(provider, tokens.id_token, now)
+        claims, kind = await self._claims(provider, tokens.id_token, now, is_from_issuer=True)
         if kind in _OTHER_TYPES or "events" in claims:
             raise SignInFailed("the token is not an ID token")
         given = claims.get("nonce")
@@ -151,13 +151,16 @@ class Exchanges:
             raise SignInFailed("the logout token has no jti, or neither sub nor sid")
         return claims
 
-    async def _claims(self, provider: StoredProvider, text: str, now: float) -> tuple[dict[str, Any], str | None]:
+    async def _claims(
+        self, provider: StoredProvider, text: str, now: float, *, is_from_issuer: bool = False
+    ) -> tuple[dict[str, Any], str | None]:
         """Verify signature, issuer, audience and times of a token. Return its claims and the type in its header, in lower case."""
         try:
             token = verification.parse(text, MAX_TOKEN_CHARACTERS)
             if token.issuer != provider.issuer:
                 raise TokenRefused("the token is that of another issuer")
-            claims = verification.verify(token, await self._issuers.keys(provider.organization_id, token))
+            keys = await self._issuers.keys(provider.organization_id, token, is_from_issuer=is_from_issuer)
+            claims = verification.verify(token, keys)
             rules.check_times(claims, now)
         except TokenRefused as refused:
             raise SignInFailed(refused.reason) from None
