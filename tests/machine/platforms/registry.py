@@ -72,6 +72,7 @@ def known_platforms() -> dict[str, Platform]:
     from tests.machine.platforms.docker import Docker
     from tests.machine.platforms.ec2_metadata import Ec2MetadataMock
     from tests.machine.platforms.gitea import Gitea
+    from tests.machine.platforms.keycloak import Keycloak
     from tests.machine.platforms.kubernetes import Kubernetes
     from tests.machine.platforms.ministack import MiniStack
     from tests.machine.platforms.opa import Opa
@@ -82,6 +83,7 @@ def known_platforms() -> dict[str, Platform]:
         "docker": Docker(),
         "ec2-metadata": Ec2MetadataMock(),
         "gitea": Gitea(),
+        "keycloak": Keycloak(),
         "kubernetes": Kubernetes(),
         "ministack": MiniStack(),
         "opa": Opa(),

@@ -12,7 +12,8 @@ from terracrew.server.identity.sso import insight, providers
 from terracrew.server.principals.model import Principal
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
-from tests.server.identity.sso.conftest import ADA, SignOn, manager
+from tests.server.identity.sso.conftest import ADA, SignOn
+from tests.server.identity.sso.provider_logins import manager
 from tests.server.scim.conftest import BASE, Directory, directory_of
 
 pytestmark = pytest.mark.feature("P1.provisioned")

@@ -24,8 +24,8 @@ from tests.builders import sign_on_rows
 from tests.machine.oidc_issuer import new_key
 from tests.server.application import on_one
 from tests.server.dashboard.visitor import visitor
-from tests.server.identity.sso.conftest import manager
 from tests.server.identity.sso.crook import Crook, refused
+from tests.server.identity.sso.provider_logins import manager
 
 pytestmark = [on_one, pytest.mark.feature("P1.attacks")]
 HOME = "/dashboard"

@@ -19,7 +19,7 @@ from terracrew.server.principals.model import Principal
 from tests.builders import sign_on_rows
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
-from tests.server.identity.sso.conftest import manager
+from tests.server.identity.sso.provider_logins import manager
 from tests.server.scim.conftest import directory_of
 
 pytestmark = pytest.mark.feature("P1.local")

@@ -18,8 +18,8 @@ from terracrew.server.identity.sso.refresh import SignOnRefresh
 from tests.builders.clock import ShiftedClock
 from tests.server.application import on_one
 from tests.server.dashboard.visitor import visitor
-from tests.server.identity.sso.conftest import manager
 from tests.server.identity.sso.crook import Crook, refused
+from tests.server.identity.sso.provider_logins import manager
 
 pytestmark = on_one
 DAY_SECONDS = 86_400

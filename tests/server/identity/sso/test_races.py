@@ -23,7 +23,7 @@ from terracrew.server.identity.sso.model import StoredProvider, Verified
 from terracrew.server.tree.groups.service import ensure_organization
 from tests.builders import sign_on_rows
 from tests.server.application import Application
-from tests.server.identity.sso.conftest import manager
+from tests.server.identity.sso.provider_logins import manager
 
 pytestmark = [pytest.mark.feature("P1.rules"), pytest.mark.feature("P1.attacks")]
 GROUPS = ("platform", "staff", "data")

@@ -3,7 +3,8 @@
 import pytest
 
 from terracrew.api.access import Role
-from tests.server.identity.sso.conftest import ADA, GRACE, PEOPLE, SignOn, add_rule, roles_of
+from tests.server.identity.sso.conftest import ADA, GRACE, PEOPLE, SignOn
+from tests.server.identity.sso.provider_logins import add_rule, roles_of
 
 
 @pytest.mark.feature("P1.login")

@@ -13,7 +13,8 @@ from terracrew.server.identity.sso.refresh import OUTAGE_SECONDS, RETRY_SECONDS,
 from tests.builders.clock import ShiftedClock
 from tests.server.application import on_one
 from tests.server.dashboard.visitor import Visitor, visitor
-from tests.server.identity.sso.conftest import GRACE, PEOPLE, SignOn, add_rule, roles_of
+from tests.server.identity.sso.conftest import GRACE, PEOPLE, SignOn
+from tests.server.identity.sso.provider_logins import add_rule, roles_of
 
 SCOPES = "openid profile offline_access"
 

@@ -16,8 +16,8 @@ from terracrew.server.identity.sso import providers
 from terracrew.server.tree.groups.service import ensure_organization
 from tests.server.application import on_one
 from tests.server.dashboard.visitor import logged_in, visitor
-from tests.server.identity.sso.conftest import manager
 from tests.server.identity.sso.crook import Crook, refused
+from tests.server.identity.sso.provider_logins import manager
 from tests.server.scim.conftest import Directory, directory_of
 
 pytestmark = [on_one, pytest.mark.feature("P1.attacks")]
