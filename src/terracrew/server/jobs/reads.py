@@ -67,8 +67,6 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     status: JobStatus | None = None
     is_open: bool = False
     """Only jobs that have not ended."""
-    is_ended: bool = False
-    """Only jobs that have ended."""
     module_id: str | None = None
     """Only jobs of this module, which the reader may see."""
     before: str = ""
@@ -81,6 +79,8 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime | None = None
     until: datetime | None = None
     """Only jobs that were created before this time."""
+    is_ended: bool = False
+    """Only jobs that have ended."""
 
     @property
     def has_more(self) -> bool:
