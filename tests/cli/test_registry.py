@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from terracrew.api.registry import PublishedModuleDetails, PublishedVersionDetails, PublishedVersionView
+from terracrew.api.registry import (
+    PublishedModuleDetails,
+    PublishedModuleUse,
+    PublishedVersionDetails,
+    PublishedVersionView,
+)
 from tests.cli.answers import answer
 from tests.cli.conftest import Terracrew
 from tests.client.scripted_server import ScriptedServer
@@ -114,3 +119,14 @@ def test_it_is_shown_with_the_block_that_uses_it(terracrew: Terracrew, server: S
     for words in ("zone", "required", "Where", "Its id", "hashicorp/aws"):
         assert words in out
     assert "broken.tf" in out + terracrew.err
+
+
+@pytest.mark.feature("P7.uses")
+def test_who_uses_it_is_listed(terracrew: Terracrew, server: ScriptedServer) -> None:
+    use = answer(PublishedModuleUse, module="shop/prod", version="1.2.0", is_withdrawn=True, job_id="job_1")
+    server.on(f"GET {HERE}/uses?version=1.2.0", {"items": [use], "next": None})
+    shown = terracrew("registry", "uses", "shop/vpc/aws", "--version", "1.2.0")
+    assert shown.split("\n")[1].split()[:3] == ["shop/prod", "1.2.0", "(withdrawn)"]
+    server.on(f"GET {HERE}/uses", {"items": [], "next": None})
+    assert terracrew("registry", "uses", "shop/vpc/aws") == ""
+    assert "has fetched a version" in terracrew.err

@@ -122,6 +122,7 @@ _SEES = (
         "GET /discovery-rules/{rule}",
         "GET /policies/{policy}",
         "GET /published-modules/{published}",
+        "GET /published-modules/{published}/uses",
         "GET /published-modules/{published}/versions/{exactly}",
         "GET /api/registry/v1/modules/{namespace}/{published_name}/{system}/versions",
         "GET /api/registry/v1/modules/{namespace}/{published_name}/{system}/{exactly}/download",

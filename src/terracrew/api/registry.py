@@ -195,6 +195,23 @@ class PublishedVersionDetails(PublishedVersionView, frozen=True, kw_only=True):
     """Null if the files could not be read."""
 
 
+class PublishedModuleUse(msgspec.Struct, frozen=True, kw_only=True):
+    """A module whose jobs have fetched a version with their own tokens."""
+
+    module_id: str
+    module: str
+    """The path of the module."""
+    version: str
+    is_withdrawn: bool
+    """Whether this version is withdrawn by now."""
+    job_id: str
+    """The last job that has fetched it."""
+    first_at: datetime
+    """When a job has fetched it first."""
+    fetched_at: datetime
+    """When a job has fetched it last. Engines fetch again only what they have not kept from an earlier job."""
+
+
 class PublishedModuleDetails(PublishedModuleView, frozen=True, kw_only=True):
     """A published module with its versions, the highest first."""
 

@@ -22,6 +22,18 @@ def condition(version: ShownVersion) -> str:
     return "published, its tag was moved" if version.moved_to else "published"
 
 
+class ShownUse(Protocol):
+    @property
+    def version(self) -> str: ...
+    @property
+    def is_withdrawn(self) -> bool: ...
+
+
+def used_version(use: ShownUse) -> str:
+    """Return the version that a module has fetched, and whether it is withdrawn by now."""
+    return f"{use.version} (withdrawn)" if use.is_withdrawn else use.version
+
+
 class ShownInput(Protocol):
     @property
     def default(self) -> str | None: ...

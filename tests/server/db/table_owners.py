@@ -31,6 +31,7 @@ STORES: dict[str, tuple[str, ...]] = {
     "state_uploads": ("terminals/store.py",),
     "terminal_words": ("terminals/store.py",),
     "published_modules": ("registry/store.py",),
+    "published_uses": ("registry/store.py",),
     "published_versions": ("registry/store.py",),
     "drift_items": ("drift/store.py",),
     "drift_modules": ("drift/store.py",),

@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 
 from tests.server.application import Application, Person
+from tests.server.simulated_runner import SimulatedRunner
 from tests.server.tree.modules.packed_modules import packed
 
 BASE = "/api/registry/v1/modules"
@@ -59,3 +60,15 @@ async def download(who: Person, path: str, version: str) -> str | int:
     """Where a version can be downloaded; the status if it cannot."""
     answer = await who.get(f"{BASE}/{path}/{version}/download")
     return answer.headers["X-Terraform-Get"] if answer.status_code == 204 else answer.status_code
+
+
+async def job_of(runner: SimulatedRunner, path: str) -> SimulatedRunner:
+    """The engine of a job of a module at this path."""
+    above = path.rpartition("/")[0]
+    found = await runner.app.scalar("SELECT id FROM groups WHERE path = :path", path=above)
+    if found is None:
+        await group(runner.app, above)
+    made = await runner.app.admin.made(
+        "/api/v1/modules", {"path": path, "engine": "tofu", "source": {"kind": "local", "path": "/srv/sources/app"}}
+    )
+    return (await runner.run(made["id"])).engine

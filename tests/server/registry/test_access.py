@@ -4,22 +4,10 @@ import pytest
 
 from tests.server.application import Application
 from tests.server.registry import publisher
-from tests.server.registry.publisher import MODULES, address, download, group, published, versions
+from tests.server.registry.publisher import MODULES, address, download, group, job_of, published, versions
 from tests.server.simulated_runner import SimulatedRunner
 
 pytestmark = pytest.mark.feature("P7.access")
-
-
-async def job_of(runner: SimulatedRunner, path: str) -> SimulatedRunner:
-    """The engine of a job of a module at this path."""
-    above = path.rpartition("/")[0]
-    found = await runner.app.scalar("SELECT id FROM groups WHERE path = :path", path=above)
-    if found is None:
-        await group(runner.app, above)
-    made = await runner.app.admin.made(
-        "/api/v1/modules", {"path": path, "engine": "tofu", "source": {"kind": "local", "path": "/srv/sources/app"}}
-    )
-    return (await runner.run(made["id"])).engine
 
 
 async def test_a_job_uses_what_a_group_at_or_above_its_module_publishes_and_nothing_of_other_groups(

@@ -11,6 +11,7 @@ from terracrew.api.registry import (
     NewPublishedVersion,
     PublishedModuleChange,
     PublishedModuleDetails,
+    PublishedModuleUse,
     PublishedModuleView,
     PublishedVersionChange,
     PublishedVersionDetails,
@@ -152,6 +153,26 @@ def docs(target: Target, published: str, version: str) -> output.CommandResult:
             output.note(f"Not read: {problem}")
 
     return output.CommandResult(found, print_all)
+
+
+@registry.command(
+    "uses",
+    epilog=output.examples(
+        "terracrew registry uses platform/vpc/aws", "terracrew registry uses platform/vpc/aws --version 1.2.0"
+    ),
+)
+@_published
+@click.option("--version", metavar="VERSION", default="", help="Only those that have fetched this version.")
+@output.with_target
+def list_uses(target: Target, published: str, version: str) -> output.CommandResult:
+    """List the modules whose jobs have fetched a version, those that did last first.
+
+    Modules that you may not see are left out. An engine fetches again only what it has not kept from an earlier job.
+    """
+    items = list(target.api().list(f"{_api_path(published)}/uses", PublishedModuleUse, version=version or None))
+    rows = [(each.module, words.used_version(each), output.age(each.fetched_at), each.job_id) for each in items]
+    empty = "no job of a module that you may see has fetched a version"
+    return output.listing(items, ("MODULE", "VERSION", "FETCHED", "JOB"), rows, empty=empty)
 
 
 @registry.command("update", epilog=output.examples("terracrew registry update platform/vpc/aws --readers organization"))

@@ -41,6 +41,7 @@ COMMANDS: dict[str, str] = {
     "DELETE /api/v1/published-modules/{published}": "registry delete",
     "POST /api/v1/published-modules/{published}/look": "registry look",
     "POST /api/v1/published-modules/{published}/versions": "registry publish",
+    "GET /api/v1/published-modules/{published}/uses": "registry uses",
     "GET /api/v1/published-modules/{published}/versions/{exactly}": "registry docs",
     "PATCH /api/v1/published-modules/{published}/versions/{exactly}": "registry withdraw",
     "GET /api/v1/discovery-rules": "discovery list",

@@ -211,6 +211,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "GET /api/v1/published-modules/{published}": ("GET /dashboard/registry/{published}",),
     "PATCH /api/v1/published-modules/{published}": ("POST /dashboard/registry/{published}",),
     "POST /api/v1/published-modules/{published}/look": ("POST /dashboard/registry/{published}/look",),
+    "GET /api/v1/published-modules/{published}/uses": ("GET /dashboard/registry/{published}",),
     "DELETE /api/v1/published-modules/{published}": ("POST /dashboard/registry/{published}/delete",),
     "GET /api/v1/published-modules/{published}/versions/{exactly}": ("GET /dashboard/registry/{published}",),
     "PATCH /api/v1/published-modules/{published}/versions/{exactly}": (

@@ -85,6 +85,17 @@ class RegistryVersion(msgspec.Struct, frozen=True, kw_only=True):
         return f"archives/{self.archive_id}"
 
 
+class PublishedUse(msgspec.Struct, frozen=True, kw_only=True):
+    """A module whose jobs have fetched a version."""
+
+    version_id: str
+    module_id: str
+    job_id: str
+    """The last job that has fetched it."""
+    first_at: datetime
+    fetched_at: datetime
+
+
 def namespace(group: str) -> str:
     """Return what engines call a group: they allow no slash, and no name in the tree has an underscore."""
     return group.replace("/", "_")

@@ -8,10 +8,11 @@ from terracrew.api.registry import PublishedModuleSettings
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, assignments
-from terracrew.server.registry.model import PublishedModule, RegistryVersion
+from terracrew.server.registry.model import PublishedModule, PublishedUse, RegistryVersion
 
 MODULES = Table("published_modules", PublishedModule, without=("group",))
 VERSIONS = Table("published_versions", RegistryVersion)
+USES = Table("published_uses", PublishedUse)
 SELECT: LiteralString = (
     f'SELECT {MODULES.columns}, groups.path AS "group" FROM published_modules'
     " JOIN groups ON groups.id = published_modules.group_id"
@@ -196,4 +197,17 @@ async def withdraw(tx: Tx, version_id: str, at: datetime | None, reason: str) ->
         id=version_id,
         at=None if at is None else at.timestamp(),
         reason=reason,
+    )
+
+
+async def use(tx: Tx, version_id: str, module_id: str) -> PublishedUse | None:
+    return await USES.find(tx, version_id=version_id, module_id=module_id)
+
+
+async def put_use(tx: Tx, use: PublishedUse) -> None:
+    """Write that a module has fetched a version, for the first time or again."""
+    await tx.run(
+        USES.insert() + " ON CONFLICT (version_id, module_id) DO UPDATE SET job_id = excluded.job_id,"
+        " fetched_at = excluded.fetched_at",
+        **to_params(use),
     )

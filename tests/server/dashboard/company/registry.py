@@ -7,7 +7,7 @@ import msgspec
 from terracrew import ids
 from terracrew.api.registry import RefusedTag
 from terracrew.server.registry import documentation, store
-from terracrew.server.registry.model import PublishedModule, RegistryVersion
+from terracrew.server.registry.model import PublishedModule, PublishedUse, RegistryVersion
 from tests.server.dashboard.company.rows import Company
 
 MAIN = """
@@ -123,6 +123,17 @@ async def registry(made: Company) -> None:
     await _module(made, "dns")
     problem = "no connection to a forge of the group `platform` or one above it reads this repository: connect the forge first"
     await _module(made, "bucket", url="https://git.example.com/acme/bucket", problem=problem)
+
+
+async def fetch(made: Company, job: str, *modules: str) -> None:
+    """Let jobs of modules have fetched a version, one of them a version that is withdrawn by now."""
+    rows = await made.tx.all("SELECT id, version FROM published_versions")
+    versions = {row["version"]: row["id"] for row in rows}
+    for number, module in enumerate(modules):
+        at = made.tx.moment - timedelta(hours=number)
+        version = versions["1.2.0" if number == 1 else "1.10.0"]
+        use = PublishedUse(version_id=version, module_id=module, job_id=job, first_at=at, fetched_at=at)
+        await store.put_use(made.tx, use)
 
 
 async def _module(made: Company, name: str, **values: object) -> PublishedModule:

@@ -20,7 +20,7 @@ from tests.server.dashboard.company.forges import forges
 from tests.server.dashboard.company.moments import moments
 from tests.server.dashboard.company.policies import policies
 from tests.server.dashboard.company.pull_requests import pull_requests
-from tests.server.dashboard.company.registry import registry
+from tests.server.dashboard.company.registry import fetch, registry
 from tests.server.dashboard.company.rows import Company
 
 PLAN_LOG = """\x1b[0m\x1b[1mmodule.vpc.terraform_data.subnet["a"]: Refreshing state... [id=9f2c]\x1b[0m
@@ -108,6 +108,7 @@ async def _everything(made: Company, keys: Keyring) -> dict[str, str]:
     done = await made.job(
         small, JobType.APPLY, "SUCCEEDED", age=90000, runner_id=built_in, plan=plan(add=2, unchanged=0)
     )
+    await fetch(made, done, small, ledger, vpc)
     await made.attempt(done, built_in, net_a, ended_at=made.now, outcome="succeeded")
     await made.steps(done, JobType.APPLY, 7, "")
     await made.log(done, [(Step.INIT, INIT_LOG), (Step.PLAN, PLAN_LOG), (Step.APPLY, "Apply complete!\n")])

@@ -7,10 +7,12 @@ from litestar.params import FromPath, JSONBody, QueryParameter
 
 from terracrew.api.pages import Page
 from terracrew.api.registry import (
+    MAX_VERSION_CHARACTERS,
     NewPublishedModule,
     NewPublishedVersion,
     PublishedModuleChange,
     PublishedModuleDetails,
+    PublishedModuleUse,
     PublishedModuleView,
     PublishedVersionChange,
     PublishedVersionDetails,
@@ -19,9 +21,12 @@ from terracrew.api.registry import (
 from terracrew.server.api.context import TreeCall
 from terracrew.server.http.request import tree_path
 from terracrew.server.paging import After, Limit
-from terracrew.server.registry import publishing, service
+from terracrew.server.registry import publishing, service, uses
 
 Search = Annotated[str, QueryParameter(description="Words that the path or the description must contain")]
+OfVersion = Annotated[
+    str, QueryParameter(max_length=MAX_VERSION_CHARACTERS, description="Only those that have fetched this version")
+]
 OfGroup = Annotated[str, QueryParameter(description="Only those of this group and below, by its path")]
 
 
@@ -72,6 +77,15 @@ async def publish(
     """Publish an archive, which was uploaded before (`POST /archives`), as a version. It never changes afterwards. The same archive may
     be sent again as the same version."""
     return await publishing.publish(request.context.publishing, request.user, tree_path(published), data)
+
+
+@get("/published-modules/{published:str}/uses", summary="List who uses a published module")
+async def list_uses(
+    request: TreeCall, published: FromPath[str], version: OfVersion = "", after: After = None, limit: Limit = 50
+) -> Page[PublishedModuleUse]:
+    """List the modules whose jobs have fetched a version with their own tokens, those that did last first. Modules that the caller may
+    not see are left out, and so is what was fetched at a prompt."""
+    return await request.read_in_background(uses.listing, tree_path(published), version, after, limit)
 
 
 @get("/published-modules/{published:str}/versions/{exactly:str}", summary="Show a version")

@@ -14,7 +14,7 @@ from terracrew.server.api.context import TreeCall
 from terracrew.server.db.seam import Tx
 from terracrew.server.http.engine_services import MODULES_BASE, REGISTRY_BASE
 from terracrew.server.http.streams import begun
-from terracrew.server.registry import links, service, store
+from terracrew.server.registry import links, service, store, uses
 from terracrew.server.registry.model import RegistryVersion
 
 _NO_STORE = {"Cache-Control": "no-store"}
@@ -44,11 +44,14 @@ async def download(
 ) -> Response[None]:
     """Tell where the archive of a version is, at an address that ends soon."""
 
-    async def read(tx: Tx) -> RegistryVersion:
+    async def read(tx: Tx) -> tuple[RegistryVersion, bool]:
         module = await service.addressed(tx, request.user, namespace, published_name, system)
-        return await service.usable(tx, module, exactly)
+        found = await service.usable(tx, module, exactly)
+        return found, await uses.is_new(tx, request.user, found)
 
-    found = await request.context.db.read(read)
+    found, is_new = await request.context.db.read(read)
+    if is_new:
+        await request.context.db.write(lambda tx: uses.note(tx, request.user, found))
     sealed = links.seal(request.context.keys, found.id, time.time())
     # The ending tells engines what it is, because the archive has no name of its own.
     headers = {"X-Terraform-Get": f"{REGISTRY_BASE}archives/{sealed}?archive=tar.gz", **_NO_STORE}

@@ -13,7 +13,14 @@ from terracrew.errors import Conflict, Invalid, TerracrewError
 from terracrew.server.dashboard import field_forms, forms, render
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.dashboard.registry import page
-from terracrew.server.dashboard.registry.page import EMPTY, HERE, MAX_SHOWN_VERSIONS, NewPublishedForm, PublishedPage
+from terracrew.server.dashboard.registry.page import (
+    EMPTY,
+    HERE,
+    MAX_SHOWN_USES,
+    MAX_SHOWN_VERSIONS,
+    NewPublishedForm,
+    PublishedPage,
+)
 from terracrew.server.db.seam import Tx
 from terracrew.server.principals.model import Principal
 from terracrew.server.registry import service
@@ -115,4 +122,5 @@ async def _answer(
         form=field_forms.show_form(found.shown, found.settings, typed),
         wrong=field_forms.place_error(found.shown, error) if error else {},
         most_versions=MAX_SHOWN_VERSIONS,
+        most_uses=MAX_SHOWN_USES,
     )

@@ -10,6 +10,7 @@ from terracrew.api.registry import (
     NewPublishedModule,
     PublishedModuleDetails,
     PublishedModuleSettings,
+    PublishedModuleUse,
     PublishedModuleView,
     PublishedVersionDetails,
 )
@@ -20,7 +21,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
-from terracrew.server.registry import service
+from terracrew.server.registry import service, uses
 from terracrew.server.tree.modules import places
 from terracrew.wording import registry_words
 
@@ -29,6 +30,7 @@ PAGE_ROWS = 50
 MAX_PANEL_ROWS = 100
 MAX_SHOWN_VERSIONS = 100
 """How many versions a page lists. The API and the command line have all."""
+MAX_SHOWN_USES = 50
 EMPTY = NewPublishedModule(group="", name="", system="")
 
 
@@ -62,6 +64,8 @@ class PublishedPage(msgspec.Struct, frozen=True):
     version: PublishedVersionDetails | None
     usage: str
     may_change: bool
+    uses: list[PublishedModuleUse] = []
+    """The modules that have fetched it, those that did last first."""
 
     @property
     def settings(self) -> PublishedModuleSettings:
@@ -99,7 +103,8 @@ async def read_one(tx: Tx, who: Principal, published: str, version: str, url: st
     lineage = await inputs.lineage(tx, who, await places.find(tx, who, found.group_id)) if is_seen else []
     usage = registry_words.usage(urlsplit(url).netloc.rpartition("@")[2], found.address, wanted)
     at = lineage[-1] if lineage else _unseen(found)
-    return PublishedPage(at, lineage, found, shown, usage, may_change)
+    used = await uses.listing(tx, who, found.id, "", None, MAX_SHOWN_USES)
+    return PublishedPage(at, lineage, found, shown, usage, may_change, used.items)
 
 
 async def panel(tx: Tx, who: Principal, group: Group) -> RegistryPanel:
