@@ -8,6 +8,7 @@ from terracrew.api.sso import DryRunRule, NewProvider, NewRule
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.access import role_store
 from terracrew.server.identity.provisioning import owners
+from terracrew.server.identity.provisioning import store as provisioning_store
 from terracrew.server.identity.sso import insight, providers
 from terracrew.server.principals.model import Principal
 from tests.server.application import Application, on_one
@@ -177,3 +178,23 @@ async def test_owners_choose_the_account_and_adopt_and_release_users_on_a_page(
             answer = await who.request(method, f"/api/v1/provisioning{path}", json=body)
             assert answer.status_code == 403, (method, path, answer.text)
     assert (await viewer.get("/api/v1/provisioning/people")).status_code == 403
+
+
+@on_one
+async def test_a_page_of_groups_has_a_bounded_number_of_members(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hundred groups of twenty thousand members each would be an answer of half a gigabyte."""
+    monkeypatch.setattr(provisioning_store, "MAX_LISTED_MEMBERS", 3)
+    people = [{"value": (await directory.person(f"p{number}@example.com"))["id"]} for number in range(4)]
+    sizes = (2, 0, 1, 4, 1)
+    for number, size in enumerate(sizes):
+        await directory.made("Groups", displayName=f"g{number}", members=people[:size])
+    seen: list[int] = []
+    while len(seen) < len(sizes):
+        page = (await directory.get(f"{BASE}/Groups", params={"startIndex": len(seen) + 1})).json()
+        assert (page["totalResults"], page["itemsPerPage"]) == (len(sizes), len(page["Resources"]))
+        seen += [len(each.get("members", ())) for each in page["Resources"]]
+    assert tuple(seen) == sizes
+    names = (await directory.get(f"{BASE}/Groups", params={"excludedAttributes": "members"})).json()
+    assert names["itemsPerPage"] == len(sizes)

@@ -7,6 +7,7 @@ from terracrew.api.provisioning import ProvisionedGroupListed, ProvisionedListed
 from terracrew.server.db.seam import Param, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to, to_params
 from terracrew.server.db.statements.table import Table, assignments, excluded_assignments
+from terracrew.server.identity.provisioning import model
 from terracrew.server.identity.provisioning.model import (
     GroupSeen,
     Lookup,
@@ -15,6 +16,8 @@ from terracrew.server.identity.provisioning.model import (
     ProvisionedPerson,
 )
 
+MAX_LISTED_MEMBERS = model.MAX_MEMBERS
+"""The most members of all groups of one page. A page may have fewer groups than it was asked for (RFC 7644, 3.4.2.4)."""
 PROVISIONERS = Table("provisioners", Provisioner)
 PEOPLE = Table("provisioned_people", ProvisionedPerson)
 GROUPS = Table("provisioned_groups", ProvisionedGroup)
@@ -220,8 +223,25 @@ async def groups(
     found = await GROUPS.all(
         tx, _FOUND_GROUPS + " ORDER BY id LIMIT :limit OFFSET :offset", **given, limit=limit, offset=offset
     )
+    if has_members:
+        found = await _within(tx, found)
     members = await members_of(tx, [each.id for each in found]) if has_members else {}
     return total, [GroupSeen(each, members.get(each.id, ())) for each in found]
+
+
+async def _within(tx: Tx, found: list[ProvisionedGroup]) -> list[ProvisionedGroup]:
+    """Return the first of these groups: as many as have no more than `MAX_LISTED_MEMBERS` together, and at least one."""
+    rows = await tx.each_id(
+        "SELECT m.group_id, count(*) AS members FROM batch JOIN provisioned_members AS m ON m.group_id = batch.id"
+        " GROUP BY m.group_id",
+        [each.id for each in found],
+    )
+    counts, total = {row["group_id"]: row["members"] for row in rows}, 0
+    for number, each in enumerate(found):
+        total += counts.get(each.id, 0)
+        if number and total > MAX_LISTED_MEMBERS:
+            return found[:number]
+    return found
 
 
 async def members_of(tx: Tx, group_ids: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
