@@ -274,3 +274,17 @@ async def test_hostile_filters_and_operations_are_refused_and_never_fail(directo
     group = await directory.made("Groups", displayName="crew")
     shown = {"op": "add", "path": 'members[display eq "x"].type', "value": "User"}
     assert "members" not in await directory.patched(f"Groups/{group['id']}", shown)
+
+
+@on_one
+async def test_an_api_token_lets_nobody_act_as_the_provisioner(application: Application, directory: Directory) -> None:
+    """With its secret, somebody who found the token could make a person of their own an owner by a group, for good."""
+    account = f"/api/v1/service-accounts/{directory.account_id}"
+    for path, body in (
+        ("secrets", {}),
+        ("trust-policies", {"issuer": "https://ci.example.com", "claims": {"sub": "x"}}),
+    ):
+        answer = await application.admin.post(f"{account}/{path}", json=body)
+        assert (answer.status_code, "provisions people" in answer.text) == (403, True), answer.text
+    other = await application.admin.made("/api/v1/service-accounts", {"name": "ci"})
+    await application.admin.made(f"/api/v1/service-accounts/{other['id']}/secrets", {})

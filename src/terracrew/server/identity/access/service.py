@@ -12,7 +12,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity.access import roles, store
 from terracrew.server.identity.access import store as access_store
 from terracrew.server.paging import page, start
-from terracrew.server.principals import authorize
+from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
@@ -129,6 +129,7 @@ async def create_secret(
         account = await _account(tx, who, account_id, Verb.ACCESS_WRITE)
         if len(await access_store.secrets(tx, account.id)) >= MAX_SECRETS:
             raise Conflict(f"{account.name} has {MAX_SECRETS} secrets: revoke one that is no longer used")
+        await require_login_for_provisioner(tx, who, account)
         place = authorize.group(account.organization_id, account.group)
         expires_at = await roles.expiry(tx, who, place, expires_in_days)
         stored = await access_store.insert_secret(tx, account.id, secret.sha256, who.id, expires_at)
@@ -146,6 +147,12 @@ async def revoke_secret(tx: Tx, who: Principal, account_id: str, secret_id: str)
     await access_store.delete_secret(tx, account.id, secret_id)
     await _record(tx, who, account, "service_account.revoke_secret", {"secret": secret_id})
     tx.wake("access", account.id)
+
+
+async def require_login_for_provisioner(tx: Tx, who: Principal, account: ServiceAccount) -> None:
+    """Refuse an API token that lets somebody act as the account which provisions people: whom it creates outlives the token."""
+    if delegation.is_bound(who) and await access_store.provisions(tx, account.id):
+        delegation.require_login(who, "let somebody act as the service account that provisions people")
 
 
 async def _account(tx: Tx, who: Principal, account_id: str, verb: Verb) -> ServiceAccount:

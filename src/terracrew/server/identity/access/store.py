@@ -89,6 +89,16 @@ async def delete_account(tx: Tx, account_id: str) -> None:
     await tx.run("DELETE FROM service_accounts WHERE id = :id", id=account_id)
 
 
+async def provisions(tx: Tx, account_id: str) -> bool:
+    """Return whether a service account provisions the people of its organization."""
+    row = await tx.one(
+        "SELECT service_accounts.id FROM service_accounts JOIN provisioners ON provisioners.service_account_id = service_accounts.id"
+        " WHERE service_accounts.id = :id",
+        id=account_id,
+    )
+    return row is not None
+
+
 async def insert_secret(
     tx: Tx, account_id: str, secret_sha256: str, created_by: str, expires_at: float | None
 ) -> ClientSecret:

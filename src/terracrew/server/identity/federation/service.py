@@ -44,6 +44,7 @@ async def add(db: Database, who: Principal, reference: str, wanted: NewPolicy, t
 
     async def work(tx: Tx) -> TrustPolicy:
         account = await access.find(tx, who, reference, Verb.ACCESS_WRITE)
+        await access.require_login_for_provisioner(tx, who, account)
         place = authorize.group(account.organization_id, account.group)
         ends_at = await roles.expiry(tx, who, place, wanted.expires_in_days)
         taken = await store.slots(tx, account.id)
