@@ -53,6 +53,12 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True):
         DEFAULT_CONFIRM_DAYS
     )
     """After how many days without a login or a refresh a person loses the roles that the rules gave."""
+    ends_session_there: Annotated[bool, Field(label="Log out there, too", option="--ends-session-there")] = True
+    """Whether a logout here leads to the provider's own logout, if it has one."""
+    returns_after_logout: Annotated[bool, Field(label="Come back after it", option="--returns-after-logout")] = False
+    """Whether the provider is asked to lead back to the login page afterwards. Its client has to know that address first."""
+    allows_self_link: Annotated[bool, Field(label="People link themselves", option="--self-link")] = False
+    """Whether people link their own user to their person at the provider, on their account page."""
 
 
 class IdentityProvider(ProviderSettings, frozen=True, kw_only=True):
@@ -75,6 +81,7 @@ class ProviderDetails(IdentityProvider, frozen=True, kw_only=True):
     redirect_uri: str = ""
     backchannel_logout_uri: str = ""
     frontchannel_logout_uri: str = ""
+    post_logout_redirect_uri: str = ""
 
 
 class NewProvider(ProviderSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -37,6 +37,7 @@ NOT_PAGES = {
     "/login/sso/{provider}": "leads to a provider of single sign-on",
     "/login/sso/{provider}/frontchannel-logout": "is for providers of single sign-on",
     "/login/sso/{provider}/callback": "leads from there to the first page",
+    "/login/sso/{provider}/logout": "leads from there to the provider's logout",
     "/app/settings/tokens": "leads to the page that creates a token",
     "/dashboard/terminal-login": "needs what a command line sends; MORE has it",
     "/dashboard/access": "leads to the access page of the organization",

@@ -108,7 +108,24 @@ async def test_a_provider_is_set_up_and_somebody_logs_in_by_it(
     await add_rule(page)
     await door.goto("/dashboard/modules")
     await expect(door.locator("h1")).to_have_text("Modules")
+    await page.get_by_role("link", name="Settings").click()
+    await page.get_by_label("People link themselves").check()
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.locator("h1")).to_have_text("Acme")
+    for shown in (door, page):  # one is linked, the other one is offered a link
+        await shown.goto("/dashboard/account")
+        await expect(shown.locator("#links-title, [id^=offer-]")).to_be_visible()
+        assert await look_at_shown(shown, f"/dashboard/account/links-{shown is door}") == []
+    there = await page.context.new_page()  # the provider's page asks for fonts of another host, which the console tells
+    await there.goto("/dashboard/account")
+    await there.get_by_role("button", name="Link yourself at Acme").click()
+    await expect(there.locator("input[name=login]")).to_be_visible()
+    assert there.url.startswith(provider.url)
+    await there.close()
+    await door.get_by_role("button", name="Log out").first.click()
+    await expect(door).to_have_url(re.compile(re.escape(provider.url) + "/session/end"))
     await door.goto("/dashboard/account")
+    await expect(door).to_have_url(re.compile("/login"))
     await stranger.close()
 
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from terracrew.api.sso import NewProvider
@@ -49,6 +50,11 @@ class SignOn(ProviderLogins):
             await there.aclose()
 
         return leave
+
+    async def page_there(self, address: str) -> str:
+        """A page of the provider, as somebody sees it whom it does not know."""
+        async with httpx.AsyncClient() as browser:
+            return (await browser.get(address)).text
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 """A person with a hostile browser and a hostile provider."""
 
 import json
+import re
+from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -44,3 +46,11 @@ def refused(answer: httpx.Response, words: str) -> None:
     assert answer.status_code == 403, answer.text
     assert words in answer.text
     assert not any("session" in each for each in answer.headers.get_list("set-cookie"))
+
+
+def led(page: str) -> str:
+    """Where a page leads by itself, which its link leads to as well."""
+    found = re.search(r'http-equiv="refresh" content="0; url=([^"]+)"', page)
+    assert found is not None, page
+    assert page.count(found[1]) == 2
+    return unescape(found[1])

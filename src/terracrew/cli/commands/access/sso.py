@@ -298,5 +298,8 @@ def _shown(found: ProviderDetails) -> output.CommandResult:
             ("redirect", found.redirect_uri),
             ("back-channel logout", found.backchannel_logout_uri),
             ("front-channel logout", found.frontchannel_logout_uri),
+            ("after logout", found.post_logout_redirect_uri),
+            ("logout here", "ends there, too" if found.ends_session_there else "ends here only"),
+            ("people link themselves", "yes" if found.allows_self_link else "no"),
         ],
     )

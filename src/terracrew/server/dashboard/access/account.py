@@ -12,6 +12,7 @@ from terracrew.server.dashboard import forms, render, words
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.identity.people import logins, oversight, passwords
 from terracrew.server.identity.people import service as people
+from terracrew.server.identity.sso import self_links
 from terracrew.server.principals import authorize
 
 HERE = "/dashboard/account"
@@ -56,6 +57,15 @@ async def end_session(request: DashboardCall, session_id: FromPath[str]) -> Resp
     return render.go(request, HERE)
 
 
+@post("/dashboard/account/links/{identity_id:str}/remove", status_code=303, in_any_organization=True)
+async def remove_link(request: DashboardCall, identity_id: FromPath[str]) -> Response[Any]:
+    try:
+        await request.write(self_links.unlink, ids.parse("iid", identity_id))
+    except Conflict as error:
+        return await _account_answer(request, link_wrong=error.message)
+    return render.go(request, HERE)
+
+
 @post("/dashboard/account/tokens/{token_id:str}/revoke", status_code=303, in_any_organization=True)
 async def revoke_token(request: DashboardCall, token_id: FromPath[str]) -> Response[Any]:
     await request.write(oversight.revoke_token, oversight.ME, ids.parse("tok", token_id))
@@ -83,12 +93,16 @@ async def create_token(request: DashboardCall) -> Response[Any]:
     return await render.page(request, "access/account/token", "access/account/token_created", **shown)
 
 
-async def _account_answer(request: DashboardCall, wrong: str = "", said: str = "") -> Response[Any]:
+async def _account_answer(
+    request: DashboardCall, wrong: str = "", said: str = "", link_wrong: str = ""
+) -> Response[Any]:
     authorize.require_person(request.user)
     return await render.page(
         request,
         "access/account/account",
-        status=400 if wrong else 200,
+        status=400 if wrong or link_wrong else 200,
+        links=await request.read(self_links.show),
+        link_wrong=link_wrong,
         sessions=(await request.read(oversight.list_sessions, oversight.ME, None, MAX_LISTED)).items,
         tokens=(await request.read(oversight.list_tokens, oversight.ME, None, MAX_LISTED)).items,
         wrong=wrong,

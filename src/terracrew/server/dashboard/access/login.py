@@ -16,7 +16,7 @@ from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.http.request import address_of, is_on_this_machine
 from terracrew.server.identity.people import devices, logins, passwords, service, sessions
 from terracrew.server.identity.people.sessions import Session
-from terracrew.server.identity.sso import doors
+from terracrew.server.identity.sso import departures, doors
 
 HOME = "/dashboard"
 
@@ -107,9 +107,12 @@ async def use_link(request: DashboardCall, token: FromPath[str]) -> Response[Any
 async def logout(request: DashboardCall) -> Response[Any]:
     secure = sessions.is_secure(request, request.context.identity.url)
     name = sessions.cookie_name(sessions.COOKIE, secure=secure)
+    there: str | None = None
     if token := request.cookies.get(name):
+        session_id = request.user.credential_id or ""
+        there = await request.context.db.read(lambda tx: departures.provider_of_session(tx, session_id))
         await logins.logout(request.context.db, token, address_of(request))
-    answer = Redirect("/login", status_code=303)
+    answer = Redirect("/login" if there is None else f"/login/sso/{there}/logout", status_code=303)
     # A browser accepts the removal of a `__Host-` cookie only with the attributes that it was set with.
     answer.set_cookie(key=name, value="", path="/", max_age=0, secure=secure, httponly=True, samesite="lax")
     return answer

@@ -15,7 +15,7 @@ from terracrew.server.dashboard.access import login
 from terracrew.server.dashboard.context import DashboardCall
 from terracrew.server.http.request import address_of
 from terracrew.server.identity.people import sessions
-from terracrew.server.identity.sso import logouts, service
+from terracrew.server.identity.sso import departures, logouts, self_links, service
 from terracrew.server.identity.sso.model import SignInFailed
 
 _NEVER_KEPT = {"Cache-Control": "no-store"}
@@ -47,16 +47,56 @@ async def callback(request: DashboardCall, provider: FromPath[str]) -> Response[
     name = sessions.cookie_name(service.COOKIE, secure=_is_secure(request))
     try:
         found = await request.context.identity.sso.complete(
-            _id(provider), request.cookies.get(name, ""), given, address_of(request)
+            _id(provider), request.cookies.get(name, ""), given, address_of(request), request.user
         )
         arrival = found.arrival
-        if arrival.user is None or arrival.session is None:
+        if arrival.user is None:
             raise SignInFailed(arrival.reason)
     except SignInFailed as failed:
-        answer = failure(failed.reason, provider)
+        answer = failure(failed.reason, provider, is_logged_in=request.user is not None)
     else:
-        answer = login.let_in(request, arrival.session, arrival.user.name, login.local(found.next))
+        to = login.local(found.next)
+        if arrival.session is not None:
+            answer = login.let_in(request, arrival.session, arrival.user.name, to)
+        else:
+            answer = Redirect(to, status_code=303)  # a person who was logged in has linked themselves
     answer.set_cookie(cookie(request, "", max_age_seconds=0))
+    return answer
+
+
+@get("/login/sso/{provider:str}/logout", public=True)
+async def leave(request: DashboardCall, provider: FromPath[str]) -> Response[Any]:
+    """Lead somebody who has logged out here to the logout of their provider.
+
+    It is a page of its own that leads there: the rule for forms in the content security policy would stop a redirect of the form.
+    """
+    if request.user is not None:  # pyright: ignore[reportUnnecessaryComparison] (public: there may be nobody)
+        return Redirect(login.HOME, status_code=303)
+    sso = request.context.identity.sso
+    try:
+        url = await departures.logout_address(sso, _id(provider))
+        name = (await sso.enabled(_id(provider))).name
+    except SignInFailed:
+        url, name = None, ""
+    if url is None:
+        return Redirect("/login", status_code=303)
+    words = "You are logged out of Terracrew. Your provider asks whether you want to log out there, too."
+    return leading(url, f"Log out at {name}", words)
+
+
+@post("/dashboard/account/links/{provider:str}", status_code=200, in_any_organization=True)
+async def begin_link(request: DashboardCall, provider: FromPath[str]) -> Response[Any]:
+    """Lead a person who links themselves to the provider."""
+    provider_id = ids.parse("idp", provider)
+    await request.read(self_links.require_allowed, provider_id)
+    sso, session_id = request.context.identity.sso, request.user.credential_id or ""
+    try:
+        url, sealed = await sso.begin(provider_id, "/dashboard/account", session_id)
+        name = (await sso.enabled(provider_id)).name
+    except SignInFailed as failed:
+        return failure(failed.reason, provider, is_logged_in=True)
+    answer = leading(url, f"Continue to {name}", "Log in there. You come back to your account page afterwards.")
+    answer.set_cookie(cookie(request, sealed))
     return answer
 
 
@@ -98,8 +138,14 @@ def cookie(request: DashboardCall, sealed: str, max_age_seconds: int = service.A
     )
 
 
-def failure(reason: str, provider: str) -> Response[Any]:
-    return render.answer("access/login/failed_page.html", 403, reason=reason, provider=provider)
+def failure(reason: str, provider: str, *, is_logged_in: bool = False) -> Response[Any]:
+    shown: dict[str, Any] = {"reason": reason, "provider": provider, "is_logged_in": is_logged_in}
+    return render.answer("access/login/failed_page.html", 403, **shown)
+
+
+def leading(url: str, button: str, words: str) -> Response[Any]:
+    """Return a page that leads to the provider by itself, and by a link."""
+    return render.answer("access/login/leading_page.html", url=url, button=button, words=words)
 
 
 def _id(provider: str) -> str:

@@ -62,6 +62,7 @@ def details(provider: StoredProvider, trust: Trust) -> ProviderDetails:
         redirect_uri=f"{base}/callback",
         backchannel_logout_uri=f"{base}/backchannel-logout",
         frontchannel_logout_uri=f"{base}/frontchannel-logout",
+        post_logout_redirect_uri=f"{trust.url}/login",
     )
 
 

@@ -16,10 +16,11 @@ from terracrew.server.addresses import limit_key
 from terracrew.server.identity import limits
 from terracrew.server.identity.federation.service import Trust
 from terracrew.server.identity.limits import LoginGuard
-from terracrew.server.identity.sso import arrivals, sealing, store
+from terracrew.server.identity.sso import arrivals, sealing, self_links, store
 from terracrew.server.identity.sso.arrivals import SignInResult
 from terracrew.server.identity.sso.exchanges import Exchanges
 from terracrew.server.identity.sso.model import SignInFailed, StoredProvider
+from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
 
 COOKIE = "terracrew_sign_in"
@@ -41,6 +42,8 @@ class SignInAttempt(msgspec.Struct, frozen=True):
     verifier: str
     next: str
     begun_at: float
+    session_id: str = ""
+    """The session whose person links themselves; empty for a login."""
 
     def __repr__(self) -> str:
         return f"SignInAttempt({self.provider_id})"
@@ -60,8 +63,12 @@ class SingleSignOn:
         """Return where a provider sends browsers back to: each its own address, so that no provider can pass for another one."""
         return f"{self.trust.url}/login/sso/{provider_id}/callback"
 
-    async def begin(self, provider_id: str, next_page: str) -> tuple[str, str]:
-        """Return where to send the browser, and the cookie that binds the answer to it."""
+    async def begin(self, provider_id: str, next_page: str, session_id: str = "") -> tuple[str, str]:
+        """Return where to send the browser, and the cookie that binds the answer to it.
+
+        Who links themselves, from the session with this id, has to log in at the provider anew: somebody else could have logged their
+        browser in there.
+        """
         provider = await self.enabled(provider_id)
         url = await self.exchanges.endpoint(provider, "authorization_endpoint")
         attempt = SignInAttempt(
@@ -71,6 +78,7 @@ class SingleSignOn:
             secrets.token_urlsafe(48),
             next_page[:MAX_NEXT_CHARACTERS],
             time.time(),
+            session_id,
         )
         asked = {
             "response_type": "code",
@@ -81,11 +89,13 @@ class SingleSignOn:
             "nonce": attempt.nonce,
             "code_challenge": challenge(attempt.verifier),
             "code_challenge_method": "S256",
-        }
+        } | ({"prompt": "login"} if session_id else {})
         return f"{url}{'&' if '?' in url else '?'}{urlencode(asked)}", seal(self.keys, attempt)
 
-    async def complete(self, provider_id: str, cookie: str, given: Mapping[str, str], address: str) -> Arrived:
-        """Let somebody in who comes back from a provider. Raises SignInFailed.
+    async def complete(
+        self, provider_id: str, cookie: str, given: Mapping[str, str], address: str, who: Principal | None = None
+    ) -> Arrived:
+        """Let somebody in who comes back from a provider, or link the caller who has begun that. Raises SignInFailed.
 
         What does not let anybody in counts against the address: the logins that are kept for administrators are few, and nobody
         may push the others out of sight.
@@ -95,28 +105,37 @@ class SingleSignOn:
         except RateLimited as limited:
             self.guard.failures.note("single_sign_on.fail", address, is_limited=True)
             raise SignInFailed(limited.message) from None
-        found = await self._answered(provider_id, cookie, given, address)
-        if found.arrival.session is not None:
+        found = await self._answered(provider_id, cookie, given, address, who)
+        if found.arrival.user is not None:
             counted.refund()
         return found
 
-    async def _answered(self, provider_id: str, cookie: str, given: Mapping[str, str], address: str) -> Arrived:
+    async def _answered(
+        self, provider_id: str, cookie: str, given: Mapping[str, str], address: str, who: Principal | None
+    ) -> Arrived:
         attempt = unseal(self.keys, cookie, time.time())
         is_own = attempt is not None and attempt.provider_id == provider_id
         if attempt is None or not is_own or not _is_same(given.get("state", ""), attempt.state):
             raise self._suspicious(address, STALE)
+        if attempt.session_id and (who is None or who.credential_id != attempt.session_id):
+            raise self._suspicious(address, "this link was begun in another session: log in and start again")
         used = hashlib.sha256(attempt.state.encode()).hexdigest()
         if not await self.db.write(lambda tx: store.use(tx, used, tx.now + 2 * ATTEMPT_SECONDS)):
             raise self._suspicious(address, "this login was completed before: start again")
         provider = await self.enabled(provider_id)
         try:
-            return await self._complete(provider, attempt, given, address)
+            return await self._complete(provider, attempt, given, address, who)
         except SignInFailed as failed:
             await self._note_failure(provider, failed.reason, address)
             raise
 
     async def _complete(
-        self, provider: StoredProvider, attempt: SignInAttempt, given: Mapping[str, str], address: str
+        self,
+        provider: StoredProvider,
+        attempt: SignInAttempt,
+        given: Mapping[str, str],
+        address: str,
+        who: Principal | None,
     ) -> Arrived:
         await self._check_issuer(provider, given.get("iss"))
         if (error := given.get("error")) is not None:
@@ -133,6 +152,9 @@ class SingleSignOn:
         }
         tokens = await self.exchanges.tokens(provider, sealing.client_secret(self.keys, provider), grant)
         verified = await self.exchanges.verified(provider, tokens, time.time(), attempt.nonce)
+        if attempt.session_id and who is not None:
+            linked = await self.db.write(lambda tx: self_links.link(tx, who, provider.id, verified, address))
+            return Arrived(linked, attempt.next)
         keys = self.keys
         arrival = await self.db.write(lambda tx: arrivals.arrive(tx, keys, provider.id, verified, address))
         return Arrived(arrival, attempt.next)

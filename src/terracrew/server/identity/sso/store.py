@@ -32,6 +32,9 @@ _CHANGEABLE: tuple[LiteralString, ...] = (
     "is_trusted",
     "is_enabled",
     "confirm_days",
+    "ends_session_there",
+    "returns_after_logout",
+    "allows_self_link",
 )
 _RULES: LiteralString = """SELECT r.id, r.claim, r.is_pattern, r.value, r.role, r.created_by, r.created_at,
     coalesce(groups.path, modules.path) AS path, modules.id IS NOT NULL AS is_module
