@@ -157,6 +157,7 @@ async def _administered(tx: Tx, who: Principal, forge: str) -> ForgeConnection:
 async def _record(tx: Tx, who: Principal, connection: ForgeConnection, action: str, details: dict[str, str]) -> None:
     named = {"forge": connection.path, **details}
     await audit.record(tx, who, action, "forge", connection.id, named, organization_id=connection.organization_id)
+    tx.wake("forges", "")  # pages of the connection show it
 
 
 async def _views(tx: Tx, users: Sequence[ForgeUser]) -> list[ForgeUserView]:

@@ -35,6 +35,7 @@ async def stop(tx: Tx) -> RekeyProgress:
     before = await load(tx)
     progress = msgspec.structs.replace(before, status="stopped") if before.status == "running" else before
     await save(tx, progress)
+    tx.wake(NAME)
     return progress
 
 

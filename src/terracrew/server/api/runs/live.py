@@ -17,10 +17,11 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runners import reads as runners
 
-TOPICS: tuple[Topic, ...] = ("access", "fleet", "forges", "jobs", "releases", "runners", "tree")
+TOPICS: tuple[Topic, ...] = ("access", "fleet", "forges", "holds", "jobs", "releases", "runners", "tree")
 """The topics that pages receive. A change of an instance, whose key is `<runner> <instance>`, or of a deployment is sent as one of its
-runner, and a change of a roll-out as one of the releases. Schedules, drift, discovery and pull requests are parts of the tree."""
-_UNNAMED: tuple[Topic, ...] = ("fleet", "forges", "releases", "tree")
+runner, a change of a roll-out as one of the releases, and one of the master key as one of the holds. Schedules, drift, discovery and
+pull requests are parts of the tree."""
+_UNNAMED: tuple[Topic, ...] = ("fleet", "forges", "holds", "releases", "tree")
 """The topics whose events name nothing."""
 _OF_ACCESS: tuple[Topic, ...] = ("access", "access_log", "roles")
 """The topics that are sent as `access`: their keys name an organization or a principal."""
@@ -32,6 +33,7 @@ _LISTENED: tuple[Topic, ...] = (
     "drift",
     "instances",
     "pull_requests",
+    "rekey",
     "roles",
     "rollouts",
     "schedules",
@@ -47,8 +49,8 @@ GATHER_SECONDS = 0.05
 
 @get("/events", media_type="text/event-stream", summary="Follow changes")
 async def events(request: RunsCall) -> Stream:
-    """Server-sent events: `jobs`, `runners`, `fleet`, `forges`, `releases`, `tree` or `access`, with the id of what has changed; `all`
-    where everything may have. `fleet`, `forges`, `releases` and `tree` name nothing."""
+    """Server-sent events: `jobs`, `runners`, `fleet`, `forges`, `holds`, `releases`, `tree` or `access`, with the id of what has
+    changed; `all` where everything may have. `fleet`, `forges`, `holds`, `releases` and `tree` name nothing."""
     authorize.require_reader(request.user)
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     context = request.context
@@ -94,6 +96,8 @@ def _shown(topic: str, key: str) -> tuple[str, str]:
         return "access", key
     if topic == "rollouts":
         return "releases", ""
+    if topic in ("holds", "rekey"):
+        return "holds", ""
     if topic in ("discovery", "drift", "pull_requests", "schedules"):
         return "tree", ""
     if topic == "forges":
