@@ -1,7 +1,7 @@
 """Builds the images of server, runner and executor, and writes the bill of materials of each to build/images.
 
 The base is pinned by the digest that the registry gives for it, so that the three images have the same one and a label says
-which. The engines are those of `terracrew engine install`, which verifies them.
+which. The engines, and the program that checks policies on the server, are those of `terracrew engine install`, which verifies them.
 """
 
 import argparse
@@ -40,6 +40,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.parse_args(arguments)
     made = ROOT / "build" / "images"
     _copy_engines(options.engine or ["tofu"], made / "engines", options.epoch)
+    _copy_engines([specs.OPA.name], made / "policies", options.epoch)
     base = _pinned(options.base)
     print(f"base {base}", flush=True)
     for target in options.target or TARGETS:
@@ -85,7 +86,7 @@ def is_docker_there() -> bool:
 
 
 def _copy_engines(names: Sequence[str], folder: Path, epoch: int | None) -> None:
-    """Put the programs of engines into the folder, with a list of them."""
+    """Put these programs into the folder, with a list of them."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     listed: list[dict[str, str]] = []

@@ -202,6 +202,7 @@ class Server:
             surveys=self.surveys,
             disk=self.disk,
             readiness=Readiness(self.db, self.objects, self.closing),
+            policies=self.policies,
             measured=Measured(
                 self.db,
                 self.objects,

@@ -17,7 +17,7 @@ from terracrew.server.db.seam import Database
 from terracrew.server.jobs import store
 from terracrew.server.policies import store as policy_store
 from terracrew.server.policies.model import PolicyResult
-from terracrew.server.policies.opa import Opa
+from terracrew.server.policies.opa import Opa, OpaBusy, PolicyOutcome
 from terracrew.server.policies.service import Policies
 from terracrew.server.principals.model import Principal
 from tests.builders.deliveries import RUNNING, delivery, fact
@@ -92,3 +92,17 @@ class Looking:
 
     async def results(self, ref: AttemptRef) -> list[PolicyResult]:
         return await self.rows.db.read(lambda tx: policy_store.results(tx, ref.job_id))
+
+
+class Counting(Opa):
+    """The program, how often it was asked, and how often it is busy first."""
+
+    def __init__(self, busy: int = 0) -> None:
+        super().__init__()
+        self.busy, self.asked = busy, 0
+
+    async def evaluate(self, rego: str, inputs: Any, seconds: float = 0.0, **more: Any) -> list[PolicyOutcome]:
+        self.asked += 1
+        if self.asked <= self.busy:
+            raise OpaBusy("the server evaluates other policies at this moment: try again")
+        return await super().evaluate(rego, inputs, seconds, **more)

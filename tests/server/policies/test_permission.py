@@ -1,7 +1,5 @@
 """The permission to apply waits for a verdict, is bound to one plan, and does not hang."""
 
-from typing import Any
-
 import pytest
 
 from terracrew.errors import Unavailable
@@ -13,26 +11,12 @@ from terracrew.server.history.points import History
 from terracrew.server.jobs.attempts import begin as permission
 from terracrew.server.jobs.attempts.policy_checks import PolicyChecks
 from terracrew.server.objects import open_objects
-from terracrew.server.policies.opa import Opa, OpaBusy, PolicyOutcome
+from terracrew.server.policies.opa import Opa
 from tests.builders.deliveries import delivery, fact
 from tests.builders.job_rows import KEYS
-from tests.server.policies.looking import NEVER, PLAN, Looking
+from tests.server.policies.looking import NEVER, PLAN, Counting, Looking
 
 pytestmark = [pytest.mark.platform("opa"), pytest.mark.feature("P3.stopped", "P3.bound")]
-
-
-class Counting(Opa):
-    """The program, how often it was asked, and how often it is busy first."""
-
-    def __init__(self, busy: int = 0) -> None:
-        super().__init__()
-        self.busy, self.asked = busy, 0
-
-    async def evaluate(self, rego: str, inputs: Any, seconds: float = 0.0, **more: Any) -> list[PolicyOutcome]:
-        self.asked += 1
-        if self.asked <= self.busy:
-            raise OpaBusy("the server evaluates other policies at this moment: try again")
-        return await super().evaluate(rego, inputs, seconds, **more)
 
 
 async def asks(looking: Looking, opa: Opa, ref: AttemptRef, sha256: str = PLAN) -> Begun | BeginRefused:

@@ -21,8 +21,7 @@ from terracrew.server.runs.reasons import Watch, decide
 from terracrew.wording import policy_words
 from tests.builders.deliveries import DONE, delivery, fact
 from tests.builders.job_rows import KEYS, policy_checks
-from tests.server.policies.looking import NO_DELETE, Looking
-from tests.server.policies.test_permission import Counting
+from tests.server.policies.looking import NO_DELETE, Counting, Looking
 
 pytestmark = [pytest.mark.platform("opa"), pytest.mark.feature("P3.plans")]
 TOO_DEAR = 'package terracrew\n\ndeny contains "nobody has said what this costs" if input.cost == null\n'

@@ -59,6 +59,7 @@ class OperationsContext:
     surveys: Surveys
     disk: DiskReserve
     readiness: Readiness
+    policies: Policies
     measured: Measured
     publishing: PublishingContext
 

@@ -201,13 +201,17 @@ class Opa:
 
     async def _place(self, folder: Path, rego: str) -> str:
         """Write what each run needs, and return the path of the program."""
-        program = await asyncio.to_thread(self._find)
+        program = await self.program()
         (folder / _POLICY).write_bytes(rego.encode())
         if self._capabilities[0] != program:
             printed = await self._run(folder, [program, "capabilities", "--current"], CHECK_SECONDS)
             self._capabilities = program, _without_the_world(printed.stdout)
         (folder / "capabilities.json").write_bytes(self._capabilities[1])
         return program
+
+    async def program(self) -> str:
+        """Return the path of the program; raises Unavailable if there is none that can be used."""
+        return await asyncio.to_thread(self._find)
 
     def _find(self) -> str:
         found = discovery.find(specs.OPA.name, self._extra_paths)

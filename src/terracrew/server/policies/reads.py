@@ -36,6 +36,11 @@ async def of_module(tx: Tx, module_id: str) -> list[Policy]:
     return rows_to(Policy, await tx.all(sql, module_id=module_id))
 
 
+async def is_any_active(tx: Tx) -> bool:
+    """Return whether any policy of this installation looks at plans."""
+    return await tx.one("SELECT id FROM policies WHERE state = 'active' LIMIT 1") is not None
+
+
 async def active(tx: Tx, module_id: str) -> list[Policy]:
     """Return those that look at its plans now."""
     return [each for each in await of_module(tx, module_id) if each.state == "active"]

@@ -4,6 +4,7 @@ A policy takes the right to change its place. So nobody weakens one from below i
 """
 
 import hashlib
+import time
 from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
@@ -22,6 +23,7 @@ from terracrew.api.policies import (
     PolicyView,
 )
 from terracrew.errors import Conflict, NotFound, Unavailable
+from terracrew.logging import get_logger
 from terracrew.server import time_zones
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
@@ -35,6 +37,12 @@ from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.groups import tree_path as paths
 from terracrew.server.tree.modules import service as modules
 
+FRESH_SECONDS = 10.0
+"""How long the answer holds whether policies can be evaluated."""
+CANNOT_EVALUATE = (
+    "policies are active, and this server has no usable Open Policy Agent: install it by `terracrew engine install opa`"
+)
+log = get_logger("terracrew.policies")
 MAX_POLICIES = 200
 """For each organization."""
 MAX_VERSIONS = 200
@@ -45,8 +53,26 @@ MAX_REFERENCE_CHARACTERS = 2_000
 class Policies:
     """What needs the policy checker: a version is compiled before it is stored, and again before it is activated."""
 
-    def __init__(self, db: Database, opa: Opa) -> None:
-        self._db, self._opa = db, opa
+    def __init__(self, db: Database, opa: Opa, clock: Callable[[], float] = time.monotonic) -> None:
+        self._db, self._opa, self._clock = db, opa, clock
+        self._problem, self._checked_at = "", float("-inf")
+
+    async def problem(self) -> str:
+        """Return why this server lets policies stop plans that they do not deny; empty if it can evaluate those that are active.
+
+        The answer is public, so the reason itself is in the log.
+        """
+        if self._clock() - self._checked_at >= FRESH_SECONDS:
+            found = ""
+            try:
+                if await self._db.read(reads.is_any_active):
+                    await self._opa.program()
+            except Unavailable as error:
+                found = error.message
+            if found and not self._problem:
+                log.warning("policies are active and cannot be evaluated here", reason=found)
+            self._problem, self._checked_at = found, self._clock()
+        return CANNOT_EVALUATE if self._problem else ""
 
     async def create(self, who: Principal, new: NewPlanPolicy) -> PolicyView:
         """Make a policy at a place that the caller may change. It is a draft."""

@@ -24,7 +24,8 @@ async def readyz(request: OperationsCall, exclude: FromQuery[Literal["object_sto
     being stopped. A load balancer excludes the object store: all servers have the same one, and most requests do not need it."""
     problem = await request.context.readiness.check(needs_objects=exclude is None)
     # A server at its reserve still answers people and stores statuses, so a load balancer has to keep it.
-    problem = problem or request.context.disk.problem
+    # So does one that cannot evaluate policies: it gives no permission to apply where one is mandatory.
+    problem = problem or request.context.disk.problem or await request.context.policies.problem()
     return {"status": "ok"} | ({"warning": problem} if problem else {})
 
 
