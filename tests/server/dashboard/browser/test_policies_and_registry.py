@@ -69,6 +69,7 @@ async def test_a_policy_is_activated_after_it_was_tried_on_earlier_plans(page: P
     await page.get_by_role("button", name="Try on earlier plans").click()
     await expect(page.locator("#trial")).to_contain_text("It would have stopped 1 of the last 2 plans.")
     await expect(page.locator("#trial")).to_contain_text("data/lake")
+    await expect(page.locator("#trial")).to_be_in_viewport()
     await expect(page.get_by_label("Rego")).to_have_value(REGO)
     await look(page, "policy-trial")
     await page.get_by_role("button", name="Add policy").click()
@@ -97,6 +98,7 @@ async def test_a_module_is_published_its_version_appears_is_read_and_withdrawn(p
     published = await publish(await administrator(stage), "data/lake/aws", "1.0.0", MAIN, ("README.md", README))
     assert published.status_code == 201, published.text
     await expect(page.locator("#usage")).to_contain_text("~> 1.0")  # without a reload
+    await expect(page.get_by_text("No version yet")).to_have_count(0)
     await expect(page.locator(".md")).to_contain_text("It has one zone.")
     assert await page.evaluate("window.pwned") is None
     await expect(page.locator("section", has=page.locator("#main-inputs"))).to_contain_text("Where it is")
