@@ -2,7 +2,9 @@
 
 import functools
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import click
@@ -15,10 +17,16 @@ from terracrew.cli.lazy import LazyGroup
 from terracrew.cli.printing import output, progress
 from terracrew.errors import Invalid
 
+Command = TypeVar("Command", bound=Callable[..., Any])
 import_options = combine(
     click.option("--plan", "only_plan", is_flag=True, help="Only show what would be made."),
     click.option("--yes", is_flag=True, help="Do not ask."),
 )
+
+
+def _into(words: str, default: str = "") -> Callable[[Command], Command]:
+    """Return the option that names the group for what is made."""
+    return click.option("--into", default=default, metavar="GROUP", shell_complete=name_completion.groups, help=words)
 
 
 @click.group("import", cls=LazyGroup)
@@ -47,12 +55,8 @@ def import_() -> None:
 @click.option(
     "--workspace", "patterns", multiple=True, metavar="PATTERN", help="Only these, such as 'shop-*'. Can be repeated."
 )
-@click.option(
-    "--into",
-    default="",
-    metavar="GROUP",
-    shell_complete=name_completion.groups,
-    help="The group for everything; `/` is the organization. By default one with the name of the organization at the source.",
+@_into(
+    "The group for everything; `/` is the organization. By default one with the name of the organization at the source."
 )
 @click.option(
     "--engine",
@@ -125,13 +129,7 @@ def import_hcp(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The repos.yaml of the server of Atlantis: its workflows and what it decides for this repository.",
 )
-@click.option(
-    "--into",
-    default="",
-    metavar="GROUP",
-    shell_complete=name_completion.groups,
-    help="The group for the modules; `/` is the organization. By default one with the name of the repository.",
-)
+@_into("The group for the modules; `/` is the organization. By default one with the name of the repository.")
 @click.option(
     "--own-backend/--no-own-backend",
     default=True,
@@ -182,13 +180,7 @@ def import_atlantis(
 @click.argument(
     "paths", metavar="DIRECTORY|FILE...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path)
 )
-@click.option(
-    "--into",
-    default="/",
-    metavar="GROUP",
-    shell_complete=name_completion.groups,
-    help="The group for the modules. `/`, the default, is the organization.",
-)
+@_into("The group for the modules. `/`, the default, is the organization.", default="/")
 @click.option(
     "--source",
     "kind",
