@@ -88,6 +88,21 @@ class FailedRows:
         now = self._clock()
         return {key for key in keys if key not in self._failed or self._failed[key][0] <= now}
 
+    async def handle(self, keys: Collection[str], handle: Callable[[str], Awaitable[None]], at_once: int) -> int:
+        """Handle the rows whose turn has come, so many at a time, and return how many they are."""
+        ready, turns = self.due(keys), asyncio.Semaphore(at_once)
+
+        async def turn(key: str) -> None:
+            async with turns:
+                with self.handling(key):
+                    await handle(key)
+
+        async with asyncio.TaskGroup() as tasks:
+            for each in keys:
+                if each in ready:
+                    tasks.create_task(turn(each))
+        return len(ready)
+
     @contextlib.contextmanager
     def handling(self, key: str) -> Generator[None]:
         """Keep an error of one row from the others. Without the database, none can be handled, so that error is raised."""

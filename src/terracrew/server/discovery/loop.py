@@ -55,19 +55,7 @@ class Discovery:
     async def step(self) -> int:
         """Look at the rules whose turn has come, and return how many."""
         found = await self._db.read_in_background(lambda tx: reads.due(tx, MAX_PER_STEP + len(self._failed)))
-        ready = self._failed.due(found)
-        turns = asyncio.Semaphore(MAX_AT_ONCE)
-
-        async def handle(rule_id: str) -> None:
-            async with turns:
-                with self._failed.handling(rule_id):
-                    await self._turn(rule_id)
-
-        async with asyncio.TaskGroup() as tasks:
-            for each in found:
-                if each in ready:
-                    tasks.create_task(handle(each))
-        return len(ready)
+        return await self._failed.handle(found, self._turn, MAX_AT_ONCE)
 
     async def _turn(self, rule_id: str) -> None:
         rule = await self._db.write(lambda tx: _claim(tx, rule_id, self._tools.server_id))

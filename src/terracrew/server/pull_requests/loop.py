@@ -64,19 +64,7 @@ class PullRequests:
         for each in await self._db.read_in_background(lambda tx: reads.new(tx, MAX_PER_STEP, MISSED_SECONDS)):
             await self._db.write(lambda tx, each=each: _begin(tx, each))
         found = await self._db.read_in_background(lambda tx: reads.due(tx, MAX_PER_STEP + len(self._failed)))
-        ready = self._failed.due(found)
-        turns = asyncio.Semaphore(MAX_AT_ONCE)
-
-        async def handle(pull_request_id: str) -> None:
-            async with turns:
-                with self._failed.handling(pull_request_id):
-                    await self._turn(pull_request_id)
-
-        async with asyncio.TaskGroup() as tasks:
-            for each in found:
-                if each in ready:
-                    tasks.create_task(handle(each))
-        return len(ready)
+        return await self._failed.handle(found, self._turn, MAX_AT_ONCE)
 
     async def _turn(self, pull_request_id: str) -> None:
         row = await self._db.write(lambda tx: store.claim(tx, pull_request_id, self._tools.server_id, LEASE_SECONDS))

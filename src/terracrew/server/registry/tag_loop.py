@@ -46,19 +46,7 @@ class TagLoop:
     async def step(self) -> int:
         """Look at the modules whose turn has come, and return how many."""
         found = await self._db.read_in_background(lambda tx: reads.due(tx, MAX_PER_STEP + len(self._failed)))
-        ready = self._failed.due(found)
-        turns = asyncio.Semaphore(MAX_AT_ONCE)
-
-        async def handle(published_id: str) -> None:
-            async with turns:
-                with self._failed.handling(published_id):
-                    await self._turn(published_id)
-
-        async with asyncio.TaskGroup() as tasks:
-            for each in found:
-                if each in ready:
-                    tasks.create_task(handle(each))
-        return len(ready)
+        return await self._failed.handle(found, self._turn, MAX_AT_ONCE)
 
     async def _turn(self, published_id: str) -> None:
         holder = self._tools.server_id
