@@ -372,7 +372,7 @@ PAGES_ALONE: dict[str, str] = {
     "GET /login/sso/{provider}/frontchannel-logout": "is for providers of single sign-on",
     "GET /login/sso/{provider}/logout": "ends the session at the provider",
     "POST /dashboard/account/links/{provider}": "needs a browser, which logs in at the provider",
-    "POST /dashboard/account/links/{identity_id}/remove": "is for the person; administrators have the people of the provider",
+    "POST /dashboard/account/links/{person}/remove": "is for the person; administrators have the people of the provider",
     "POST /logout": "ends the session",
     "GET /app/settings/tokens": "is where engines send people for a token",
     "GET /dashboard/forges/create/github": "has GitHub make an application, which needs a browser",

@@ -57,10 +57,10 @@ async def end_session(request: DashboardCall, session_id: FromPath[str]) -> Resp
     return render.go(request, HERE)
 
 
-@post("/dashboard/account/links/{identity_id:str}/remove", status_code=303, in_any_organization=True)
-async def remove_link(request: DashboardCall, identity_id: FromPath[str]) -> Response[Any]:
+@post("/dashboard/account/links/{person:str}/remove", status_code=303, in_any_organization=True)
+async def remove_link(request: DashboardCall, person: FromPath[str]) -> Response[Any]:
     try:
-        await request.write(self_links.unlink, ids.parse("iid", identity_id))
+        await request.write(self_links.unlink, ids.parse("iid", person))
     except Conflict as error:
         return await _account_answer(request, link_wrong=error.message)
     return render.go(request, HERE)
