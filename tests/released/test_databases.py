@@ -49,7 +49,6 @@ EMPTY = {
     "provisioners": "needs an identity provider",
     "removed": "needs the loop of the retention",
     "removed_locks": "is about terminals that worked in the last days",
-    "published_uses": "begins with the version that has it",
     "retention_runs": "needs the loop of the retention",
     "runner_alerts": "is about takeovers of the last days",
     "runner_outages": "is about runners that are away at the moment",
