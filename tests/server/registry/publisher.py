@@ -62,7 +62,7 @@ async def download(who: Person, path: str, version: str) -> str | int:
     return answer.headers["X-Terraform-Get"] if answer.status_code == 204 else answer.status_code
 
 
-async def job_of(runner: SimulatedRunner, path: str) -> SimulatedRunner:
+async def job_of(runner: SimulatedRunner, path: str) -> Person:
     """The engine of a job of a module at this path."""
     above = path.rpartition("/")[0]
     found = await runner.app.scalar("SELECT id FROM groups WHERE path = :path", path=above)
