@@ -16,7 +16,7 @@ from tests.server.dashboard.visitor import Visitor, logged_in, visitor
 from tests.server.identity.sso.conftest import manager
 from tests.server.identity.sso.crook import Crook, led, refused
 
-pytestmark = [on_one, pytest.mark.feature("P1.self_link")]
+pytestmark = [on_one, pytest.mark.feature("P1.links")]
 ACCOUNT = "/dashboard/account"
 
 
