@@ -283,7 +283,7 @@ async def test_the_keyboard_reaches_everything_in_the_order_of_the_page_and_focu
     await page.keyboard.press("Tab")
     await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     seen: list[str] = []
-    for _ in range(19):
+    for _ in range(20):
         await page.keyboard.press("Tab")
         seen.append(
             await page.evaluate(
@@ -294,9 +294,9 @@ async def test_the_keyboard_reaches_everything_in_the_order_of_the_page_and_focu
     assert seen[1] == "Overview"
     assert seen[2].startswith("Modules")
     assert seen[4].startswith("Runners")
-    assert seen[5] == "Access"
-    assert [word.split()[0] for word in seen[11:15]] == ["All", "Online", "Draining", "Offline"]
-    assert seen[15:] == ["Search runners", "Releases", "Cloud identities", "Add runner"]
+    assert seen[5:7] == ["Access", "Server"]
+    assert [word.split()[0] for word in seen[12:16]] == ["All", "Online", "Draining", "Offline"]
+    assert seen[16:] == ["Search runners", "Releases", "Cloud identities", "Add runner"]
 
 
 async def test_the_choice_of_light_or_dark_is_kept(page: Page) -> None:
