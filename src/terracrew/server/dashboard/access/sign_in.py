@@ -53,7 +53,8 @@ async def callback(request: DashboardCall, provider: FromPath[str]) -> Response[
         if arrival.user is None:
             raise SignInFailed(arrival.reason)
     except SignInFailed as failed:
-        answer = failure(failed.reason, provider, is_logged_in=request.user is not None)
+        is_logged_in = request.user is not None  # pyright: ignore[reportUnnecessaryComparison] (public: there may be nobody)
+        answer = failure(failed.reason, provider, is_logged_in=is_logged_in)
     else:
         to = login.local(found.next)
         if arrival.session is not None:
