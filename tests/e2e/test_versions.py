@@ -100,13 +100,12 @@ def test_a_hello_of_a_version_that_has_nothing_else_in_common_is_told_the_versio
         assert f"runner 9.0.0 speaks protocol 8 to 9, this server {version.NEWEST_VERSION}" in refused["message"]
 
 
+@thorough
 @pytest.mark.feature("O4.salvaged")
 @pytest.mark.parametrize(
     ("is_finished", "outcomes"),
-    [
-        pytest.param(True, ["succeeded"], id="finished", marks=thorough),
-        pytest.param(False, ["gone", "succeeded"], id="in the middle", marks=thorough),
-    ],
+    [(True, ["succeeded"]), (False, ["gone", "succeeded"])],
+    ids=["finished", "in the middle"],
 )
 def test_what_an_attempt_left_that_no_longer_speaks_the_servers_version_is_delivered_by_an_updated_runner(
     system: System, gate: Gate, is_finished: bool, outcomes: list[str]
