@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, delete, get, patch, post, put, route
+from litestar.di import NamedDependency, Provide
 from litestar.params import FromPath, FromQuery, QueryParameter
 
 from terracrew.server.http.request import refuse_nul
@@ -29,6 +30,21 @@ class ScimQuery(msgspec.Struct, frozen=True):
     limit: int
     attributes: str
     excluded: str
+
+
+def asked_for(
+    start_index: StartIndex = 1,
+    count: Count = schemas.DEFAULT_PAGE_ROWS,
+    wanted: Filter = "",
+    attributes: FromQuery[str] = "",
+    excluded: Excluded = "",
+) -> ScimQuery:
+    """Return what a list is asked for. RFC 7644 has a meaning for each number (3.4.2.4)."""
+    first, limit = min(max(1, start_index), MAX_START_INDEX), min(max(0, count), schemas.MAX_RESULTS)
+    return ScimQuery(wanted, first, limit, attributes, excluded)
+
+
+_ASKED = {"asked": Provide(asked_for, sync_to_thread=False)}
 
 
 # What this interface is
@@ -73,16 +89,9 @@ def _named(found: list[dict[str, Any]], name: str) -> Response[bytes]:
 # People
 
 
-@get("/Users")
-async def list_users(
-    request: ScimCall,
-    start_index: StartIndex = 1,
-    count: Count = schemas.DEFAULT_PAGE_ROWS,
-    wanted: Filter = "",
-    attributes: FromQuery[str] = "",
-    excluded: Excluded = "",
-) -> Response[bytes]:
-    return await _users(request, _query(wanted, start_index, count, attributes, excluded))
+@get("/Users", dependencies=_ASKED)
+async def list_users(request: ScimCall, asked: NamedDependency[ScimQuery]) -> Response[bytes]:
+    return await _users(request, asked)
 
 
 async def _users(request: ScimCall, asked: ScimQuery) -> Response[bytes]:
@@ -143,16 +152,9 @@ async def delete_user(request: ScimCall, user: FromPath[str]) -> None:
 # Groups
 
 
-@get("/Groups")
-async def list_groups(
-    request: ScimCall,
-    start_index: StartIndex = 1,
-    count: Count = schemas.DEFAULT_PAGE_ROWS,
-    wanted: Filter = "",
-    attributes: FromQuery[str] = "",
-    excluded: Excluded = "",
-) -> Response[bytes]:
-    return await _groups(request, _query(wanted, start_index, count, attributes, excluded))
+@get("/Groups", dependencies=_ASKED)
+async def list_groups(request: ScimCall, asked: NamedDependency[ScimQuery]) -> Response[bytes]:
+    return await _groups(request, asked)
 
 
 async def _groups(request: ScimCall, asked: ScimQuery) -> Response[bytes]:
@@ -245,19 +247,13 @@ async def _search(request: ScimCall) -> ScimQuery:
     except msgspec.ValidationError as error:
         raise ScimRefusal(400, f"the search is not valid: {error}", "invalidValue") from None
     names = ",".join(given.attributes), ",".join(given.excluded_attributes)
-    return _query(given.filter, given.start_index, given.count, *names)
+    return asked_for(given.start_index, given.count, given.filter, *names)
 
 
 @route("/{rest:path}", http_method=["GET", "POST", "PUT", "PATCH", "DELETE"], status_code=404)
 async def nothing(rest: FromPath[str]) -> Response[bytes]:
     """Answer in the form of this interface where there is nothing."""
     raise ScimRefusal(404, f"there is nothing at {rest[:100]!r}")
-
-
-def _query(wanted: str, start_index: int, count: int, attributes: str, excluded: str) -> ScimQuery:
-    """Return what a list is asked for. RFC 7644 has a meaning for each number (3.4.2.4)."""
-    first, limit = min(max(1, start_index), MAX_START_INDEX), min(max(0, count), schemas.MAX_RESULTS)
-    return ScimQuery(wanted, first, limit, attributes, excluded)
 
 
 def _shown(resource: dict[str, Any], status: int = 200) -> Response[bytes]:
