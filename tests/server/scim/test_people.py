@@ -236,6 +236,12 @@ async def test_lists_have_pages_and_leave_out_what_is_not_asked_for(directory: D
     assert short["Resources"][0].keys() == {"schemas", "id", "userName", "active"}
     refused = await directory.get(f"{BASE}/Users", params={"filter": 'userName co "p"'})
     assert (refused.status_code, refused.json()["scimType"]) == (400, "invalidFilter")
+    for values in ({"startIndex": "one"}, {"count": 10**9}, {"filter": "x" * 2001}):
+        refused = await directory.get(f"{BASE}/Users", params=values)
+        assert (refused.status_code, refused.json()["schemas"]) == (
+            400,
+            ["urn:ietf:params:scim:api:messages:2.0:Error"],
+        )
 
 
 async def test_changes_at_the_same_time_lose_nothing(directory: Directory) -> None:
