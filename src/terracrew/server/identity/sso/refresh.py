@@ -1,29 +1,44 @@
 """Asks providers each hour whether the people who are logged in still exist, and evaluates their claims anew.
 
 A refresh token must be used once: providers that replace it end everything when the earlier one comes back. So a server claims a session
-before it asks, by the time until which the claim counts, and saves the answer only if that time is still its own.
+before it asks, by the time until which the claim counts, and saves the answer only if that time is still its own. The next refresh token
+is saved before anything else is done with the answer: whatever fails afterwards, the session can ask again.
 """
 
 import asyncio
 import time
+from collections.abc import Coroutine
+from typing import Any
 
 import msgspec
 
 from terracrew import backoff
+from terracrew.errors import Undecryptable
 from terracrew.server.audit import service as audit
-from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.availability import retry_when_back
+from terracrew.server.db.seam import Database, T, Tx
 from terracrew.server.identity.people import store as people
 from terracrew.server.identity.sso import arrivals, claims, providers, role_mapping, sealing, store
 from terracrew.server.identity.sso.exchanges import Exchanges
-from terracrew.server.identity.sso.model import LinkedPerson, ProviderSession, SignInFailed, StoredProvider, Verified
+from terracrew.server.identity.sso.model import (
+    LinkedPerson,
+    ProviderSession,
+    ProviderTokens,
+    SignInFailed,
+    StoredProvider,
+    Verified,
+)
 from terracrew.server.principals.model import SYSTEM
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.supervise import FailedRows
 
 PERIOD_SECONDS = 20.0
 MAX_AT_ONCE = 20
 CLAIM_SECONDS = 90.0
-ASK_SECONDS = 60.0
-"""Less than a claim lasts, so that nobody else asks meanwhile."""
+ASK_SECONDS = 40.0
+"""For the next tokens, and again for what they say: together less than a claim lasts, so that nobody else asks meanwhile."""
+STOP_SECONDS = 5.0
+"""How long a server that stops waits for the next refresh tokens that it has asked for."""
 RETRY_SECONDS = 300.0
 OUTAGE_SECONDS = 4 * 3600.0
 """How long sessions go on while their provider does not answer, counted from its last answer about the person."""
@@ -32,6 +47,7 @@ OUTAGE_SECONDS = 4 * 3600.0
 class SignOnRefresh:
     def __init__(self, db: Database, keys: Keyring, exchanges: Exchanges) -> None:
         self._db, self._keys, self._exchanges = db, keys, exchanges
+        self._failed = FailedRows("single sign-on")
 
     async def run(self) -> None:
         while True:
@@ -47,9 +63,8 @@ class SignOnRefresh:
         if not await self._db.read(store.has_due):
             return 0
         due = await self._db.write(lambda tx: store.claim_due(tx, CLAIM_SECONDS, MAX_AT_ONCE))
-        async with asyncio.TaskGroup() as tasks:
-            for each in due:
-                tasks.create_task(self._refresh(each))
+        claimed = {each.session_id: each for each in due}
+        await self._failed.handle(claimed, lambda session_id: self._refresh(claimed[session_id]), MAX_AT_ONCE)
         return len(due)
 
     async def _refresh(self, session: ProviderSession) -> None:
@@ -58,25 +73,52 @@ class SignOnRefresh:
             await self._db.write(lambda tx: _end(tx, session, "its provider is disabled"))
             return
         try:
+            tokens = await _finished(self._renewed(provider, session))
             async with asyncio.timeout(ASK_SECONDS):
-                found = await self._ask(provider, identity, session)
+                found = await self._verified(provider, identity, tokens)
         except SignInFailed as failed:
             reason, is_gone = failed.reason, failed.is_grant_gone
             await self._db.write(lambda tx: _failed(tx, session, reason, is_gone=is_gone))
         except TimeoutError:
             await self._db.write(lambda tx: _failed(tx, session, f"{provider.name} did not answer in time"))
+        except Undecryptable:
+            await self._db.write(
+                lambda tx: _end(tx, session, "its refresh token or the client secret cannot be decrypted")
+            )
         else:
-            await self._db.write(lambda tx: _confirmed(tx, self._keys, session, found))
+            await self._db.write(lambda tx: _confirmed(tx, session, found))
 
-    async def _ask(self, provider: StoredProvider, identity: LinkedPerson, session: ProviderSession) -> Verified:
+    async def _renewed(self, provider: StoredProvider, session: ProviderSession) -> ProviderTokens:
+        """Use the refresh token of a session, and save the next one, as soon as the database is there."""
         text = sealing.refresh_token(self._keys, session.session_id, session.sealed or b"")
         grant = {"grant_type": "refresh_token", "refresh_token": text}
-        tokens = await self._exchanges.tokens(provider, sealing.client_secret(self._keys, provider), grant)
-        if not tokens.refresh_token:
-            tokens = msgspec.structs.replace(tokens, refresh_token=text)
+        secret = sealing.client_secret(self._keys, provider)
+        async with asyncio.timeout(ASK_SECONDS):
+            tokens = await self._exchanges.tokens(provider, secret, grant)
+        if tokens.refresh_token and tokens.refresh_token != text:
+            sealed = sealing.seal_refresh_token(self._keys, session.session_id, tokens.refresh_token)
+
+            async def save() -> None:
+                await self._db.write(lambda tx: store.save_refresh_token(tx, session, sealed))
+
+            await retry_when_back(self._db, save)
+        return tokens
+
+    async def _verified(self, provider: StoredProvider, identity: LinkedPerson, tokens: ProviderTokens) -> Verified:
         if tokens.id_token:
             return await self._exchanges.verified(provider, tokens, time.time(), None, identity.subject)
         return await self._exchanges.refreshed(provider, tokens, identity.subject)
+
+
+async def _finished(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of work that a cancellation does not interrupt for some seconds."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task], timeout=STOP_SECONDS)
+        task.cancel()
+        raise
 
 
 async def _forget(tx: Tx, identity_id: str) -> None:
@@ -94,8 +136,8 @@ async def _of(tx: Tx, session: ProviderSession) -> tuple[StoredProvider | None, 
     return await store.provider(tx, session.provider_id), await store.find_identity(tx, session.identity_id)
 
 
-async def _confirmed(tx: Tx, keys: Keyring, session: ProviderSession, found: Verified) -> None:
-    """Keep what the provider said: the claims, the roles that follow, and the next refresh token.
+async def _confirmed(tx: Tx, session: ProviderSession, found: Verified) -> None:
+    """Keep what the provider said: the claims, and the roles that follow.
 
     An answer without claims says that the person exists. It does not confirm the claims of the last login, which age.
     """
@@ -110,8 +152,7 @@ async def _confirmed(tx: Tx, keys: Keyring, session: ProviderSession, found: Ver
         await _end(tx, session, failed.reason)
         return
     due_at = arrivals.next_refresh(tx.now, found.refresh_expires_in)
-    sealed = sealing.seal_refresh_token(keys, session.session_id, found.refresh_token)
-    if not await store.save_refreshed(tx, session, sealed, due_at):
+    if not await store.save_refreshed(tx, session, due_at):
         return
     if found.claims:
         kept = claims.kept(found.claims, await arrivals.important_claims(tx, provider))

@@ -356,12 +356,21 @@ async def claim_due(tx: Tx, seconds: float, count: int) -> list[ProviderSession]
     return rows_to(ProviderSession, rows)
 
 
-async def save_refreshed(tx: Tx, claimed: ProviderSession, sealed: bytes, due_at: float) -> bool:
-    """Keep the next refresh token of a session. Returns False if the claim has ended, or the session."""
-    saved = await tx.run(
-        "UPDATE identity_sessions SET sealed = :sealed, due_at = :due_at, confirmed_at = :now, claimed_until = 0,"
-        " failure = '' WHERE session_id = :id AND claimed_until = :claimed",
+async def save_refresh_token(tx: Tx, claimed: ProviderSession, sealed: bytes) -> None:
+    """Keep the next refresh token of a session, unless the claim has ended, or the session."""
+    await tx.run(
+        "UPDATE identity_sessions SET sealed = :sealed WHERE session_id = :id AND claimed_until = :claimed",
         sealed=sealed,
+        id=claimed.session_id,
+        claimed=claimed.claimed_until,
+    )
+
+
+async def save_refreshed(tx: Tx, claimed: ProviderSession, due_at: float) -> bool:
+    """Note that the provider has confirmed a session. Returns False if the claim has ended, or the session."""
+    saved = await tx.run(
+        "UPDATE identity_sessions SET due_at = :due_at, confirmed_at = :now, claimed_until = 0, failure = ''"
+        " WHERE session_id = :id AND claimed_until = :claimed",
         due_at=due_at,
         now=tx.now,
         id=claimed.session_id,
