@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import msgspec
-
 from terracrew import ids
 from terracrew.api.access import Role
 from terracrew.api.sso import MappingRule
@@ -57,7 +55,7 @@ async def log_in(tx: Tx, provider_id: str, user_id: str, claims: dict[str, Any])
     assert provider is not None
     made = await store.insert_identity(tx, provider_id, claims["sub"], user_id, user_id)
     await store.save_claims(tx, made.id, claims)
-    await role_mapping.apply(tx, provider, msgspec.structs.replace(made, claims=claims))
+    await role_mapping.apply(tx, provider, [user_id])
     await store.insert_login(tx, provider_id, claims["sub"], user_id, "in", "", claims, "192.0.2.7")
     return made.id
 

@@ -36,7 +36,7 @@ class Rules:
 
     async def roles(self, user_id: str) -> set[tuple[str, str]]:
         async def read(tx: Tx) -> set[tuple[str, str]]:
-            found = await role_store.roles_of_source(tx, user_id, self.provider_id)
+            found = await role_store.roles_of_source(tx, [user_id], self.provider_id)
             return {(each.role.value, each.path) for each in found}
 
         return await self._application.server.db.read(read)

@@ -173,7 +173,7 @@ async def roles_of(sign_on: ProviderLogins, name: str) -> set[tuple[str, str]]:
 
     async def read(tx: Tx) -> set[tuple[str, str]]:
         user = await people.user(tx, name)
-        return {(each.role.value, each.path) for each in await role_store.roles_of_source(tx, user.id, sign_on.id)}
+        return {(each.role.value, each.path) for each in await role_store.roles_of_source(tx, [user.id], sign_on.id)}
 
     return await sign_on.application.server.db.read(read)
 

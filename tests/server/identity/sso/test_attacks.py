@@ -10,7 +10,9 @@ import msgspec
 import pytest
 from joserfc import jwt
 from joserfc.jwk import OctKey
+from msgspec.structs import replace
 
+from terracrew import ids
 from terracrew.api.access import Role
 from terracrew.api.sso import LoginPolicy, NewProvider, ProviderChange
 from terracrew.errors import Conflict, Forbidden
@@ -194,11 +196,10 @@ async def test_a_local_administrator_gets_in_although_single_sign_on_is_required
     assert "single sign-on" in answer.text
 
     async def only_by_rule(tx: Tx) -> None:
-        for each in await role_store.roles_of_source(tx, other.principal.id, ""):
-            await role_store.unbind_role(tx, each.id)
-        organization = crook.application.server.organization_id
-        await role_store.bind_role(
-            tx, organization, "user", other.principal.id, Role.OWNER.value, "group", "", "system", source=crook.made.id
+        granted = await role_store.roles_of_source(tx, [other.principal.id], "")
+        await role_store.unbind_roles(tx, granted)
+        await role_store.bind_roles(
+            tx, [replace(each, id=ids.new("rol"), role=Role.OWNER, source=crook.made.id) for each in granted]
         )
 
     await db.write(only_by_rule)

@@ -49,7 +49,7 @@ def ways_out(application: Application, olga: Principal) -> dict[str, Callable[[]
     )
 
     async def binding(tx: Tx) -> str:
-        return (await role_store.roles_of_source(tx, olga.id, ""))[0].id
+        return (await role_store.roles_of_source(tx, [olga.id], ""))[0].id
 
     async def revoke(tx: Tx) -> None:
         await roles.unbind_role(tx, admin, await binding(tx))

@@ -47,7 +47,7 @@ async def roles(crook: Crook) -> set[str]:
     async def read(tx: Tx) -> set[str]:
         user = await people_store.find_user(tx, "mallory")
         assert user is not None
-        return {each.role.value for each in await role_store.roles_of_source(tx, user.id, crook.made.id)}
+        return {each.role.value for each in await role_store.roles_of_source(tx, [user.id], crook.made.id)}
 
     return await crook.application.server.db.read(read)
 

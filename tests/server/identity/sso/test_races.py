@@ -18,7 +18,7 @@ from terracrew.server.identity.access import role_store
 from terracrew.server.identity.access import users as access
 from terracrew.server.identity.people import acting
 from terracrew.server.identity.people import store as people
-from terracrew.server.identity.sso import arrivals, mapping, providers, role_mapping, store
+from terracrew.server.identity.sso import arrivals, mapping, providers, store
 from terracrew.server.identity.sso.model import StoredProvider, Verified
 from terracrew.server.tree.groups.service import ensure_organization
 from tests.builders import sign_on_rows
@@ -46,9 +46,9 @@ class Company:
         assert provider is not None
         rules, found = await store.rules(tx, provider.id), list[str]()
         for identity in await store.latest_identities(tx, provider.id, 100):
-            person = await role_mapping.attributes(tx, provider, identity.user_id, identity.claims)
+            person = mapping.attributes(identity.claims, provider.groups_claim)
             wanted = {(each.role, each.path) for each in mapping.evaluate(rules, person).roles}
-            held = await role_store.roles_of_source(tx, identity.user_id, provider.id)
+            held = await role_store.roles_of_source(tx, [identity.user_id], provider.id)
             is_current = identity.evaluated_version == provider.rules_version
             if is_current and wanted != {(each.role, each.path) for each in held}:
                 found.append(identity.subject)
@@ -90,7 +90,7 @@ async def application_roles(company: Company) -> dict[str, set[str]]:
     async def read(tx: Tx) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {}
         for identity in await store.latest_identities(tx, company.provider.id, 100):
-            held = await role_store.roles_of_source(tx, identity.user_id, company.provider.id)
+            held = await role_store.roles_of_source(tx, [identity.user_id], company.provider.id)
             found[identity.subject] = {each.role.value for each in held}
         return found
 

@@ -69,7 +69,7 @@ async def test_a_person_links_themselves_and_removes_the_link(crook: Crook) -> N
     assert (await crook.come_back(crook.token(sub="v1", groups=["staff"]))).status_code == 303
     assert "vera" in await there.see(ACCOUNT)
     user = await db.read(lambda tx: people_store.user(tx, "vera"))
-    assert len(await db.read(lambda tx: role_store.roles_of_source(tx, user.id, crook.made.id))) == 1
+    assert len(await db.read(lambda tx: role_store.roles_of_source(tx, [user.id], crook.made.id))) == 1
     (identity,) = await db.read(lambda tx: store.linked_of_user(tx, user.id))
     other = await person(crook, "otto")
     await other.see(ACCOUNT)
@@ -81,7 +81,7 @@ async def test_a_person_links_themselves_and_removes_the_link(crook: Crook) -> N
     assert (await vera.submit(path)).status_code == 303
     assert await linked(crook) == {}
     assert (await there.get(ACCOUNT)).status_code == 303, "the session that began there has ended"
-    assert await db.read(lambda tx: role_store.roles_of_source(tx, user.id, crook.made.id)) == []
+    assert await db.read(lambda tx: role_store.roles_of_source(tx, [user.id], crook.made.id)) == []
     found = await db.read(lambda tx: tx.all("SELECT action, actor_name FROM audit WHERE action LIKE 'sso.%link'"))
     assert [(each["action"], each["actor_name"]) for each in found] == [("sso.link", "vera"), ("sso.unlink", "vera")]
 

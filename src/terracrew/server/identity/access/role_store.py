@@ -1,5 +1,6 @@
 """Rows of role bindings."""
 
+from collections.abc import Iterable, Sequence
 from typing import LiteralString
 
 from terracrew import ids
@@ -7,13 +8,16 @@ from terracrew.api.access import RoleBinding
 from terracrew.errors import NotFound
 from terracrew.server.db.seam import Param, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
-from terracrew.server.db.statements.table import Table, excluded_assignments
+from terracrew.server.db.statements.table import Table, excluded_assignments, values
 from terracrew.server.tree.groups import reads as groups
 
 ROLES = Table("role_bindings", RoleBinding)
 _REPLACED: LiteralString = excluded_assignments("role", "created_by", "created_at", "expires_at", "source_rule")
-_BIND_ROLE: LiteralString = f"""{ROLES.insert("group_id", "module_id")}
-    ON CONFLICT (principal_id, organization_id, place_kind, path, source) DO UPDATE SET {_REPLACED} RETURNING {ROLES.columns}"""
+_ON_CONFLICT: LiteralString = (
+    f"ON CONFLICT (principal_id, organization_id, place_kind, path, source) DO UPDATE SET {_REPLACED}"
+)
+_BIND_ROLE: LiteralString = f"{ROLES.insert('group_id', 'module_id')} {_ON_CONFLICT} RETURNING {ROLES.columns}"
+_BIND_ROLES: LiteralString = f"{ROLES.insert_batch(*ROLES.fields, 'group_id', 'module_id')} {_ON_CONFLICT}"
 
 
 async def bind_role(
@@ -26,10 +30,8 @@ async def bind_role(
     path: str,
     created_by: str,
     expires_at: float | None = None,
-    source: str = "",
-    source_rule: str = "",
 ) -> RoleBinding:
-    """Give a principal a role at a place. It replaces the role that the principal had at exactly this place from the same source."""
+    """Give a principal a role at a place. It replaces the one that somebody has granted to the principal at exactly this place."""
     group_id = await require_group(tx, organization_id, path) if place_kind == "group" else None
     module_id = await require_module(tx, organization_id, path) if place_kind == "module" else None
     wanted: dict[str, Param] = {
@@ -43,11 +45,31 @@ async def bind_role(
         "created_by": created_by,
         "created_at": tx.now,
         "expires_at": expires_at,
-        "source": source,
-        "source_rule": source_rule,
+        "source": "",
+        "source_rule": "",
     }
     row = await tx.one(_BIND_ROLE, **wanted, group_id=group_id, module_id=module_id)
     return row_to(RoleBinding, row or {})
+
+
+async def bind_roles(tx: Tx, bindings: Sequence[RoleBinding]) -> None:
+    """Write the roles of many principals. Each replaces the one that its principal had at this place from the same source."""
+    places: dict[tuple[str, str, str], tuple[str | None, str | None]] = {}
+    for each in bindings:
+        place = each.organization_id, each.place_kind, each.path
+        if place not in places:
+            is_group = each.place_kind == "group"
+            found = await (require_group if is_group else require_module)(tx, each.organization_id, each.path)
+            places[place] = (found, None) if is_group else (None, found)
+    await tx.each(
+        _BIND_ROLES,
+        ROLES.types_of(*ROLES.fields, group_id="text", module_id="text"),
+        [(*values(each), *places[each.organization_id, each.place_kind, each.path]) for each in bindings],
+    )
+
+
+async def unbind_roles(tx: Tx, bindings: Sequence[RoleBinding]) -> None:
+    await tx.each_id("DELETE FROM role_bindings WHERE id IN (SELECT id FROM batch)", [each.id for each in bindings])
 
 
 async def role(tx: Tx, binding_id: str) -> RoleBinding:
@@ -81,14 +103,15 @@ async def delete_expired(tx: Tx, count: int) -> list[RoleBinding]:
     return rows_to(RoleBinding, rows)
 
 
-async def roles_of_source(tx: Tx, principal_id: str, source: str) -> list[RoleBinding]:
-    """Return the roles that a principal has from a source, ordered by their places."""
-    return await ROLES.all(
-        tx,
-        "FROM role_bindings WHERE principal_id = :id AND source = :source ORDER BY path, place_kind",
-        id=principal_id,
-        source=source,
+async def roles_of_source(tx: Tx, principal_ids: Iterable[str], source: str) -> list[RoleBinding]:
+    """Return the roles that principals have from a source, ordered by their places."""
+    rows = await tx.each(
+        f"SELECT {ROLES.columns} FROM batch JOIN role_bindings ON role_bindings.principal_id = batch.principal_id"
+        " AND role_bindings.source = batch.source ORDER BY role_bindings.path, role_bindings.place_kind",
+        {"principal_id": "text", "source": "text"},
+        [(each, source) for each in principal_ids],
     )
+    return rows_to(RoleBinding, rows)
 
 
 async def all_of_source(tx: Tx, source: str) -> list[RoleBinding]:

@@ -37,6 +37,12 @@ async def user(tx: Tx, name_or_id: str) -> User:
     return found
 
 
+async def names(tx: Tx, user_ids: Iterable[str]) -> dict[str, str]:
+    """Return the names of those of these users who exist, by their ids."""
+    rows = await tx.each_id("SELECT users.id, users.name FROM batch JOIN users ON users.id = batch.id", user_ids)
+    return {row["id"]: row["name"] for row in rows}
+
+
 async def hold_user(tx: Tx, user_id: str) -> User:
     """Return a user whose row is locked until the transaction ends. What only refers to it does not wait."""
     found = await USERS.one(tx, "FROM users WHERE id = :id FOR NO KEY UPDATE", id=user_id)

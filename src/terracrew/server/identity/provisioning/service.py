@@ -210,8 +210,7 @@ async def apply_groups(tx: Tx, organization_id: str, user_ids: Iterable[str]) ->
     for each in await sso_store.providers(tx, organization_id):
         provider = await sso_store.hold_provider(tx, each.id)
         if provider is not None:
-            for user_id in affected:
-                await role_mapping.apply_to_user(tx, provider, user_id)
+            await role_mapping.apply(tx, provider, affected)
 
 
 # Groups

@@ -55,7 +55,7 @@ async def arrive(tx: Tx, keys: Keyring, provider_id: str, verified: Verified, ad
         await store.insert_login(tx, provider.id, verified.subject, None, "refused", failed.reason, kept, address)
         return SignInResult(None, None, failed.reason)
     await store.save_claims(tx, identity.id, kept)
-    await role_mapping.apply(tx, provider, msgspec.structs.replace(identity, claims=kept, confirmed_at=tx.now))
+    await role_mapping.apply(tx, provider, [user.id])
     await store.insert_login(tx, provider.id, verified.subject, user.id, "in", "", kept, address)
     tx.wake("access", provider.organization_id)
     lifetime = sessions.SESSION_SECONDS if verified.refresh_token else UNREFRESHED_SESSION_SECONDS

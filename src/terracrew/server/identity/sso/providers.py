@@ -4,6 +4,8 @@ Who controls a provider can log in as every user of the organization whom it may
 manage providers, only when they are logged in, and only administrators of the server change one that is trusted.
 """
 
+import math
+import time
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -23,13 +25,13 @@ from terracrew.api.sso import (
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Database, Tx
-from terracrew.server.identity.access import role_store, roles
+from terracrew.server.identity.access import roles
 from terracrew.server.identity.federation import rules as issuer_rules
 from terracrew.server.identity.federation.service import Trust
 from terracrew.server.identity.people import oversight, user_reads
 from terracrew.server.identity.people import store as people_store
 from terracrew.server.identity.sso import arrivals, role_mapping, sealing, store
-from terracrew.server.identity.sso.model import LinkedPerson, SignInFailed, StoredProvider
+from terracrew.server.identity.sso.model import SignInFailed, StoredProvider
 from terracrew.server.paging import start
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Verb
@@ -38,8 +40,10 @@ from terracrew.server.secrets.keyring import Keyring
 
 MAX_PROVIDERS = 10
 MAX_RULES = 200
-MAX_PER_TRANSACTION = 50
+MAX_PER_TRANSACTION = 200
 """How many people are evaluated again in one transaction."""
+REQUEST_SECONDS = 5.0
+"""How long a request that changes rules evaluates people. A loop goes on where there are very many."""
 _ENTRA_CONSUMERS = "9188040d-6c67-4c5b-b112-36a304b66dad"
 _ENTRA_HOST = "https://login.microsoftonline.com/"
 
@@ -127,7 +131,7 @@ async def change(
         return after
 
     changed = await _written(db, work, str(fields.given(wanted).get("name", reference)))
-    await evaluate_stale(db)
+    await evaluate_stale(db, REQUEST_SECONDS)
     return details(changed, trust)
 
 
@@ -135,8 +139,7 @@ async def delete(tx: Tx, who: Principal, reference: str) -> None:
     """Delete a provider with its rules, the roles that they gave, and the sessions that began there. The users stay."""
     provider = await _held(tx, who, reference)
     await _end_sessions(tx, provider)
-    for user_id in sorted({each.principal_id for each in await role_store.all_of_source(tx, provider.id)}):
-        await role_mapping.take_all_away(tx, provider, user_id)
+    await role_mapping.take_all_away(tx, provider)
     await store.delete_provider(tx, provider.id)
     await _record(tx, who, "sso.delete_provider", provider, {})
 
@@ -159,7 +162,7 @@ async def add_rule(db: Database, who: Principal, reference: str, wanted: NewRule
         return msgspec.structs.replace(made, created_by=who.id, created_at=tx.moment)
 
     made = await db.write(work)
-    await evaluate_stale(db)
+    await evaluate_stale(db, REQUEST_SECONDS)
     return made
 
 
@@ -175,7 +178,7 @@ async def remove_rule(db: Database, who: Principal, reference: str, rule_id: str
         await _record(tx, who, "sso.remove_rule", provider, rule_words(found))
 
     await db.write(work)
-    await evaluate_stale(db)
+    await evaluate_stale(db, REQUEST_SECONDS)
 
 
 async def checked_rule(tx: Tx, who: Principal, wanted: NewRule) -> tuple[MappingRule, str | None, str | None]:
@@ -227,8 +230,8 @@ async def unlink(tx: Tx, who: Principal, reference: str, identity_id: str) -> No
     if identity is None or identity.provider_id != provider.id:
         raise NotFound(f"{provider.name} has no person {identity_id}")
     await people_store.delete_sessions(tx, await store.sessions_of_identity(tx, identity.id))
-    await role_mapping.take_away(tx, provider, identity.user_id)
     await store.delete_identity(tx, identity.id)
+    await role_mapping.apply(tx, provider, [identity.user_id])
     await _record(tx, who, "sso.unlink", provider, {"subject": identity.subject})
     tx.wake("access", identity.user_id)
 
@@ -238,19 +241,22 @@ async def people(tx: Tx, who: Principal, reference: str, after: str | None, coun
     return await store.linked(tx, provider.id, start(after), count)
 
 
-async def evaluate_stale(db: Database) -> int:
-    """Evaluate everybody again whose roles follow from earlier rules. Return how many."""
-    total = 0
-    while True:
-        stale = await db.read(lambda tx: store.stale_identities(tx, MAX_PER_TRANSACTION))
-        for identity_id in stale:
-            await db.write(lambda tx, one=identity_id: evaluate(tx, one))
-        total += len(stale)
-        if len(stale) < MAX_PER_TRANSACTION:
-            return total + await _evaluate_provisioned(db)
+async def evaluate_stale(db: Database, seconds: float = math.inf) -> int:
+    """Evaluate everybody again whose roles follow from earlier rules, and return how many.
+
+    After so many seconds the others are left to the loop, which does the same.
+    """
+    until, total = time.monotonic() + seconds, 0
+    while time.monotonic() < until:
+        provider_id, users = await db.read(lambda tx: store.stale_users(tx, MAX_PER_TRANSACTION))
+        if not users:
+            return total + await _evaluate_provisioned(db, until)
+        await db.write(lambda tx, one=provider_id, some=users: _evaluate(tx, one, some))
+        total += len(users)
+    return total
 
 
-async def _evaluate_provisioned(db: Database) -> int:
+async def _evaluate_provisioned(db: Database, until: float) -> int:
     """Evaluate everybody whom an identity provider manages, for providers whose rules have changed. Many have never logged in."""
     total = 0
     for provider_id, version in await db.read(store.providers_with_new_rules):
@@ -258,28 +264,19 @@ async def _evaluate_provisioned(db: Database) -> int:
         while found := await db.read(
             lambda tx, one=provider_id, last=after: store.provisioned_people(tx, one, last, MAX_PER_TRANSACTION)
         ):
-            for user_id in found:
-                await db.write(lambda tx, one=provider_id, user=user_id: _evaluate_user(tx, one, user))
+            if time.monotonic() >= until:
+                return total
+            await db.write(lambda tx, one=provider_id, some=found: _evaluate(tx, one, some))
             total, after = total + len(found), found[-1]
         await db.write(lambda tx, one=provider_id, at=version: store.note_groups_version(tx, one, at))
     return total
 
 
-async def _evaluate_user(tx: Tx, provider_id: str, user_id: str) -> None:
+async def _evaluate(tx: Tx, provider_id: str, user_ids: list[str]) -> None:
+    """Make the roles of users those that follow now."""
     provider = await store.hold_provider(tx, provider_id)
-    if provider is not None and await people_store.find_user(tx, user_id) is not None:
-        await role_mapping.apply_to_user(tx, provider, user_id)
-
-
-async def evaluate(tx: Tx, identity_id: str) -> None:
-    """Make the roles of a person those that follow now."""
-    seen = await store.find_identity(tx, identity_id)  # without its lock: everybody locks the provider first
-    if seen is None:
-        return
-    provider = await store.hold_provider(tx, seen.provider_id)
-    identity: LinkedPerson | None = await store.identity_of_id(tx, identity_id)
-    if provider is not None and identity is not None:
-        await role_mapping.apply(tx, provider, identity)
+    if provider is not None:
+        await role_mapping.apply(tx, provider, user_ids)
 
 
 async def readable(tx: Tx, who: Principal, reference: str) -> StoredProvider:

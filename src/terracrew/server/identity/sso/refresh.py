@@ -10,8 +10,6 @@ import time
 from collections.abc import Coroutine
 from typing import Any
 
-import msgspec
-
 from terracrew import backoff
 from terracrew.errors import Undecryptable
 from terracrew.server.audit import service as audit
@@ -157,7 +155,7 @@ async def _confirmed(tx: Tx, session: ProviderSession, found: Verified) -> None:
     if found.claims:
         kept = claims.kept(found.claims, await arrivals.important_claims(tx, provider))
         await store.save_claims(tx, identity.id, kept)
-        await role_mapping.apply(tx, provider, msgspec.structs.replace(identity, claims=kept, confirmed_at=tx.now))
+        await role_mapping.apply(tx, provider, [identity.user_id])
 
 
 async def _failed(tx: Tx, session: ProviderSession, reason: str, *, is_gone: bool = False) -> None:

@@ -67,7 +67,7 @@ async def link(tx: Tx, who: Principal, provider_id: str, verified: Verified, add
         await store.insert_login(tx, provider.id, verified.subject, None, "refused", failed.reason, kept, address)
         return SignInResult(None, None, failed.reason)
     await store.save_claims(tx, identity.id, kept)
-    await role_mapping.apply(tx, provider, msgspec.structs.replace(identity, claims=kept, confirmed_at=tx.now))
+    await role_mapping.apply(tx, provider, [user.id])
     await store.insert_login(tx, provider.id, verified.subject, user.id, "in", "", kept, address)
     await _record(tx, who, "sso.link", provider, {"user": user.name, "subject": verified.subject})
     return SignInResult(None, user)
@@ -87,8 +87,8 @@ async def unlink(tx: Tx, who: Principal, identity_id: str) -> None:
     if not others and not await _has_password(tx, who):
         raise Conflict("you could not log in any more: set a password first, which your organization has to allow")
     await people.delete_sessions(tx, await store.sessions_of_identity(tx, identity.id))
-    await role_mapping.take_away(tx, provider, who.id)
     await store.delete_identity(tx, identity.id)
+    await role_mapping.apply(tx, provider, [who.id])
     await _record(tx, who, "sso.unlink", provider, {"subject": identity.subject})
 
 

@@ -1,6 +1,6 @@
 """The rows of single sign-on."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, LiteralString
 
 import msgspec
@@ -143,22 +143,40 @@ async def save_claims(tx: Tx, identity_id: str, claims: dict[str, Any]) -> None:
     )
 
 
-async def note_evaluated(tx: Tx, identity_id: str, version: int) -> None:
-    await tx.run("UPDATE identities SET evaluated_version = :version WHERE id = :id", version=version, id=identity_id)
+async def note_evaluated(tx: Tx, provider_id: str, user_ids: Iterable[str], version: int) -> None:
+    """Note from which rules the roles of these users follow, as far as they are linked to people of a provider."""
+    await tx.each(
+        "UPDATE identities SET evaluated_version = batch.version FROM batch"
+        " WHERE identities.provider_id = batch.provider_id AND identities.user_id = batch.user_id",
+        {"provider_id": "text", "user_id": "text", "version": "bigint"},
+        [(provider_id, each, version) for each in user_ids],
+    )
+
+
+async def claims_of_users(tx: Tx, provider_id: str, user_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the stored claims of those of these users who are linked to people of a provider."""
+    rows = await tx.each(
+        "SELECT identities.user_id, identities.claims FROM batch JOIN identities"
+        " ON identities.provider_id = batch.provider_id AND identities.user_id = batch.user_id",
+        {"provider_id": "text", "user_id": "text"},
+        [(provider_id, each) for each in user_ids],
+    )
+    return {row["user_id"]: msgspec.json.decode(row["claims"], type=dict[str, Any]) for row in rows}
 
 
 async def delete_identity(tx: Tx, identity_id: str) -> None:
     await tx.run("DELETE FROM identities WHERE id = :id", id=identity_id)
 
 
-async def stale_identities(tx: Tx, count: int) -> list[str]:
-    """Return identities whose roles follow from earlier rules."""
+async def stale_users(tx: Tx, count: int) -> tuple[str, list[str]]:
+    """Return users of one provider whose roles follow from earlier rules, with the id of the provider; '' if there are none."""
     rows = await tx.all(
-        "SELECT i.id FROM identities AS i JOIN identity_providers AS p ON p.id = i.provider_id"
-        " WHERE i.evaluated_version < p.rules_version ORDER BY i.id LIMIT :count",
+        "SELECT i.provider_id, i.user_id FROM identities AS i JOIN identity_providers AS p ON p.id = i.provider_id"
+        " WHERE i.evaluated_version < p.rules_version ORDER BY i.provider_id, i.user_id LIMIT :count",
         count=count,
     )
-    return [row["id"] for row in rows]
+    first = rows[0]["provider_id"] if rows else ""
+    return first, [row["user_id"] for row in rows if row["provider_id"] == first]
 
 
 async def latest_identities(tx: Tx, provider_id: str, count: int) -> list[LinkedPerson]:
@@ -193,16 +211,19 @@ async def linked_of_user(tx: Tx, user_id: str) -> list[LinkedIdentity]:
 # People and groups that an identity provider manages
 
 
-async def provisioned_groups(tx: Tx, provider_id: str, user_id: str) -> list[str]:
-    """Return the names and external ids of the groups in which the identity provider of the same organization has put a user."""
-    rows = await tx.all(
-        "SELECT g.display_name, g.external_id FROM identity_providers AS p"
-        " JOIN provisioned_groups AS g ON g.organization_id = p.organization_id"
-        " JOIN provisioned_members AS m ON m.group_id = g.id WHERE p.id = :id AND m.user_id = :user_id ORDER BY g.id",
-        id=provider_id,
-        user_id=user_id,
+async def provisioned_groups(tx: Tx, provider_id: str, user_ids: Iterable[str]) -> dict[str, list[str]]:
+    """Return the names and external ids of the groups in which the identity provider of the same organization has put users."""
+    rows = await tx.each(
+        "SELECT m.user_id, g.display_name, g.external_id FROM batch JOIN provisioned_members AS m ON m.user_id = batch.user_id"
+        " JOIN provisioned_groups AS g ON g.id = m.group_id JOIN identity_providers AS p ON p.id = batch.provider_id"
+        " AND p.organization_id = g.organization_id ORDER BY m.user_id, g.id",
+        {"provider_id": "text", "user_id": "text"},
+        [(provider_id, each) for each in user_ids],
     )
-    return [text for row in rows for text in (row["display_name"], row["external_id"]) if text]
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row["user_id"], []).extend(filter(None, (row["display_name"], row["external_id"])))
+    return found
 
 
 async def provisioned_user(tx: Tx, provider_id: str, external_ids: Sequence[str]) -> str | None:
@@ -245,11 +266,6 @@ async def note_groups_version(tx: Tx, provider_id: str, version: int) -> None:
         version=version,
         id=provider_id,
     )
-
-
-async def linked_at(tx: Tx, provider_id: str, user_id: str) -> LinkedPerson | None:
-    """Return as which person of a provider a user logs in."""
-    return await IDENTITIES.find(tx, provider_id=provider_id, user_id=user_id)
 
 
 # Logins
