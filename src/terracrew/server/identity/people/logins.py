@@ -133,11 +133,14 @@ async def store_password(
 ) -> PasswordChanged:
     """Store a new password. Links that were made before end. A first password revokes no tokens, because nobody can have
     logged in with an old one."""
+    await store.hold_user(tx, user.id)  # who disables the user removes this password, or has disabled them before
     before = await store.password_of(tx, user.id)
+    if before is None:
+        raise Unauthenticated("this user is disabled, or was deleted")
     await store.set_password(tx, user.id, password_hash)
     await store.delete_links_of(tx, user.id)
     ended = await store.delete_sessions_of(tx, user.id, but=keep_session)
-    revoked = await store.delete_tokens_of(tx, user.id) if before is not None and before[1] is not None else 0
+    revoked = await store.delete_tokens_of(tx, user.id) if before[1] is not None else 0
     details = {"name": user.name, "sessions": ended, "tokens": revoked}
     await audit.record(tx, who, "user.password", "user", user.id, details, organization_id=user.organization_id)
     tx.wake("access", user.id)

@@ -72,7 +72,7 @@ async def replace_link(db: Database, user: str, who: Principal) -> tuple[str, bo
 async def link_user(
     tx: Tx, user: User, link: credentials.Secret, who: Principal, lifetime_seconds: float = LINK_LIFETIME_SECONDS
 ) -> bool:
-    if user.is_disabled:
+    if (await store.hold_user(tx, user.id)).is_disabled:
         raise Conflict(f"{user.name} is disabled: enable the user first")
     is_replaced = await store.insert_link(tx, user.id, link.sha256, tx.now + lifetime_seconds, who.id)
     await audit.record(tx, who, "user.link", "user", user.id, {"name": user.name}, organization_id=user.organization_id)
@@ -213,7 +213,12 @@ async def make_token(
     is_engine_login: bool = False,
     is_cli_login: bool = False,
 ) -> ApiToken:
-    """Insert a token that acts as its owner, and record who made it. `by` names the command that it is made for."""
+    """Insert a token that acts as its owner, and record who made it. `by` names the command that it is made for.
+
+    The row of the user is locked: who disables the user revokes this token, or has disabled them before.
+    """
+    if (await store.hold_user(tx, who.id)).is_disabled:
+        raise Unauthenticated("this user is disabled")
     if await store.count_tokens(tx, who.id) >= MAX_TOKENS:
         raise Conflict(TOO_MANY_TOKENS)
     if isinstance(expires_in_days, UnsetType):

@@ -53,7 +53,8 @@ async def make(tx: Tx, allowed: Allowed, secret: credentials.Secret, address: st
     It replaces the token of this name that an earlier login with the same command line has got.
     """
     seen_after = tx.now - sessions.IDLE_SECONDS
-    user = await people_store.find_user(tx, allowed.user_id)
+    known = await people_store.find_user(tx, allowed.user_id)
+    user = None if known is None else await people_store.hold_user(tx, known.id)  # before its session is looked at
     if user is None or not await people_store.is_session_open(tx, user.id, allowed.session_id, seen_after):
         return None
     who = sessions.person(user, allowed.session_id, address)
