@@ -1,12 +1,19 @@
 """Tags of a repository become versions: each once, of the commit that the tag named first."""
 
+import dataclasses
 from datetime import UTC, datetime
 
 import pytest
 
+from terracrew import ids
+from terracrew.api.modules import Archive
 from terracrew.api.registry import RefusedTag
+from terracrew.server.db.seam import Tx
 from terracrew.server.registry import store, tags
 from terracrew.server.registry.model import RegistryVersion
+from terracrew.server.registry.tag_loop import TagLoop
+from terracrew.server.tree.groups.quotas import Quotas
+from terracrew.server.tree.modules import store as module_store
 from tests.server.application import on_one
 from tests.server.registry.publisher import address, create, download, group, publish
 from tests.server.registry.tagged import PATH, Tagged
@@ -86,6 +93,31 @@ async def test_a_tag_that_cannot_be_a_version_is_told_and_the_others_become_vers
     before = await tagged.app.scalar("SELECT count(*) FROM archives")
     await tagged.step()
     assert await tagged.app.scalar("SELECT count(*) FROM archives") == before, "what was refused is not read again"
+
+
+@on_one
+async def test_a_tag_becomes_a_version_once_the_organization_has_room_for_its_archive(tagged: Tagged) -> None:
+    """It is none of its files that refuses it, so the tag is not among those that are never read again."""
+    small = tagged.app.server.settings.model_copy(update={"max_archive_megabytes_per_organization": 1})
+    full = Quotas(tagged.app.server.db, small)
+    await tagged.app.server.db.write(lambda tx: _fill(tx, tagged.app.server.organization_id))
+    tools, loops = tagged.tools, tagged.loops
+    tagged.loops = [TagLoop(dataclasses.replace(each, quotas=full)) for each in tools]
+    await tagged.follow()
+    commit = tagged.tag("v1.0.0")
+    await tagged.step()
+    shown = await tagged.shown()
+    assert (shown["versions"], shown["refused_tags"]) == ([], [])
+    assert "its quota is 1,000,000" in shown["problem"]
+    tagged.loops = loops
+    await tagged.step()
+    assert await tagged.versions() == {"1.0.0": commit}
+    assert (await tagged.shown())["problem"] == ""
+
+
+async def _fill(tx: Tx, organization_id: str) -> None:
+    large = Archive(ids.new("arc"), organization_id, "0" * 64, 999_999, "test", tx.moment)
+    await module_store.insert_archive(tx, large)
 
 
 @on_one

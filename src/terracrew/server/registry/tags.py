@@ -169,9 +169,9 @@ async def look(tools: TagTools, module: PublishedModule) -> list[RefusedTag]:
                 if not await tools.mirrors.has(repository.mirror_key, [commit]):
                     raise Unavailable(f"the tag {tag} moved while it was read")
                 await _make(tools, module, repository.mirror_key, version, tag, commit)
-            except (LookTaken, Unavailable):
+            except (LookTaken, Unavailable, Conflict):  # it may pass, such as a quota: the next look tries again
                 raise
-            except TerracrewError as error:  # the other tags become versions all the same
+            except TerracrewError as error:  # its files are the reason; the other tags become versions all the same
                 refused.append(RefusedTag(tag, commit, error.message[:300]))
     refused.sort(
         key=lambda each: model.parse_version(version_of(each.tag, module.tag_prefix) or "0.0.0").order, reverse=True
