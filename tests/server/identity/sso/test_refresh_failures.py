@@ -18,7 +18,7 @@ from terracrew.server.identity.federation.fetching import Fetcher
 from terracrew.server.identity.federation.issuers import Issuers
 from terracrew.server.identity.sso.arrivals import REFRESH_SECONDS
 from terracrew.server.identity.sso.exchanges import Exchanges
-from terracrew.server.identity.sso.refresh import RETRY_SECONDS, SignOnRefresh
+from terracrew.server.identity.sso.refresh import CLAIM_SECONDS, RETRY_SECONDS, SignOnRefresh
 from tests.builders.clock import ShiftedClock
 from tests.machine.oidc_issuer import KEYS, Issuer
 from tests.server.application import on_one
@@ -156,20 +156,23 @@ async def test_a_short_outage_of_the_database_loses_no_answer(
     grace, db = await log_in(crook, tokens, "grace"), crook.application.server.db
 
     class AwayAfterTheAnswer:
-        """The database, which refuses the first write after the provider has answered."""
+        """The database, which refuses to save the refresh token at first, and later what the answer says."""
+
+        writes = 0
 
         def __getattr__(self, name: str) -> Any:
             return getattr(db, name)
 
         async def write(self, work: Work[T]) -> T:
-            if tokens.used == 1 and not self.__dict__.get("was_away"):
-                self.was_away = True
+            self.writes += tokens.used
+            if self.writes in (1, 3):
                 raise Unavailable("the database does not answer")
             return await db.write(work)
 
     database_clock.advance(REFRESH_SECONDS + 1)
-    loop = loop_of(crook, AwayAfterTheAnswer())  # type: ignore[arg-type]
-    assert await loop.step() == 1
-    database_clock.advance(REFRESH_SECONDS + 1)
+    away = AwayAfterTheAnswer()
+    assert await loop_of(crook, away).step() == 1  # type: ignore[arg-type]
+    assert away.writes == 3
+    database_clock.advance(CLAIM_SECONDS + 1)
     assert await loop_of(crook).step() == 1
     assert await is_in(grace)

@@ -6,12 +6,13 @@ is saved before anything else is done with the answer: whatever fails afterwards
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Coroutine
 from typing import Any
 
 from terracrew import backoff
-from terracrew.errors import Undecryptable
+from terracrew.errors import Unavailable, Undecryptable
 from terracrew.server.audit import service as audit
 from terracrew.server.db.availability import retry_when_back
 from terracrew.server.db.seam import Database, T, Tx
@@ -62,8 +63,13 @@ class SignOnRefresh:
             return 0
         due = await self._db.write(lambda tx: store.claim_due(tx, CLAIM_SECONDS, MAX_AT_ONCE))
         claimed = {each.session_id: each for each in due}
-        await self._failed.handle(claimed, lambda session_id: self._refresh(claimed[session_id]), MAX_AT_ONCE)
+        await self._failed.handle(claimed, lambda session_id: self._ask_about(claimed[session_id]), MAX_AT_ONCE)
         return len(due)
+
+    async def _ask_about(self, session: ProviderSession) -> None:
+        """Without the database, leave the session to its claim, which ends, and keep the others from being canceled."""
+        with contextlib.suppress(Unavailable):
+            await self._refresh(session)
 
     async def _refresh(self, session: ProviderSession) -> None:
         provider, identity = await self._db.read(lambda tx: _of(tx, session))
