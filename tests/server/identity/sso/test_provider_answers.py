@@ -78,6 +78,25 @@ async def test_who_is_not_admitted_any_more_loses_the_roles_at_a_login(crook: Cr
     assert await roles(crook) == set(), "their API tokens would have the role for two weeks"
 
 
+@pytest.mark.feature("P1.rules")
+async def test_who_is_not_admitted_any_more_loses_session_and_roles_when_the_setting_changes(crook: Crook) -> None:
+    """An owner has noticed that the provider lets in too many. Without a refresh token, nobody was asked about again for 12 hours, and
+    the roles stayed for two weeks."""
+    await add_rule(crook, "staff")
+    assert (
+        await again(crook, sub="m2", preferred_username="colleague", groups=["staff"], hd="example.com")
+    ).status_code == 303
+    colleague = crook.browser
+    assert (await again(crook, groups=["staff"], hd="gone.example.com")).status_code == 303
+    assert await roles(crook) == {"operator"}
+    await change(crook, admit_claim="hd", admit_value="example.com")
+    assert await roles(crook) == set()
+    assert (await crook.browser.get("/dashboard/account")).status_code == 303, "logged out"
+    assert (await colleague.get("/dashboard/account")).status_code == 200
+    await add_rule(crook, "staff", Role.APPROVER)
+    assert await roles(crook) == set()
+
+
 @pytest.mark.feature("P1.refresh")
 async def test_who_is_not_admitted_any_more_loses_session_and_roles_at_a_refresh(
     crook: Crook, database_clock: ShiftedClock

@@ -40,6 +40,8 @@ MAX_PROVIDERS = 10
 MAX_RULES = 200
 MAX_PER_TRANSACTION = 50
 """How many people are evaluated again in one transaction."""
+_DECIDING = ("groups_claim", "admit_claim", "admit_value")
+"""The settings on which the roles of people depend, beside the rules."""
 _ENTRA_CONSUMERS = "9188040d-6c67-4c5b-b112-36a304b66dad"
 _ENTRA_HOST = "https://login.microsoftonline.com/"
 
@@ -101,7 +103,8 @@ async def create(db: Database, keys: Keyring, trust: Trust, who: Principal, want
 async def change(
     db: Database, keys: Keyring, trust: Trust, who: Principal, reference: str, wanted: ProviderChange
 ) -> ProviderDetails:
-    """Change a provider. The sessions that began at one that is disabled, or not trusted any more, end."""
+    """Change a provider. The sessions that began at one that is disabled, or not trusted any more, end; so do the sessions and roles
+    of people who are not let in any more."""
 
     async def work(tx: Tx) -> StoredProvider:
         before = await _held(tx, who, reference)
@@ -118,10 +121,10 @@ async def change(
             await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
         _check(after)
         await store.save_provider(tx, after)
-        if after.groups_claim != before.groups_claim:
+        if any(getattr(after, name) != getattr(before, name) for name in _DECIDING):
             await store.note_rules_changed(tx, before.id)
         if (before.is_enabled and not after.is_enabled) or (before.is_trusted and not after.is_trusted):
-            await _end_sessions(tx, after)
+            await _end_sessions(tx, await store.sessions_of_provider(tx, after.id))
         changed = ", ".join(sorted(fields.given(wanted)))
         await _record(tx, who, "sso.change_provider", after, {"changed": changed})
         return after
@@ -134,7 +137,7 @@ async def change(
 async def delete(tx: Tx, who: Principal, reference: str) -> None:
     """Delete a provider with its rules, the roles that they gave, and the sessions that began there. The users stay."""
     provider = await _held(tx, who, reference)
-    await _end_sessions(tx, provider)
+    await _end_sessions(tx, await store.sessions_of_provider(tx, provider.id))
     for user_id in sorted({each.principal_id for each in await role_store.all_of_source(tx, provider.id)}):
         await role_mapping.take_all_away(tx, provider, user_id)
     await store.delete_provider(tx, provider.id)
@@ -272,14 +275,19 @@ async def _evaluate_user(tx: Tx, provider_id: str, user_id: str) -> None:
 
 
 async def evaluate(tx: Tx, identity_id: str) -> None:
-    """Make the roles of a person those that follow now."""
+    """Make the roles of a person those that follow now. Who would not be let in any more is logged out, too."""
     seen = await store.find_identity(tx, identity_id)  # without its lock: everybody locks the provider first
     if seen is None:
         return
     provider = await store.hold_provider(tx, seen.provider_id)
     identity: LinkedPerson | None = await store.identity_of_id(tx, identity_id)
-    if provider is not None and identity is not None:
+    if provider is None or identity is None:
+        return
+    if arrivals.is_admitted(provider, identity.claims):
         await role_mapping.apply(tx, provider, identity)
+        return
+    await role_mapping.forget(tx, provider, identity)
+    await _end_sessions(tx, await store.sessions_of_identity(tx, identity.id))
 
 
 async def readable(tx: Tx, who: Principal, reference: str) -> StoredProvider:
@@ -313,8 +321,8 @@ async def require_manager(tx: Tx, who: Principal) -> None:
         raise Forbidden("your own role ends, and what a provider gives would outlive it: ask another owner")
 
 
-async def _end_sessions(tx: Tx, provider: StoredProvider) -> None:
-    for user_id in await people_store.delete_sessions(tx, await store.sessions_of_provider(tx, provider.id)):
+async def _end_sessions(tx: Tx, session_ids: list[str]) -> None:
+    for user_id in await people_store.delete_sessions(tx, session_ids):
         tx.wake("access", user_id)
 
 

@@ -103,8 +103,9 @@ async def _confirmed(tx: Tx, keys: Keyring, session: ProviderSession, found: Ver
     identity = await store.identity_of_id(tx, session.identity_id)
     if provider is None or identity is None or not provider.is_enabled:
         return
+    kept = claims.kept(found.claims, await arrivals.important_claims(tx, provider)) if found.claims else None
     try:
-        await arrivals.require_admitted(tx, provider, identity.subject, found.claims or identity.claims)
+        await arrivals.require_admitted(tx, provider, identity.subject, identity.claims if kept is None else kept)
         await arrivals.require_may_enter(tx, provider, await people.hold_user(tx, identity.user_id))
     except SignInFailed as failed:
         await _end(tx, session, failed.reason)
@@ -113,8 +114,7 @@ async def _confirmed(tx: Tx, keys: Keyring, session: ProviderSession, found: Ver
     sealed = sealing.seal_refresh_token(keys, session.session_id, found.refresh_token)
     if not await store.save_refreshed(tx, session, sealed, due_at):
         return
-    if found.claims:
-        kept = claims.kept(found.claims, await arrivals.important_claims(tx, provider))
+    if kept is not None:
         await store.save_claims(tx, identity.id, kept)
         await role_mapping.apply(tx, provider, msgspec.structs.replace(identity, claims=kept, confirmed_at=tx.now))
 
