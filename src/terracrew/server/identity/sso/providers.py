@@ -38,6 +38,8 @@ from terracrew.server.secrets.keyring import Keyring
 
 MAX_PROVIDERS = 10
 MAX_RULES = 200
+MAX_PATTERNS = 50
+"""How many of the rules have a pattern. All of them are compared with each group of a person while a login waits."""
 MAX_PER_TRANSACTION = 50
 """How many people are evaluated again in one transaction."""
 _DECIDING = ("groups_claim", "admit_claim", "admit_value")
@@ -153,8 +155,13 @@ async def add_rule(db: Database, who: Principal, reference: str, wanted: NewRule
 
     async def work(tx: Tx) -> MappingRule:
         provider = await _held(tx, who, reference)
-        if len(await store.rules(tx, provider.id)) >= MAX_RULES:
+        known = await store.rules(tx, provider.id)
+        if len(known) >= MAX_RULES:
             raise Conflict(f"a provider has at most {MAX_RULES} rules: use a pattern, or delete one that is not used")
+        if wanted.is_pattern and sum(each.is_pattern for each in known) >= MAX_PATTERNS:
+            raise Conflict(
+                f"a provider has at most {MAX_PATTERNS} rules with a pattern: join some of them, or name the value"
+            )
         made, group_id, module_id = await checked_rule(tx, who, wanted)
         await store.insert_rule(tx, provider.id, made, group_id, module_id, who.id)
         await store.note_rules_changed(tx, provider.id)

@@ -61,7 +61,7 @@ async def attributes(
     tx: Tx, provider: StoredProvider, user_id: str, claims: Mapping[str, Any]
 ) -> mapping.PersonAttributes:
     """Return what rules see of a user: claims, and the groups of the claims and of the identity provider that manages the user."""
-    groups = await store.provisioned_groups(tx, provider.id, user_id)
+    groups = await store.provisioned_groups(tx, provider.id, user_id, mapping.MAX_VALUES)
     return mapping.attributes(claims, provider.groups_claim, groups)
 
 

@@ -193,14 +193,16 @@ async def linked_of_user(tx: Tx, user_id: str) -> list[LinkedIdentity]:
 # People and groups that an identity provider manages
 
 
-async def provisioned_groups(tx: Tx, provider_id: str, user_id: str) -> list[str]:
-    """Return the names and external ids of the groups in which the identity provider of the same organization has put a user."""
+async def provisioned_groups(tx: Tx, provider_id: str, user_id: str, count: int) -> list[str]:
+    """Return the names and external ids of the first groups in which the identity provider of the same organization has put a user."""
     rows = await tx.all(
         "SELECT g.display_name, g.external_id FROM identity_providers AS p"
         " JOIN provisioned_groups AS g ON g.organization_id = p.organization_id"
-        " JOIN provisioned_members AS m ON m.group_id = g.id WHERE p.id = :id AND m.user_id = :user_id ORDER BY g.id",
+        " JOIN provisioned_members AS m ON m.group_id = g.id WHERE p.id = :id AND m.user_id = :user_id ORDER BY g.id"
+        " LIMIT :count",
         id=provider_id,
         user_id=user_id,
+        count=count,
     )
     return [text for row in rows for text in (row["display_name"], row["external_id"]) if text]
 
