@@ -5,6 +5,7 @@ before it asks, by the time until which the claim counts, and saves the answer o
 """
 
 import asyncio
+import contextlib
 import time
 
 import msgspec
@@ -21,6 +22,8 @@ from terracrew.server.secrets.keyring import Keyring
 
 PERIOD_SECONDS = 20.0
 MAX_AT_ONCE = 20
+MAX_PER_ORGANIZATION = 5
+"""How many sessions of one organization are asked about at once, by all servers: a provider can take its time for each answer."""
 CLAIM_SECONDS = 90.0
 ASK_SECONDS = 60.0
 """Less than a claim lasts, so that nobody else asks meanwhile."""
@@ -32,25 +35,43 @@ OUTAGE_SECONDS = 4 * 3600.0
 class SignOnRefresh:
     def __init__(self, db: Database, keys: Keyring, exchanges: Exchanges) -> None:
         self._db, self._keys, self._exchanges = db, keys, exchanges
+        self._asking = 0
+        self._ended = asyncio.Event()
 
     async def run(self) -> None:
-        while True:
-            while await self.step() == MAX_AT_ONCE:
-                pass
-            await asyncio.sleep(backoff.jittered(PERIOD_SECONDS))
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                self._ended.clear()
+                await self._begin(tasks)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(backoff.jittered(PERIOD_SECONDS)):
+                        await self._ended.wait()
 
     async def step(self) -> int:
-        """Ask about the sessions that are due, and return how many. Roles that nobody has confirmed for too long end, too."""
+        """Ask about some of the sessions that are due, wait for all answers, and return how many they are."""
+        async with asyncio.TaskGroup() as tasks:
+            return await self._begin(tasks)
+
+    async def _begin(self, tasks: asyncio.TaskGroup) -> int:
+        """Begin to ask about sessions that are due, and return how many. Roles that nobody has confirmed for too long end, too."""
         await providers.evaluate_stale(self._db)
         for identity_id in await self._db.read(lambda tx: store.unconfirmed(tx, MAX_AT_ONCE)):
             await self._db.write(lambda tx, one=identity_id: _forget(tx, one))
-        if not await self._db.read(store.has_due):
+        free = MAX_AT_ONCE - self._asking
+        if not free or not await self._db.read(store.has_due):
             return 0
-        due = await self._db.write(lambda tx: store.claim_due(tx, CLAIM_SECONDS, MAX_AT_ONCE))
-        async with asyncio.TaskGroup() as tasks:
-            for each in due:
-                tasks.create_task(self._refresh(each))
+        due = await self._db.write(lambda tx: store.claim_due(tx, CLAIM_SECONDS, free, MAX_PER_ORGANIZATION))
+        for each in due:
+            self._asking += 1
+            tasks.create_task(self._ask_once(each))
         return len(due)
+
+    async def _ask_once(self, session: ProviderSession) -> None:
+        try:
+            await self._refresh(session)
+        finally:
+            self._asking -= 1
+            self._ended.set()
 
     async def _refresh(self, session: ProviderSession) -> None:
         provider, identity = await self._db.read(lambda tx: _of(tx, session))

@@ -345,15 +345,21 @@ async def has_due(tx: Tx) -> bool:
     return row is not None
 
 
-async def claim_due(tx: Tx, seconds: float, count: int) -> list[ProviderSession]:
-    """Take sessions that are due, so that no other server asks about them meanwhile."""
+async def claim_due(tx: Tx, seconds: float, count: int, per_organization: int) -> list[ProviderSession]:
+    """Take sessions that are due, so that no other server asks about them meanwhile. Those of an organization that are taken already
+    count among its own."""
     rows = await tx.all(
         f"""UPDATE identity_sessions SET claimed_until = :until WHERE session_id IN (
-            SELECT session_id FROM identity_sessions WHERE due_at <= :now AND claimed_until <= :now
+            SELECT session_id FROM identity_sessions WHERE due_at <= :now AND claimed_until <= :now AND session_id IN (
+                SELECT session_id FROM (SELECT s.session_id, row_number() OVER (PARTITION BY p.organization_id
+                    ORDER BY CASE WHEN s.claimed_until > :now THEN 0 ELSE 1 END, s.due_at, s.session_id) AS place
+                    FROM identity_sessions AS s JOIN identity_providers AS p ON p.id = s.provider_id
+                    WHERE s.due_at <= :now) AS queue WHERE place <= :per_organization)
             ORDER BY due_at LIMIT :count FOR UPDATE SKIP LOCKED) RETURNING {SESSIONS.columns}""",
         until=tx.now + seconds,
         now=tx.now,
         count=count,
+        per_organization=per_organization,
     )
     return rows_to(ProviderSession, rows)
 
