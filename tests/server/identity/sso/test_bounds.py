@@ -1,5 +1,7 @@
 """What one organization can bring costs the others nothing: very many groups, patterns, and large answers of its provider."""
 
+import json
+
 import pytest
 
 from terracrew.api.access import Role
@@ -8,8 +10,9 @@ from terracrew.errors import Conflict
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity.people import store as people_store
 from terracrew.server.identity.sso import insight, mapping, providers, store
+from terracrew.server.identity.sso.exchanges import MAX_REFRESH_TOKEN_CHARACTERS
 from tests.server.application import on_one
-from tests.server.identity.sso.crook import Crook
+from tests.server.identity.sso.crook import Crook, refused
 from tests.server.identity.sso.provider_logins import manager
 
 GROUPS = [f"a-group-of-the-company-whose-name-is-rather-long-{number:04d}" for number in range(mapping.MAX_VALUES)]
@@ -48,3 +51,28 @@ async def test_very_many_groups_and_patterns_stop_nobody_else(crook: Crook) -> N
     with pytest.raises(Conflict, match="rules with a pattern"):
         await providers.add_rule(db, who, provider.id, NewRule("b-*", Role.VIEWER, "", is_pattern=True))
     await providers.add_rule(db, who, provider.id, NewRule("b", Role.VIEWER, ""))
+
+
+@pytest.mark.feature("P1.attacks")
+async def test_what_no_database_takes_is_no_session_and_no_error(crook: Crook) -> None:
+    """A provider sent a NUL in the id of its session, which PostgreSQL refuses: the login was an internal error."""
+    assert (await crook.come_back(crook.token(sid="a\0b"))).status_code == 303
+    event: dict[str, dict[str, str]] = {"http://schemas.openid.net/event/backchannel-logout": {}}
+    path = f"/login/sso/{crook.made.id}"
+    for claims in ({"sid": "a\0b"}, {"sub": "m\0", "sid": None}, {"sid": "s" * 300}):
+        text = crook.issuer.token("crew", events=event, jti="j", **claims)
+        answer = await crook.browser.post(f"{path}/backchannel-logout", data={"logout_token": text})
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
+    given = {"iss": crook.issuer.url, "sid": "a\0b"}
+    assert (await crook.browser.get(f"{path}/frontchannel-logout", params=given)).status_code == 400
+    crook.browser.cookies.clear()
+    await crook.begin()
+    refused(await crook.come_back(error="a\0", error_description="b\0"), "says: an error")
+
+
+@on_one
+@pytest.mark.feature("P1.attacks")
+async def test_a_refresh_token_that_is_too_long_is_not_stored(crook: Crook) -> None:
+    body = {"id_token": crook.token(), "access_token": "a", "refresh_token": "r" * (MAX_REFRESH_TOKEN_CHARACTERS + 1)}
+    crook.issuer.answers["/token"] = 200, {}, json.dumps(body).encode()
+    refused(await crook.come_back(), "refresh token is too long")
