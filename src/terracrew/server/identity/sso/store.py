@@ -208,16 +208,19 @@ async def provisioned_groups(tx: Tx, provider_id: str, user_id: str, count: int)
 
 
 async def provisioned_user(tx: Tx, provider_id: str, external_ids: Sequence[str]) -> str | None:
-    """Return the user who has one of these external ids, if the people of this provider are those of the provisioner."""
+    """Return the user who has one of these external ids, if the people of this provider are those of the provisioner.
+
+    A user whom the provisioner has deleted is returned if nobody else has the id: nobody who was deleted comes back as a new user.
+    """
     rows = await tx.each(
-        "SELECT pp.user_id FROM batch JOIN identity_providers AS p ON p.id = batch.provider_id"
+        "SELECT pp.user_id, pp.deleted_at FROM batch JOIN identity_providers AS p ON p.id = batch.provider_id"
         " JOIN provisioners AS o ON o.provider_id = p.id AND o.organization_id = p.organization_id"
-        " JOIN provisioned_people AS pp ON pp.organization_id = o.organization_id AND pp.external_id = batch.external_id"
-        " WHERE pp.deleted_at IS NULL",
+        " JOIN provisioned_people AS pp ON pp.organization_id = o.organization_id AND pp.external_id = batch.external_id",
         {"provider_id": "text", "external_id": "text"},
         [(provider_id, each) for each in external_ids if each],
     )
-    found = {row["user_id"] for row in rows}
+    present = {row["user_id"] for row in rows if row["deleted_at"] is None}
+    found = present or {row["user_id"] for row in rows}
     return found.pop() if len(found) == 1 else None
 
 
