@@ -268,17 +268,17 @@ async def _evaluate_provisioned(db: Database) -> int:
         while found := await db.read(
             lambda tx, one=provider_id, last=after: store.provisioned_people(tx, one, last, MAX_PER_TRANSACTION)
         ):
-            for user_id in found:
-                await db.write(lambda tx, one=provider_id, user=user_id: _evaluate_user(tx, one, user))
+            await db.write(lambda tx, one=provider_id, users=found: _evaluate_users(tx, one, users))
             total, after = total + len(found), found[-1]
         await db.write(lambda tx, one=provider_id, at=version: store.note_groups_version(tx, one, at))
     return total
 
 
-async def _evaluate_user(tx: Tx, provider_id: str, user_id: str) -> None:
+async def _evaluate_users(tx: Tx, provider_id: str, user_ids: list[str]) -> None:
     provider = await store.hold_provider(tx, provider_id)
-    if provider is not None and await people_store.find_user(tx, user_id) is not None:
-        await role_mapping.apply_to_user(tx, provider, user_id)
+    for user_id in user_ids:
+        if provider is not None and await people_store.find_user(tx, user_id) is not None:
+            await role_mapping.apply_to_user(tx, provider, user_id)
 
 
 async def evaluate(tx: Tx, identity_id: str) -> None:

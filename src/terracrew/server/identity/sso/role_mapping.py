@@ -1,6 +1,6 @@
 """Makes the roles of a person equal to what follows from the rules of their provider. What people granted is not touched."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -37,6 +37,12 @@ async def apply_to_user(tx: Tx, provider: StoredProvider, user_id: str) -> None:
     rules = await store.rules(tx, provider.id)
     found = mapping.evaluate(rules, await attributes(tx, provider, user_id, claims))
     await _make_equal(tx, provider, user_id, found.roles)
+
+
+async def has_rule_about(tx: Tx, provider: StoredProvider, groups: Collection[str]) -> bool:
+    """Return whether a rule of a provider matches one of these names of groups."""
+    rules = [each for each in await store.rules(tx, provider.id) if each.claim == mapping.GROUPS]
+    return any(mapping.matching_values(each, tuple(groups)) for each in rules)
 
 
 async def forget(tx: Tx, provider: StoredProvider, identity: LinkedPerson) -> None:

@@ -225,10 +225,14 @@ async def provisioned_user(tx: Tx, provider_id: str, external_ids: Sequence[str]
 
 
 async def provisioned_people(tx: Tx, provider_id: str, after: str, count: int) -> list[str]:
-    """Return users of the organization of a provider whom an identity provider manages, ordered by id."""
+    """Return users of the organization of a provider whom an identity provider has put in groups, or who have roles by its rules,
+    ordered by id. Rules mean nothing to the others, of whom there may be very many."""
     rows = await tx.all(
         "SELECT pp.user_id FROM identity_providers AS p JOIN provisioned_people AS pp"
-        " ON pp.organization_id = p.organization_id WHERE p.id = :id AND pp.user_id > :after ORDER BY pp.user_id LIMIT :count",
+        " ON pp.organization_id = p.organization_id WHERE p.id = :id AND pp.user_id > :after"
+        " AND (EXISTS (SELECT 1 FROM provisioned_members AS m WHERE m.user_id = pp.user_id)"
+        " OR EXISTS (SELECT 1 FROM role_bindings AS r WHERE r.principal_id = pp.user_id AND r.source = p.id))"
+        " ORDER BY pp.user_id LIMIT :count",
         id=provider_id,
         after=after,
         count=count,
