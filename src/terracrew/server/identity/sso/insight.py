@@ -9,7 +9,7 @@ from terracrew.errors import NotFound
 from terracrew.server.db.seam import Tx
 from terracrew.server.db.statements.mapping import row_to
 from terracrew.server.identity.people import user_reads
-from terracrew.server.identity.sso import claims, mapping, providers, role_mapping, store
+from terracrew.server.identity.sso import arrivals, claims, mapping, providers, role_mapping, store
 from terracrew.server.identity.sso.mapping import PersonAttributes
 from terracrew.server.identity.sso.model import StoredProvider
 from terracrew.server.principals.model import Principal
@@ -19,6 +19,7 @@ MAX_EXAMINED = 500
 MAX_COMPARISONS = 300_000
 """How many values a page or a dry run compares with patterns, because nobody else is served meanwhile. It looks at fewer people where
 they have very many groups."""
+NOT_LET_IN = "with these claims, the person is not let in any more, and they give no role"
 NOT_EVALUATED = (
     "the rules are not evaluated here, because the people on this page have too many groups: show fewer logins"
 )
@@ -32,7 +33,8 @@ async def logins(tx: Tx, who: Principal, reference: str, before: str, count: int
     compared = 0
     for row in await store.logins(tx, provider.id, before, count):
         seen = row_to(LoginSeen, row)
-        person = await role_mapping.attributes(tx, provider, seen.user_id or "", seen.claims)
+        counting = seen.claims if arrivals.is_admitted(provider, seen.claims) else {}
+        person = await role_mapping.attributes(tx, provider, seen.user_id or "", counting)
         compared += mapping.comparisons(rules, person)
         found.append(_with_roles(provider, rules, seen, person if compared <= MAX_COMPARISONS else None))
     return found
@@ -44,6 +46,8 @@ def _with_roles(
     if not seen.claims:
         return seen
     notes = claims.notes(seen.claims, provider.groups_claim)
+    if seen.outcome == "in" and not arrivals.is_admitted(provider, seen.claims):
+        notes = (*notes, NOT_LET_IN)
     if person is None:
         return msgspec.structs.replace(seen, notes=(*notes, NOT_EVALUATED))
     found = mapping.evaluate(rules, person)
