@@ -1,22 +1,31 @@
 """What one organization can bring costs the others nothing: very many groups, patterns, and large answers of its provider."""
 
 import json
+from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from terracrew.api.access import Role
 from terracrew.api.sso import DryRunRule, NewRule
 from terracrew.errors import Conflict
 from terracrew.server.db.seam import Tx
+from terracrew.server.identity.federation import rules
+from terracrew.server.identity.federation.fetching import Fetcher
+from terracrew.server.identity.federation.issuers import Issuers
 from terracrew.server.identity.people import store as people_store
 from terracrew.server.identity.sso import insight, mapping, providers, store
-from terracrew.server.identity.sso.exchanges import MAX_REFRESH_TOKEN_CHARACTERS
+from terracrew.server.identity.sso.exchanges import MAX_REFRESH_TOKEN_CHARACTERS, Exchanges
+from terracrew.server.identity.sso.model import SignInFailed, StoredProvider
+from tests.machine import oidc_issuer
+from tests.machine.oidc_issuer import Issuer
 from tests.server.application import on_one
 from tests.server.identity.sso.crook import Crook, refused
 from tests.server.identity.sso.provider_logins import manager
 
 GROUPS = [f"a-group-of-the-company-whose-name-is-rather-long-{number:04d}" for number in range(mapping.MAX_VALUES)]
 PEOPLE = 10
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @on_one
@@ -76,3 +85,29 @@ async def test_a_refresh_token_that_is_too_long_is_not_stored(crook: Crook) -> N
     body = {"id_token": crook.token(), "access_token": "a", "refresh_token": "r" * (MAX_REFRESH_TOKEN_CHARACTERS + 1)}
     crook.issuer.answers["/token"] = 200, {}, json.dumps(body).encode()
     refused(await crook.come_back(), "refresh token is too long")
+
+
+@pytest.mark.feature("P1.attacks")
+async def test_a_provider_of_a_tenant_leads_no_request_to_a_private_issuer(issuer: Issuer) -> None:
+    """The server may reach the private issuer of one organization. The document of another one's provider named it, too."""
+    with oidc_issuer.running() as private:
+        private_origin = rules.origin(private.url)
+        known = Issuers(Fetcher(frozenset({private_origin, rules.origin(issuer.url)})))
+        exchanges = Exchanges(Fetcher(frozenset({private_origin})), known)
+        issuer.document |= {"token_endpoint": f"{private.url}/admin", "userinfo_endpoint": f"{private.url}/admin"}
+        provider = StoredProvider(
+            id="idp_1",
+            organization_id="org_1",
+            name="Evil",
+            issuer=issuer.url,
+            client_id="crew",
+            created_by="",
+            created_at=NOW,
+        )
+        for name in ("token_endpoint", "userinfo_endpoint"):
+            with pytest.raises(SignInFailed, match="is not a public https address"):
+                await exchanges.endpoint(provider, name)
+        own = msgspec.structs.replace(provider, issuer=private.url)
+        private.document |= {"token_endpoint": f"{private.url}/token"}
+        assert await exchanges.endpoint(own, "token_endpoint") == f"{private.url}/token"
+        assert "/admin" not in private.asked

@@ -58,11 +58,13 @@ class Exchanges:
         if not isinstance(found, str) or not found.isascii() or not found.isprintable() or " " in found or "#" in found:
             raise SignInFailed(f"the discovery document of {provider.name} has no {name}")
         try:
-            self._fetcher.require_reachable(found)
+            is_private = self._fetcher.require_reachable(found)
+            if is_private and not self._fetcher.require_reachable(provider.issuer):
+                raise TokenRefused("it belongs to a private issuer, and somebody else's document names it")
             if not urlsplit(found).hostname or "@" in urlsplit(found).netloc:
                 raise TokenRefused("it is not an address")
         except (TokenRefused, ValueError):
-            raise SignInFailed(f"the {name} of {provider.name} is not an https address") from None
+            raise SignInFailed(f"the {name} of {provider.name} is not a public https address") from None
         return found
 
     async def tokens(self, provider: StoredProvider, secret: str, grant: Mapping[str, str]) -> ProviderTokens:
