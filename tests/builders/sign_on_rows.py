@@ -29,7 +29,7 @@ async def insert_provider(
         id=more.pop("id", None) or ids.new("idp"),
         organization_id=organization_id,
         name=name,
-        issuer=ISSUER,
+        issuer=more.pop("issuer", ISSUER),
         client_id="crew",
         is_enabled=is_enabled,
         created_by="usr_x",

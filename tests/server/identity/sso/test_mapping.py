@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from terracrew.api.access import Role
@@ -99,7 +100,7 @@ def test_what_looks_like_a_secret_is_not_kept() -> None:
 def test_claims_are_bounded_and_those_that_count_are_kept_first() -> None:
     noise = {f"noise{number}": "n" * 5000 for number in range(500)}
     kept = claims.kept({**noise, "deep": [[[["x"]]]], "groups": ["g"] * 5000, "nonce": "n", "exp": 1}, {"groups"})
-    assert kept["groups"] == ["g"] * mapping.MAX_VALUES
+    assert kept["groups"] == [*["g"] * mapping.MAX_VALUES, claims.CUT]
     assert len(kept) <= claims.MAX_CLAIMS
     assert sum(len(str(value)) for value in kept.values()) <= claims.MAX_BYTES
     assert not {"nonce", "exp"} & kept.keys()
@@ -130,4 +131,28 @@ def test_names_are_made_of_what_names_may_have(given: str, expected: tuple[str, 
 @pytest.mark.feature("P1.claims")
 def test_a_claim_that_is_too_large_takes_no_other_claim_with_it() -> None:
     huge = {"groups": ["g" * 400] * 1000, "department": "data", "sub": "1"}
-    assert claims.kept(huge, {"groups", "department"}) == {"department": "data", "sub": "1"}
+    kept = claims.kept(huge, {"groups", "department"})
+    assert (kept["department"], kept["sub"]) == ("data", "1")
+
+
+@pytest.mark.feature("P1.claims")
+@pytest.mark.parametrize("claim", ["groups", "/realm_access/roles"])
+def test_as_many_groups_as_have_room_are_read_and_the_page_says_so(claim: str) -> None:
+    """A person in a thousand groups with long names had none of them, and the page said that the provider sent no such claim."""
+    groups = [f"CN=team-{number:04d},OU=Groups,OU=Engineering,DC=emea,DC=example,DC=com" for number in range(1000)]
+    sent = {
+        "sub": "1",
+        "groups": groups,
+        "realm_access": {"roles": groups, "more": "n" * 400},
+        "noise": ["n" * 400] * 999,
+    }
+    kept = claims.kept(sent, {claim, "sub"})
+    read = mapping.attributes(kept, claim).groups
+    assert 500 < len(read) < 1000
+    assert read[:-1] == tuple(groups[: len(read) - 1])
+    assert claims.notes(kept, claim) == (
+        f"only the first {len(read) - 1} groups are read: let the provider send fewer",
+    )
+    assert len(msgspec.json.encode(kept)) <= claims.MAX_BYTES + 2
+    shown = claims.notes(claims.kept({"groups": groups * 2}, {"groups"}), "groups")
+    assert "only the first" in shown[0]

@@ -12,7 +12,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.identity import limits
 from terracrew.server.identity.access import role_store
 from terracrew.server.identity.people import store as people_store
-from terracrew.server.identity.sso import mapping, providers
+from terracrew.server.identity.sso import insight, mapping, providers
 from terracrew.server.identity.sso.arrivals import REFRESH_SECONDS
 from terracrew.server.identity.sso.refresh import SignOnRefresh
 from tests.builders.clock import ShiftedClock
@@ -76,6 +76,34 @@ async def test_who_is_not_admitted_any_more_loses_the_roles_at_a_login(crook: Cr
     assert await roles(crook) == {"operator"}
     refused(await again(crook, groups=["staff"], hd="gone.example.com"), "may log in here")
     assert await roles(crook) == set(), "their API tokens would have the role for two weeks"
+
+
+@pytest.mark.feature("P1.rules")
+async def test_who_is_not_admitted_any_more_loses_session_and_roles_when_the_setting_changes(crook: Crook) -> None:
+    """An owner has noticed that the provider lets in too many. Without a refresh token, nobody was asked about again for 12 hours, and
+    the roles stayed for two weeks."""
+    await add_rule(crook, "staff")
+    assert (
+        await again(crook, sub="m2", preferred_username="colleague", groups=["staff"], hd="example.com")
+    ).status_code == 303
+    colleague = crook.browser
+    assert (await again(crook, groups=["staff"], hd="gone.example.com")).status_code == 303
+    assert await roles(crook) == {"operator"}
+    await change(crook, admit_claim="hd", admit_value="example.com")
+    assert await roles(crook) == set()
+    assert (await crook.browser.get("/dashboard/account")).status_code == 303, "logged out"
+    assert (await colleague.get("/dashboard/account")).status_code == 200
+    await add_rule(crook, "staff", Role.APPROVER)
+    assert await roles(crook) == set()
+    refused(await again(crook, groups=["staff"], hd="gone.example.com"), "may log in here")
+    who = manager(crook.application)
+    seen = await crook.application.server.db.read(lambda tx: insight.logins(tx, who, crook.made.id, "", 10))
+    assert [(each.outcome, [role.role for role in each.roles]) for each in seen] == [
+        ("refused", []),
+        ("in", []),
+        ("in", [Role.APPROVER]),
+    ], "the page gave those a role who are not let in"
+    assert seen[1].notes == (insight.NOT_LET_IN,)
 
 
 @pytest.mark.feature("P1.refresh")

@@ -3,15 +3,31 @@
 import asyncio
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from terracrew.api.access import Role
+from terracrew.server.db.seam import Tx
+from terracrew.server.identity.federation.fetching import FETCH_SECONDS
+from terracrew.server.identity.people import sessions
+from terracrew.server.identity.people import store as people_store
+from terracrew.server.identity.sso import sealing, store
 from terracrew.server.identity.sso.arrivals import REFRESH_SECONDS, next_refresh
-from terracrew.server.identity.sso.refresh import OUTAGE_SECONDS, RETRY_SECONDS, SignOnRefresh
+from terracrew.server.identity.sso.refresh import (
+    MAX_AT_ONCE,
+    MAX_PER_ORGANIZATION,
+    OUTAGE_SECONDS,
+    RETRY_SECONDS,
+    SignOnRefresh,
+)
+from terracrew.server.secrets.keyring import Keyring
+from terracrew.server.tree.groups.service import ensure_organization
+from tests.builders import sign_on_rows
 from tests.builders.clock import ShiftedClock
-from tests.server.application import on_one
+from tests.machine import oidc_issuer
+from tests.server.application import on_one, open_application
 from tests.server.dashboard.visitor import Visitor, visitor
 from tests.server.identity.sso.conftest import GRACE, PEOPLE, SignOn
 from tests.server.identity.sso.provider_logins import add_rule, roles_of
@@ -85,6 +101,42 @@ async def test_sessions_outlast_an_outage_for_a_bounded_time_and_roles_end_later
     database_clock.advance(86_400)
     await loop.step()
     assert await roles_of(sign_on, "grace") == set()
+
+
+@pytest.mark.feature("P1.refresh")
+async def test_a_provider_that_takes_its_time_keeps_no_other_organization_waiting(
+    database_url: str, memory_path: Path
+) -> None:
+    """Somebody logged in very often at a provider of their own, which answers late. Meanwhile nobody was asked whether the people of
+    another organization still exist."""
+    with oidc_issuer.running() as slow, oidc_issuer.running() as honest:
+        settings: dict[str, Any] = {"federation_private_issuers": [slow.url, honest.url]}
+        async with open_application(database_url, memory_path / "data", **settings) as application:
+            server = application.server
+            for issuer, name, count in ((slow, "slow", MAX_AT_ONCE + 5), (honest, "honest", 1)):
+                issuer.document |= {"token_endpoint": f"{issuer.url}/token"}
+                await server.db.write(lambda tx, one=(issuer.url, name, count): due_sessions(tx, server.keys, *one))
+            slow.open.clear()
+            asking = asyncio.create_task(SignOnRefresh(server.db, server.keys, server.identity.sso.exchanges).run())
+            async with asyncio.timeout(FETCH_SECONDS - 1):
+                while "/token" not in honest.asked:
+                    await asyncio.sleep(0.02)
+            claimed = "SELECT count(*) AS found FROM identity_sessions WHERE claimed_until > 0"
+            assert await application.scalar(claimed) <= MAX_PER_ORGANIZATION + 1
+            asking.cancel()
+            await asyncio.wait({asking})
+
+
+async def due_sessions(tx: Tx, keys: Keyring, issuer: str, name: str, count: int) -> None:
+    """Make an organization with a person who has logged in several times, and about whom the provider is asked now."""
+    organization = await ensure_organization(tx, name)
+    provider = await sign_on_rows.insert_provider(tx, organization.id, name, issuer=issuer)
+    user = await people_store.insert_user(tx, organization.id, f"person@{name}", is_system_admin=False)
+    person = await store.insert_identity(tx, provider.id, "1", user.id, "test")
+    for _ in range(count):
+        session = await sessions.start(tx, user)
+        sealed = sealing.seal_refresh_token(keys, session.id, "refresh")
+        await store.insert_session(tx, session.id, person, "", sealed, tx.now)
 
 
 def test_a_short_refresh_token_is_used_before_it_ends() -> None:

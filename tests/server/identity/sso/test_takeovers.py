@@ -90,3 +90,19 @@ async def test_no_other_site_begins_a_login(crook: Crook) -> None:
     for site in ("same-origin", "none"):
         answer = await stranger.get(path, headers={"Sec-Fetch-Site": site})
         assert answer.headers["Location"].startswith(crook.issuer.url)
+
+
+@pytest.mark.parametrize("steps", ["..", "%2e%2e", ".%2E", "x/../.."])
+async def test_no_link_leads_from_a_login_with_a_password_to_another_provider(crook: Crook, steps: str) -> None:
+    """A browser reads `/dashboard/../login/sso/…` as `/login/sso/…`, and says that our own login page has led there."""
+    to = f"/dashboard/{steps}/login/sso/{crook.made.id}"
+    victim = await logged_in(crook.application)
+    await victim.see("/dashboard/account")
+    assert (await victim.submit("/logout")).status_code == 303
+    answer = await victim.submit("/login", name="admin", password="correct horse battery", next=to)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/dashboard")
+    stranger = visitor(crook.application)
+    foreign = await stranger.get(
+        f"/login/sso/{crook.made.id}", params={"next": to}, headers={"Sec-Fetch-Site": "cross-site"}
+    )
+    assert foreign.headers["Location"] == "/login?next=%2Fdashboard"

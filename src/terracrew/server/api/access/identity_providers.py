@@ -53,7 +53,7 @@ async def show_provider(request: AccessCall, provider: FromPath[str]) -> Provide
 async def change_provider(
     request: AccessCall, provider: FromPath[str], data: JSONBody[ProviderChange]
 ) -> ProviderDetails:
-    """Change a provider. If it is disabled, the sessions that began there end."""
+    """Change a provider. If it is disabled, the sessions that began there end, as do those of people whom it lets in no more."""
     sso = identity_of(request).sso
     return await providers.change(sso.db, sso.keys, sso.trust, request.user, provider, data)
 

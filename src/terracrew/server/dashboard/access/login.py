@@ -3,6 +3,7 @@
 import math
 import time
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 from litestar import Response, get, post
@@ -155,6 +156,11 @@ def let_in(request: DashboardCall, session: Session, user: str, to: str) -> Resp
 
 
 def local(to: str) -> str:
-    """Return `to` if it is a page of the dashboard. It comes from the address, and a login must not lead to another site."""
-    is_ours = to.startswith("/dashboard/") and "\\" not in to and "//" not in to.partition("?")[0]
-    return to if is_ours else HOME
+    """Return `to` if it is a page of the dashboard. It comes from the address, and a login must not lead to another site.
+
+    It must not lead to other addresses of ours either, such as the first one of a login at a provider. A browser follows `..`, also if
+    it is written with `%2e`.
+    """
+    path = unquote(to.partition("?")[0])
+    is_ours = to.startswith("/dashboard/") and "\\" not in to and "//" not in path
+    return to if is_ours and not {".", ".."} & set(path.split("/")) else HOME

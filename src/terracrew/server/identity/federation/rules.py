@@ -189,11 +189,12 @@ def _is(value: object, wanted: str) -> bool:
 
 def is_like(value: str, pattern: str) -> bool:
     """Return whether a whole value is what a pattern describes: `*` stands for any characters, `?` for one."""
-    return _pattern(pattern).fullmatch(value) is not None
+    return compiled(pattern).fullmatch(value) is not None
 
 
 @lru_cache(2000)
-def _pattern(wanted: str) -> re.Pattern[str]:
+def compiled(wanted: str) -> re.Pattern[str]:
+    """Return a pattern as an expression for whole values."""
     # Only `*` and `?` are special. `translate` makes a pattern that needs no backtracking, whatever the value is.
     return re.compile(fnmatch.translate(wanted.replace("[", "[[]")))
 

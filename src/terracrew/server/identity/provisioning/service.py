@@ -4,7 +4,7 @@ Invariant: a change holds the row of the organization's provisioner, so that two
 roles by groups are always those that follow from the last change.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
@@ -202,15 +202,26 @@ async def _free_name(tx: Tx, organization_id: str, user_name: str) -> str:
     return name
 
 
-async def apply_groups(tx: Tx, organization_id: str, user_ids: Iterable[str]) -> None:
-    """Give these people the roles that follow from their groups, by the rules of every provider of the organization."""
+async def apply_groups(
+    tx: Tx, organization_id: str, user_ids: Iterable[str], names: Collection[str] | None = None
+) -> None:
+    """Give these people the roles that follow from their groups, by the rules of every provider of the organization.
+
+    `names` are those of the groups that have changed, if no others have: where no rule is about one of them, nothing follows, and a
+    group can have thousands of members.
+    """
     affected = sorted(set(user_ids))
     if not affected:
         return
     for each in await sso_store.providers(tx, organization_id):
         provider = await sso_store.hold_provider(tx, each.id)
-        if provider is not None:
+        if provider is not None and (names is None or await role_mapping.has_rule_about(tx, provider, names)):
             await role_mapping.apply(tx, provider, affected)
+
+
+def _names(*groups: ProvisionedGroup) -> set[str]:
+    """Return what rules compare of groups."""
+    return {text for each in groups for text in (each.display_name, each.external_id) if text}
 
 
 # Groups
@@ -243,7 +254,7 @@ async def create_group(tx: Tx, who: Principal, wanted: GroupData) -> GroupSeen:
     added = await _set_members(tx, made, wanted.members)
     details = {"name": made.display_name, "members": len(added)}
     await audit.record(tx, who, "provisioning.create_group", "provisioned_group", made.id, details)
-    await apply_groups(tx, organization_id, added)
+    await apply_groups(tx, organization_id, added, _names(made))
     return await _seen_group(tx, organization_id, made.id)
 
 
@@ -268,7 +279,7 @@ async def change_group(tx: Tx, who: Principal, group_id: str, decide: Callable[[
             details["before"] = before.display_name
         await audit.record(tx, who, "provisioning.change_group", "provisioned_group", group_id, details)
     affected = {*changed, *wanted.members} if is_renamed else set(changed)
-    await apply_groups(tx, organization_id, affected)
+    await apply_groups(tx, organization_id, affected, _names(before, after))
     return await _seen_group(tx, organization_id, group_id)
 
 
@@ -279,7 +290,7 @@ async def delete_group(tx: Tx, who: Principal, group_id: str) -> None:
     await store.delete_group(tx, group_id)
     details = {"name": before.display_name, "members": len(members)}
     await audit.record(tx, who, "provisioning.delete_group", "provisioned_group", group_id, details)
-    await apply_groups(tx, organization_id, members)
+    await apply_groups(tx, organization_id, members, _names(before))
 
 
 async def _set_members(tx: Tx, group: ProvisionedGroup, wanted: tuple[str, ...]) -> list[str]:

@@ -49,7 +49,7 @@ async def arrive(tx: Tx, keys: Keyring, provider_id: str, verified: Verified, ad
         return SignInResult(None, None, "this provider is disabled")
     kept = claims.kept(verified.claims, await important_claims(tx, provider))
     try:
-        await require_admitted(tx, provider, verified.subject, verified.claims)
+        await require_admitted(tx, provider, verified.subject, kept)
         identity, user = await _identity(tx, provider, verified)
     except SignInFailed as failed:
         await store.insert_login(tx, provider.id, verified.subject, None, "refused", failed.reason, kept, address)
@@ -107,15 +107,20 @@ async def _provisioned(tx: Tx, provider: StoredProvider, verified: Verified) -> 
     return user
 
 
-async def require_admitted(tx: Tx, provider: StoredProvider, subject: str, given: dict[str, Any]) -> None:
+def is_admitted(provider: StoredProvider, kept: dict[str, Any]) -> bool:
+    """Return whether a person with these claims, as they are stored, has the one that the provider's settings ask for."""
+    return not provider.admit_claim or any(
+        mapping.is_match(each, provider.admit_value, is_pattern=True)
+        for each in mapping.values(kept, provider.admit_claim)
+    )
+
+
+async def require_admitted(tx: Tx, provider: StoredProvider, subject: str, kept: dict[str, Any]) -> None:
     """Refuse a person who does not have the claim that the provider's settings ask for.
 
     Who had it before loses the roles by rules at once: their API tokens could use them for as long as claims count.
     """
-    if not provider.admit_claim:
-        return
-    values = mapping.values(given, provider.admit_claim)
-    if any(mapping.is_match(each, provider.admit_value, is_pattern=True) for each in values):
+    if is_admitted(provider, kept):
         return
     identity = await store.identity(tx, provider.id, subject)
     if identity is not None:

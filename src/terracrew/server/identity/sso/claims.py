@@ -10,6 +10,8 @@ from terracrew.masking import names
 from terracrew.server.identity.sso import mapping
 
 MAX_BYTES = 64 << 10
+MAX_BYTES_OF_CLAIM = 48 << 10
+"""Some providers send groups as long names of a directory. The other claims have room beside them."""
 MAX_CLAIMS = 200
 MAX_TEXT_CHARACTERS = 500
 MAX_LEVELS = 4
@@ -18,6 +20,7 @@ _OF_THE_TOKEN = frozenset({"at_hash", "c_hash", "s_hash", "nonce", "jti", "exp",
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*\Z")
 MASK = "(not kept: it looks like a secret)"
 CUT = "…"
+"""What stands in the place of what has no room: the end of a text, further values of a list, or a whole value."""
 
 
 def kept(claims: Mapping[str, Any], first: Collection[str] = ()) -> dict[str, Any]:
@@ -25,16 +28,13 @@ def kept(claims: Mapping[str, Any], first: Collection[str] = ()) -> dict[str, An
     named = {each[1:].partition("/")[0] if each.startswith("/") else each for each in first}
     important = [name for name in claims if name in named]
     found: dict[str, Any] = {}
-    size = 0
+    room = MAX_BYTES
     for name in dict.fromkeys((*important, *claims)):
-        if name in _OF_THE_TOKEN or len(found) >= MAX_CLAIMS:
+        short = name[:MAX_TEXT_CHARACTERS]
+        if name in _OF_THE_TOKEN or len(found) >= MAX_CLAIMS or room <= _size(short):
             continue
-        value = _kept(name[:MAX_TEXT_CHARACTERS], claims[name], 1)
-        needed = len(name) + len(msgspec.json.encode(value))
-        if size + needed > MAX_BYTES:
-            continue
-        size += needed
-        found[name[:MAX_TEXT_CHARACTERS]] = value
+        found[short] = _fitting(_kept(short, claims[name], 1), min(room - _size(short), MAX_BYTES_OF_CLAIM))
+        room -= _size(short) + _size(found[short])
     return found
 
 
@@ -51,8 +51,12 @@ def notes(claims: Mapping[str, Any], groups_claim: str) -> tuple[str, ...]:
     elif groups_claim and mapping.claims_rules.claim(claims, groups_claim) is None:
         said.append(f"there is no claim {groups_claim}: no rule about groups can match")
     groups = mapping.claims_rules.claim(claims, groups_claim) if groups_claim else None
-    if isinstance(groups, list) and len(cast("list[Any]", groups)) >= mapping.MAX_VALUES:
-        said.append(f"only the first {mapping.MAX_VALUES:,} groups are read")
+    if groups == CUT:
+        said.append("the groups are too long to be read")
+    elif isinstance(groups, list) and CUT in groups:
+        said.append(
+            f"only the first {cast('list[Any]', groups).index(CUT):,} groups are read: let the provider send fewer"
+        )
     return tuple(said)
 
 
@@ -68,8 +72,39 @@ def _kept(name: str, value: Any, level: int) -> Any:
     if level >= MAX_LEVELS:
         return CUT
     if isinstance(value, list):
-        return [_kept(name, each, level + 1) for each in cast("list[Any]", value)[: mapping.MAX_VALUES]]
+        values = cast("list[Any]", value)
+        first = [_kept(name, each, level + 1) for each in values[: mapping.MAX_VALUES]]
+        return [*first, CUT] if len(values) > mapping.MAX_VALUES else first
     if isinstance(value, dict):
         items = list(cast("dict[str, Any]", value).items())[:MAX_CLAIMS]
         return {key[:MAX_TEXT_CHARACTERS]: _kept(key[:MAX_TEXT_CHARACTERS], each, level + 1) for key, each in items}
     return CUT
+
+
+def _fitting(value: Any, room: int) -> Any:
+    """Return as much of a value as has room: the first values of a list, and `CUT` in the place of the others."""
+    if _size(value) <= room:
+        return value
+    if isinstance(value, list):
+        values: list[Any] = []
+        for each in cast("list[Any]", value):
+            room -= _size(each)
+            if room <= 0:
+                break
+            values.append(each)
+        return [*values, CUT]
+    if isinstance(value, dict):
+        parts: dict[str, Any] = {}
+        for name, each in cast("dict[str, Any]", value).items():
+            room -= _size(name)
+            if room <= 0:
+                break
+            parts[name] = _fitting(each, room)
+            room -= _size(parts[name])
+        return parts
+    return CUT
+
+
+def _size(value: Any) -> int:
+    """Return how many bytes a value takes with the comma or colon that follows it."""
+    return len(msgspec.json.encode(value)) + 1

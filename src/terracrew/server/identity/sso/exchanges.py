@@ -3,7 +3,7 @@
 import base64
 import hmac
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -19,6 +19,8 @@ EXCHANGE_SECONDS = 8.0
 MAX_TOKEN_CHARACTERS = 100_000
 """An ID token comes from the provider itself, and two hundred groups make it longer than the tokens of machines."""
 MAX_ANSWER_BYTES = 512 << 10
+MAX_REFRESH_TOKEN_CHARACTERS = 16_000
+"""Each session keeps one."""
 MAX_SUBJECT_CHARACTERS = 255
 _OTHER_TYPES = frozenset({"at+jwt", "logout+jwt", "application/at+jwt", "application/logout+jwt"})
 _LOGOUT_TYPES = frozenset({"logout+jwt", "application/logout+jwt", "jwt"})
@@ -56,11 +58,13 @@ class Exchanges:
         if not isinstance(found, str) or not found.isascii() or not found.isprintable() or " " in found or "#" in found:
             raise SignInFailed(f"the discovery document of {provider.name} has no {name}")
         try:
-            self._fetcher.require_reachable(found)
+            is_private = self._fetcher.require_reachable(found)
+            if is_private and not self._fetcher.require_reachable(provider.issuer):
+                raise TokenRefused("it belongs to a private issuer, and somebody else's document names it")
             if not urlsplit(found).hostname or "@" in urlsplit(found).netloc:
                 raise TokenRefused("it is not an address")
         except (TokenRefused, ValueError):
-            raise SignInFailed(f"the {name} of {provider.name} is not an https address") from None
+            raise SignInFailed(f"the {name} of {provider.name} is not a public https address") from None
         return found
 
     async def tokens(self, provider: StoredProvider, secret: str, grant: Mapping[str, str]) -> ProviderTokens:
@@ -83,6 +87,8 @@ class Exchanges:
         try:
             if answer.status == 200:
                 found = msgspec.json.decode(answer.body, type=_TokenAnswer, strict=False)
+                if len(found.refresh_token or "") > MAX_REFRESH_TOKEN_CHARACTERS:
+                    raise SignInFailed(f"the refresh token is too long that {provider.name} sent")
                 return ProviderTokens(
                     found.id_token or "",
                     found.access_token or "",
@@ -125,7 +131,7 @@ class Exchanges:
         return Verified(
             found,
             claims,
-            sid if isinstance(sid, str) and len(sid) <= MAX_SUBJECT_CHARACTERS else "",
+            sid if is_id(sid) else "",
             tokens.refresh_token,
             tokens.refresh_expires_in,
         )
@@ -146,8 +152,8 @@ class Exchanges:
             raise SignInFailed("the token is not a logout token")
         if not isinstance(event, dict) or "nonce" in claims:
             raise SignInFailed("the token is not a logout token")
-        names = [name for name in ("sub", "sid", "jti") if isinstance(claims.get(name), str) and claims[name]]
-        if "jti" not in names or len(names) < 2:
+        names = [name for name in ("sub", "sid", "jti") if claims.get(name) not in (None, "")]
+        if "jti" not in names or len(names) < 2 or not all(is_id(claims[name]) for name in names):
             raise SignInFailed("the logout token has no jti, or neither sub nor sid")
         return claims
 
@@ -206,6 +212,11 @@ def check_audience(claims: Mapping[str, Any], client_id: str) -> None:
 
 def checked_subject(claims: Mapping[str, Any]) -> str:
     found = claims.get("sub")
-    if not isinstance(found, str) or not 0 < len(found) <= MAX_SUBJECT_CHARACTERS or not found.isprintable():
+    if not is_id(found):
         raise SignInFailed(f"the token's sub is not a text of 1 to {MAX_SUBJECT_CHARACTERS} characters")
     return found
+
+
+def is_id(value: object) -> TypeGuard[str]:
+    """Return whether a value can be the id of a person, a session or a token: every database takes it."""
+    return isinstance(value, str) and 0 < len(value) <= MAX_SUBJECT_CHARACTERS and value.isprintable()

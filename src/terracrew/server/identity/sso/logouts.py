@@ -7,12 +7,12 @@ from terracrew.server.addresses import limit_key
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity import limits
 from terracrew.server.identity.sso import refresh, store
+from terracrew.server.identity.sso.exchanges import is_id
 from terracrew.server.identity.sso.model import SignInFailed
 from terracrew.server.identity.sso.service import SingleSignOn
 
 MAX_AGE_SECONDS = 600.0
 """A logout token that is older is refused, so that only the ids of young ones must be remembered."""
-MAX_SID_CHARACTERS = 255
 
 
 async def back_channel(sso: SingleSignOn, provider_id: str, text: str, address: str) -> int:
@@ -33,10 +33,7 @@ async def back_channel(sso: SingleSignOn, provider_id: str, text: str, address: 
         if not await store.use(tx, used, tx.now + 2 * MAX_AGE_SECONDS):
             raise SignInFailed("the logout token was used before")
         named = await store.sessions_of_logout(
-            tx,
-            provider.id,
-            sid if isinstance(sid, str) and sid else None,
-            subject if isinstance(subject, str) and subject else None,
+            tx, provider.id, sid if is_id(sid) else None, subject if is_id(subject) else None
         )
         return await refresh.end_sessions(tx, provider.id, named, f"logged out at {provider.name}")
 
@@ -47,7 +44,7 @@ async def front_channel(sso: SingleSignOn, provider_id: str, issuer: str, sid: s
     """End the session that the provider's logout page names in the browser. Who knows the `sid` has the session at the provider."""
     attempt = sso.guard.limits.attempt(limits.ADDRESS.of(f"logout:{limit_key(address)}"))
     provider = await sso.enabled(provider_id)
-    if issuer != provider.issuer or not 0 < len(sid) <= MAX_SID_CHARACTERS:
+    if issuer != provider.issuer or not is_id(sid):
         raise SignInFailed("the logout is that of another provider, or names no session")
 
     async def work(tx: Tx) -> int:

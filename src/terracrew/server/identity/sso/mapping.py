@@ -13,6 +13,7 @@ GROUPS = "groups"
 """The claim of a rule that means the groups of a person, which do not have to come from a token."""
 EMAIL, EMAIL_VERIFIED = frozenset({"email", "/email"}), "email_verified"
 MAX_VALUES = 1000
+"""The most values of a claim, and the most groups of an identity provider, that rules see of a person."""
 MAX_SHOWN_MATCHES = 20
 _RANK = {role: rank for rank, role in enumerate(Role)}
 
@@ -36,24 +37,35 @@ def attributes(claims: Mapping[str, Any], groups_claim: str, further_groups: Ite
 
 
 def evaluate(rules: Sequence[MappingRule], person: PersonAttributes) -> MappedRoles:
-    """Return the rules that match, and the strongest role at each place that they name."""
-    matches: list[RuleMatch] = []
-    strongest: dict[tuple[str, bool], GivenRole] = {}
+    """Return the rules that match, and the roles that follow."""
+    matching: list[tuple[MappingRule, tuple[str, ...]]] = []
+    known: dict[str, tuple[str, ...]] = {GROUPS: person.groups}
     for rule in rules:
-        found = matching_values(rule, person)
-        if not found:
-            continue
-        matches.append(RuleMatch(rule.id, found[:MAX_SHOWN_MATCHES]))
+        if rule.claim not in known:
+            known[rule.claim] = values(person.claims, rule.claim)
+        if found := matching_values(rule, known[rule.claim]):
+            matching.append((rule, found))
+    matches = tuple(RuleMatch(rule.id, found[:MAX_SHOWN_MATCHES]) for rule, found in matching)
+    return MappedRoles(matches, strongest(rule for rule, _ in matching))
+
+
+def strongest(matching: Iterable[MappingRule]) -> tuple[GivenRole, ...]:
+    """Return the roles that follow from rules that match: the strongest at each place that they name."""
+    found: dict[tuple[str, bool], GivenRole] = {}
+    for rule in matching:
         place = rule.path, rule.is_module
-        before = strongest.get(place)
+        before = found.get(place)
         if before is None or _RANK[rule.role] > _RANK[before.role]:
-            strongest[place] = GivenRole(rule.role, rule.path, rule.is_module, rule.id)
-    return MappedRoles(tuple(matches), tuple(strongest[place] for place in sorted(strongest)))
+            found[place] = GivenRole(rule.role, rule.path, rule.is_module, rule.id)
+    return tuple(found[place] for place in sorted(found))
 
 
-def matching_values(rule: MappingRule, person: PersonAttributes) -> tuple[str, ...]:
-    given = person.groups if rule.claim == GROUPS else values(person.claims, rule.claim)
-    return tuple(each for each in given if is_match(each, rule.value, is_pattern=rule.is_pattern))
+def matching_values(rule: MappingRule, given: Sequence[str]) -> tuple[str, ...]:
+    """Return the values that a rule is about. A person can have a thousand of them, and a provider two hundred rules."""
+    if not rule.is_pattern:
+        return (rule.value,) if rule.value in given else ()
+    is_like = claims_rules.compiled(rule.value).fullmatch
+    return tuple(each for each in given if is_like(each))
 
 
 def is_match(value: str, wanted: str, *, is_pattern: bool) -> bool:
@@ -92,3 +104,9 @@ def _text(value: object) -> str | None:
     if isinstance(value, int):
         return str(value)
     return value if isinstance(value, str) else None
+
+
+def comparisons(rules: Iterable[MappingRule], person: PersonAttributes) -> int:
+    """Return about how many patterns are compared with values. These are what costs time."""
+    patterns = sum(each.is_pattern for each in rules)
+    return patterns * max(len(person.groups), 1)

@@ -40,10 +40,14 @@ from terracrew.server.secrets.keyring import Keyring
 
 MAX_PROVIDERS = 10
 MAX_RULES = 200
+MAX_PATTERNS = 50
+"""How many of the rules have a pattern. All of them are compared with each group of a person while a login waits."""
 MAX_PER_TRANSACTION = 200
 """How many people are evaluated again in one transaction."""
 REQUEST_SECONDS = 5.0
 """How long a request that changes rules evaluates people. A loop goes on where there are very many."""
+_DECIDING = ("groups_claim", "admit_claim", "admit_value")
+"""The settings on which the roles of people depend, beside the rules."""
 _ENTRA_CONSUMERS = "9188040d-6c67-4c5b-b112-36a304b66dad"
 _ENTRA_HOST = "https://login.microsoftonline.com/"
 
@@ -105,7 +109,8 @@ async def create(db: Database, keys: Keyring, trust: Trust, who: Principal, want
 async def change(
     db: Database, keys: Keyring, trust: Trust, who: Principal, reference: str, wanted: ProviderChange
 ) -> ProviderDetails:
-    """Change a provider. The sessions that began at one that is disabled, or not trusted any more, end."""
+    """Change a provider. The sessions that began at one that is disabled, or not trusted any more, end; so do the sessions and roles
+    of people who are not let in any more."""
 
     async def work(tx: Tx) -> StoredProvider:
         before = await _held(tx, who, reference)
@@ -122,10 +127,10 @@ async def change(
             await authorize.require(tx, who, Verb.SERVER_ADMIN, authorize.SERVER)
         _check(after)
         await store.save_provider(tx, after)
-        if after.groups_claim != before.groups_claim:
+        if any(getattr(after, name) != getattr(before, name) for name in _DECIDING):
             await store.note_rules_changed(tx, before.id)
         if (before.is_enabled and not after.is_enabled) or (before.is_trusted and not after.is_trusted):
-            await _end_sessions(tx, after)
+            await _end_sessions(tx, await store.sessions_of_provider(tx, after.id))
         changed = ", ".join(sorted(fields.given(wanted)))
         await _record(tx, who, "sso.change_provider", after, {"changed": changed})
         return after
@@ -138,7 +143,7 @@ async def change(
 async def delete(tx: Tx, who: Principal, reference: str) -> None:
     """Delete a provider with its rules, the roles that they gave, and the sessions that began there. The users stay."""
     provider = await _held(tx, who, reference)
-    await _end_sessions(tx, provider)
+    await _end_sessions(tx, await store.sessions_of_provider(tx, provider.id))
     await role_mapping.take_all_away(tx, provider)
     await store.delete_provider(tx, provider.id)
     await _record(tx, who, "sso.delete_provider", provider, {})
@@ -153,8 +158,13 @@ async def add_rule(db: Database, who: Principal, reference: str, wanted: NewRule
 
     async def work(tx: Tx) -> MappingRule:
         provider = await _held(tx, who, reference)
-        if len(await store.rules(tx, provider.id)) >= MAX_RULES:
+        known = await store.rules(tx, provider.id)
+        if len(known) >= MAX_RULES:
             raise Conflict(f"a provider has at most {MAX_RULES} rules: use a pattern, or delete one that is not used")
+        if wanted.is_pattern and sum(each.is_pattern for each in known) >= MAX_PATTERNS:
+            raise Conflict(
+                f"a provider has at most {MAX_PATTERNS} rules with a pattern: join some of them, or name the value"
+            )
         made, group_id, module_id = await checked_rule(tx, who, wanted)
         await store.insert_rule(tx, provider.id, made, group_id, module_id, who.id)
         await store.note_rules_changed(tx, provider.id)
@@ -273,10 +283,15 @@ async def _evaluate_provisioned(db: Database, until: float) -> int:
 
 
 async def _evaluate(tx: Tx, provider_id: str, user_ids: list[str]) -> None:
-    """Make the roles of users those that follow now."""
+    """Make the roles of users those that follow now. Who would not be let in any more is logged out, too."""
     provider = await store.hold_provider(tx, provider_id)
-    if provider is not None:
-        await role_mapping.apply(tx, provider, user_ids)
+    if provider is None:
+        return
+    for user_id, claims in (await store.claims_of_users(tx, provider.id, user_ids)).items():
+        if not arrivals.is_admitted(provider, claims):
+            await store.forget_claims_of_user(tx, provider.id, user_id)
+            await _end_sessions(tx, await store.sessions_of_user(tx, provider.id, user_id))
+    await role_mapping.apply(tx, provider, user_ids)
 
 
 async def readable(tx: Tx, who: Principal, reference: str) -> StoredProvider:
@@ -310,8 +325,8 @@ async def require_manager(tx: Tx, who: Principal) -> None:
         raise Forbidden("your own role ends, and what a provider gives would outlive it: ask another owner")
 
 
-async def _end_sessions(tx: Tx, provider: StoredProvider) -> None:
-    for user_id in await people_store.delete_sessions(tx, await store.sessions_of_provider(tx, provider.id)):
+async def _end_sessions(tx: Tx, session_ids: list[str]) -> None:
+    for user_id in await people_store.delete_sessions(tx, session_ids):
         tx.wake("access", user_id)
 
 

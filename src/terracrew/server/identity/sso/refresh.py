@@ -33,6 +33,8 @@ from terracrew.server.supervise import FailedRows
 
 PERIOD_SECONDS = 20.0
 MAX_AT_ONCE = 20
+MAX_PER_ORGANIZATION = 5
+"""How many sessions of one organization are asked about at once, by all servers: a provider can take its time for each answer."""
 CLAIM_SECONDS = 90.0
 ASK_SECONDS = 40.0
 """For the next tokens, and again for what they say: together less than a claim lasts, so that nobody else asks meanwhile."""
@@ -47,29 +49,45 @@ class SignOnRefresh:
     def __init__(self, db: Database, keys: Keyring, exchanges: Exchanges) -> None:
         self._db, self._keys, self._exchanges = db, keys, exchanges
         self._failed = FailedRows("single sign-on")
+        self._asking = 0
+        self._ended = asyncio.Event()
 
     async def run(self) -> None:
-        while True:
-            while await self.step() == MAX_AT_ONCE:
-                pass
-            await asyncio.sleep(backoff.jittered(PERIOD_SECONDS))
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                self._ended.clear()
+                await self._begin(tasks)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(backoff.jittered(PERIOD_SECONDS)):
+                        await self._ended.wait()
 
     async def step(self) -> int:
-        """Ask about the sessions that are due, and return how many. Roles that nobody has confirmed for too long end, too."""
+        """Ask about some of the sessions that are due, wait for all answers, and return how many they are."""
+        async with asyncio.TaskGroup() as tasks:
+            return await self._begin(tasks)
+
+    async def _begin(self, tasks: asyncio.TaskGroup) -> int:
+        """Begin to ask about sessions that are due, and return how many. Roles that nobody has confirmed for too long end, too."""
         await providers.evaluate_stale(self._db)
         for identity_id in await self._db.read(lambda tx: store.unconfirmed(tx, MAX_AT_ONCE)):
             await self._db.write(lambda tx, one=identity_id: _forget(tx, one))
-        if not await self._db.read(store.has_due):
+        free = MAX_AT_ONCE - self._asking
+        if not free or not await self._db.read(store.has_due):
             return 0
-        due = await self._db.write(lambda tx: store.claim_due(tx, CLAIM_SECONDS, MAX_AT_ONCE))
-        claimed = {each.session_id: each for each in due}
-        await self._failed.handle(claimed, lambda session_id: self._ask_about(claimed[session_id]), MAX_AT_ONCE)
+        due = await self._db.write(lambda tx: store.claim_due(tx, CLAIM_SECONDS, free, MAX_PER_ORGANIZATION))
+        for each in due:
+            self._asking += 1
+            tasks.create_task(self._ask_about(each))
         return len(due)
 
     async def _ask_about(self, session: ProviderSession) -> None:
         """Without the database, leave the session to its claim, which ends, and keep the others from being canceled."""
-        with contextlib.suppress(Unavailable):
-            await self._refresh(session)
+        try:
+            with contextlib.suppress(Unavailable), self._failed.handling(session.session_id):
+                await self._refresh(session)
+        finally:
+            self._asking -= 1
+            self._ended.set()
 
     async def _refresh(self, session: ProviderSession) -> None:
         provider, identity = await self._db.read(lambda tx: _of(tx, session))
@@ -149,8 +167,9 @@ async def _confirmed(tx: Tx, session: ProviderSession, found: Verified) -> None:
     identity = await store.identity_of_id(tx, session.identity_id)
     if provider is None or identity is None or not provider.is_enabled:
         return
+    kept = claims.kept(found.claims, await arrivals.important_claims(tx, provider)) if found.claims else None
     try:
-        await arrivals.require_admitted(tx, provider, identity.subject, found.claims or identity.claims)
+        await arrivals.require_admitted(tx, provider, identity.subject, identity.claims if kept is None else kept)
         await arrivals.require_may_enter(tx, provider, await people.hold_user(tx, identity.user_id))
     except SignInFailed as failed:
         await _end(tx, session, failed.reason)
@@ -158,8 +177,7 @@ async def _confirmed(tx: Tx, session: ProviderSession, found: Verified) -> None:
     due_at = arrivals.next_refresh(tx.now, found.refresh_expires_in)
     if not await store.save_refreshed(tx, session, due_at):
         return
-    if found.claims:
-        kept = claims.kept(found.claims, await arrivals.important_claims(tx, provider))
+    if kept is not None:
         await store.save_claims(tx, identity.id, kept)
         await role_mapping.apply(tx, provider, [identity.user_id])
 

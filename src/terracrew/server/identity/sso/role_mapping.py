@@ -3,7 +3,8 @@
 An identity provider may change thousands of people by one request, so each statement is about all people of a change.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from terracrew import ids
 from terracrew.api.access import RoleBinding
@@ -26,12 +27,18 @@ async def apply(tx: Tx, provider: StoredProvider, user_ids: Iterable[str]) -> No
     users = sorted(set(user_ids))
     rules = await store.rules(tx, provider.id)
     claims = await store.claims_of_users(tx, provider.id, users)
-    groups = await store.provisioned_groups(tx, provider.id, users)
+    groups = await store.provisioned_groups(tx, provider.id, users, mapping.MAX_VALUES)
     people_ = {
         each: mapping.attributes(claims.get(each, {}), provider.groups_claim, groups.get(each, ())) for each in users
     }
     await _make_equal(tx, provider, {each: mapping.evaluate(rules, who).roles for each, who in people_.items()})
     await store.note_evaluated(tx, provider.id, users, provider.rules_version)
+
+
+async def has_rule_about(tx: Tx, provider: StoredProvider, groups: Collection[str]) -> bool:
+    """Return whether a rule of a provider matches one of these names of groups."""
+    rules = [each for each in await store.rules(tx, provider.id) if each.claim == mapping.GROUPS]
+    return any(mapping.matching_values(each, tuple(groups)) for each in rules)
 
 
 async def forget(tx: Tx, provider: StoredProvider, identity: LinkedPerson) -> None:
@@ -44,6 +51,14 @@ async def take_all_away(tx: Tx, provider: StoredProvider) -> None:
     """Revoke all roles by the rules of a provider, because these rules end."""
     held = await role_store.all_of_source(tx, provider.id)
     await _make_equal(tx, provider, {each.principal_id: () for each in held})
+
+
+async def attributes(
+    tx: Tx, provider: StoredProvider, user_id: str, claims: Mapping[str, Any]
+) -> mapping.PersonAttributes:
+    """Return what rules see of a user: claims, and the groups of the claims and of the identity provider that manages the user."""
+    groups = await store.provisioned_groups(tx, provider.id, [user_id], mapping.MAX_VALUES)
+    return mapping.attributes(claims, provider.groups_claim, groups.get(user_id, ()))
 
 
 async def _make_equal(tx: Tx, provider: StoredProvider, wanted: Mapping[str, Sequence[GivenRole]]) -> None:

@@ -56,7 +56,7 @@ async def link(tx: Tx, who: Principal, provider_id: str, verified: Verified, add
         return SignInResult(None, None, "this provider does not let people link themselves")
     kept = claims.kept(verified.claims, await arrivals.important_claims(tx, provider))
     try:
-        await arrivals.require_admitted(tx, provider, verified.subject, verified.claims)
+        await arrivals.require_admitted(tx, provider, verified.subject, kept)
         user = await people.hold_user(tx, who.id)
         seen_after = tx.now - sessions.IDLE_SECONDS
         if not await people.is_session_open(tx, user.id, who.credential_id or "", seen_after):

@@ -211,14 +211,16 @@ async def linked_of_user(tx: Tx, user_id: str) -> list[LinkedIdentity]:
 # People and groups that an identity provider manages
 
 
-async def provisioned_groups(tx: Tx, provider_id: str, user_ids: Iterable[str]) -> dict[str, list[str]]:
-    """Return the names and external ids of the groups in which the identity provider of the same organization has put users."""
+async def provisioned_groups(tx: Tx, provider_id: str, user_ids: Iterable[str], count: int) -> dict[str, list[str]]:
+    """Return the names and external ids of the first groups in which the identity provider of the same organization has put users."""
     rows = await tx.each(
-        "SELECT m.user_id, g.display_name, g.external_id FROM batch JOIN provisioned_members AS m ON m.user_id = batch.user_id"
+        "SELECT user_id, display_name, external_id FROM (SELECT m.user_id, g.display_name, g.external_id, batch.most,"
+        " row_number() OVER (PARTITION BY m.user_id ORDER BY g.id) AS place"
+        " FROM batch JOIN provisioned_members AS m ON m.user_id = batch.user_id"
         " JOIN provisioned_groups AS g ON g.id = m.group_id JOIN identity_providers AS p ON p.id = batch.provider_id"
-        " AND p.organization_id = g.organization_id ORDER BY m.user_id, g.id",
-        {"provider_id": "text", "user_id": "text"},
-        [(provider_id, each) for each in user_ids],
+        " AND p.organization_id = g.organization_id) AS found WHERE place <= most ORDER BY user_id, place",
+        {"provider_id": "text", "user_id": "text", "most": "bigint"},
+        [(provider_id, each, count) for each in user_ids],
     )
     found: dict[str, list[str]] = {}
     for row in rows:
@@ -227,24 +229,31 @@ async def provisioned_groups(tx: Tx, provider_id: str, user_ids: Iterable[str]) 
 
 
 async def provisioned_user(tx: Tx, provider_id: str, external_ids: Sequence[str]) -> str | None:
-    """Return the user who has one of these external ids, if the people of this provider are those of the provisioner."""
+    """Return the user who has one of these external ids, if the people of this provider are those of the provisioner.
+
+    A user whom the provisioner has deleted is returned if nobody else has the id: nobody who was deleted comes back as a new user.
+    """
     rows = await tx.each(
-        "SELECT pp.user_id FROM batch JOIN identity_providers AS p ON p.id = batch.provider_id"
+        "SELECT pp.user_id, pp.deleted_at FROM batch JOIN identity_providers AS p ON p.id = batch.provider_id"
         " JOIN provisioners AS o ON o.provider_id = p.id AND o.organization_id = p.organization_id"
-        " JOIN provisioned_people AS pp ON pp.organization_id = o.organization_id AND pp.external_id = batch.external_id"
-        " WHERE pp.deleted_at IS NULL",
+        " JOIN provisioned_people AS pp ON pp.organization_id = o.organization_id AND pp.external_id = batch.external_id",
         {"provider_id": "text", "external_id": "text"},
         [(provider_id, each) for each in external_ids if each],
     )
-    found = {row["user_id"] for row in rows}
+    present = {row["user_id"] for row in rows if row["deleted_at"] is None}
+    found = present or {row["user_id"] for row in rows}
     return found.pop() if len(found) == 1 else None
 
 
 async def provisioned_people(tx: Tx, provider_id: str, after: str, count: int) -> list[str]:
-    """Return users of the organization of a provider whom an identity provider manages, ordered by id."""
+    """Return users of the organization of a provider whom an identity provider has put in groups, or who have roles by its rules,
+    ordered by id. Rules mean nothing to the others, of whom there may be very many."""
     rows = await tx.all(
         "SELECT pp.user_id FROM identity_providers AS p JOIN provisioned_people AS pp"
-        " ON pp.organization_id = p.organization_id WHERE p.id = :id AND pp.user_id > :after ORDER BY pp.user_id LIMIT :count",
+        " ON pp.organization_id = p.organization_id WHERE p.id = :id AND pp.user_id > :after"
+        " AND (EXISTS (SELECT 1 FROM provisioned_members AS m WHERE m.user_id = pp.user_id)"
+        " OR EXISTS (SELECT 1 FROM role_bindings AS r WHERE r.principal_id = pp.user_id AND r.source = p.id))"
+        " ORDER BY pp.user_id LIMIT :count",
         id=provider_id,
         after=after,
         count=count,
@@ -333,6 +342,17 @@ async def sessions_of_identity(tx: Tx, identity_id: str) -> list[str]:
     return [row["session_id"] for row in rows]
 
 
+async def sessions_of_user(tx: Tx, provider_id: str, user_id: str) -> list[str]:
+    """Return the sessions of a user that began at a provider."""
+    rows = await tx.all(
+        "SELECT s.session_id FROM identity_sessions AS s JOIN identities AS i ON i.id = s.identity_id"
+        " WHERE i.provider_id = :provider_id AND i.user_id = :user_id",
+        provider_id=provider_id,
+        user_id=user_id,
+    )
+    return [row["session_id"] for row in rows]
+
+
 async def sessions_of_provider(tx: Tx, provider_id: str) -> list[str]:
     rows = await tx.all("SELECT session_id FROM identity_sessions WHERE provider_id = :id", id=provider_id)
     return [row["session_id"] for row in rows]
@@ -359,15 +379,21 @@ async def has_due(tx: Tx) -> bool:
     return row is not None
 
 
-async def claim_due(tx: Tx, seconds: float, count: int) -> list[ProviderSession]:
-    """Take sessions that are due, so that no other server asks about them meanwhile."""
+async def claim_due(tx: Tx, seconds: float, count: int, per_organization: int) -> list[ProviderSession]:
+    """Take sessions that are due, so that no other server asks about them meanwhile. Those of an organization that are taken already
+    count among its own."""
     rows = await tx.all(
         f"""UPDATE identity_sessions SET claimed_until = :until WHERE session_id IN (
-            SELECT session_id FROM identity_sessions WHERE due_at <= :now AND claimed_until <= :now
+            SELECT session_id FROM identity_sessions WHERE due_at <= :now AND claimed_until <= :now AND session_id IN (
+                SELECT session_id FROM (SELECT s.session_id, row_number() OVER (PARTITION BY p.organization_id
+                    ORDER BY CASE WHEN s.claimed_until > :now THEN 0 ELSE 1 END, s.due_at, s.session_id) AS place
+                    FROM identity_sessions AS s JOIN identity_providers AS p ON p.id = s.provider_id
+                    WHERE s.due_at <= :now) AS queue WHERE place <= :per_organization)
             ORDER BY due_at LIMIT :count FOR UPDATE SKIP LOCKED) RETURNING {SESSIONS.columns}""",
         until=tx.now + seconds,
         now=tx.now,
         count=count,
+        per_organization=per_organization,
     )
     return rows_to(ProviderSession, rows)
 
@@ -430,6 +456,14 @@ async def unconfirmed(tx: Tx, count: int | None, identity_id: str = "") -> list[
 
 async def forget_claims(tx: Tx, identity_id: str) -> None:
     await tx.run("UPDATE identities SET claims = '{}' WHERE id = :id", id=identity_id)
+
+
+async def forget_claims_of_user(tx: Tx, provider_id: str, user_id: str) -> None:
+    await tx.run(
+        "UPDATE identities SET claims = '{}' WHERE provider_id = :provider_id AND user_id = :user_id",
+        provider_id=provider_id,
+        user_id=user_id,
+    )
 
 
 # What is used once
