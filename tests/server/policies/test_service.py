@@ -6,6 +6,7 @@ import pytest
 from terracrew.api.policies import NewPolicyVersion, PolicyChange
 from terracrew.errors import Conflict, Forbidden, Invalid, NotFound
 from terracrew.server.db.seam import Database
+from terracrew.server.identity.access import role_store
 from terracrew.server.policies import service
 from terracrew.server.policies.opa import Opa
 from terracrew.server.principals.model import Principal
@@ -106,3 +107,25 @@ async def test_a_list_has_what_looks_at_the_plans_of_a_place(looking: Looking) -
     assert found.items == []
     with pytest.raises((Forbidden, NotFound)):
         await looking.rows.db.read(lambda tx: service.listing(tx, stranger, "web"))
+
+
+async def test_who_may_see_a_module_reads_the_policies_that_look_at_its_plans(looking: Looking) -> None:
+    """The page of a job named the policy that had stopped it, and its link said that there is no such policy."""
+    rows = looking.rows
+    await rows.module("web/shop", await rows.group("web"))
+    await rows.group("other")
+    for place in ("", "web", "web/shop", "other"):
+        await looking.policy(place=place, is_active=False)
+    bound = ("user", "usr_2", "viewer", "module", "web/shop", "test", None)
+    await rows.insert("users", id="usr_2", name="vera")
+    await rows.db.write(lambda tx: role_store.bind_role(tx, rows.organization, *bound))
+    viewer = Principal("user", "usr_2", "vera", rows.organization)
+    found = await rows.db.read(lambda tx: service.listing(tx, viewer))
+    assert [each.path for each in found.items] == ["rule", "web/rule", "web/shop/rule"]
+    for each in found.items:
+        shown = await rows.db.read(lambda tx, path=each.path: service.show(tx, viewer, path))
+        assert shown.versions[0].rego == NO_DELETE
+        with pytest.raises(Forbidden):
+            await rows.db.write(lambda tx, path=each.path: service.retire(tx, viewer, path))
+    with pytest.raises(NotFound):
+        await rows.db.read(lambda tx: service.show(tx, viewer, "other/rule"))

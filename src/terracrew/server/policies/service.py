@@ -31,7 +31,7 @@ from terracrew.server.policies import reads, store
 from terracrew.server.policies.model import Policy, PolicyVersion
 from terracrew.server.policies.opa import Opa, OpaBusy
 from terracrew.server.principals import authorize
-from terracrew.server.principals.authorize import Verb
+from terracrew.server.principals.authorize import Verb, Visible
 from terracrew.server.principals.model import Principal
 from terracrew.server.tree.groups import service as groups
 from terracrew.server.tree.groups import tree_path as paths
@@ -189,12 +189,12 @@ async def show(tx: Tx, who: Principal, reference: str) -> PolicyDetails:
 
 
 async def listing(tx: Tx, who: Principal, at: str | None = None) -> Page[PolicyView]:
-    """Return the policies of the places that the caller may see; with a place (empty for the organization), those that look at its
-    plans: its own, and those of all groups above."""
+    """Return the policies that look at something that the caller may see; with a place (empty for the organization), those that look at
+    its plans: its own, and those of all groups above."""
     if at is None:
         seen = await authorize.visible(tx, who, Verb.TREE_READ)
         found = await store.of_organization(tx, who.organization_id or "")
-        return Page([view(each) for each in found if seen.covers(each.at)])
+        return Page([view(each) for each in found if _is_seen(seen, each)])
     group_id, module_id = await _place(tx, who, paths.parse(at.strip("/")), Verb.TREE_READ)
     if module_id is not None:
         return Page([view(each) for each in await reads.of_module(tx, module_id)])
@@ -202,7 +202,8 @@ async def listing(tx: Tx, who: Principal, at: str | None = None) -> Page[PolicyV
 
 
 async def find(tx: Tx, who: Principal, reference: str, verb: Verb = Verb.TREE_READ) -> Policy:
-    """Find a policy by its id or its path (`place/name`), if the caller has the right to do `verb` at its place."""
+    """Find a policy by its id or its path (`place/name`), if the caller has the right to do `verb` at its place. Everybody sees the
+    policies that look at something they may see."""
     unseen = NotFound(f"there is no policy `{reference[:300]}` here, or you may not see it")
     found = None
     if ids.is_id("pol", reference):
@@ -211,8 +212,16 @@ async def find(tx: Tx, who: Principal, reference: str, verb: Verb = Verb.TREE_RE
         found = await store.at(tx, who.organization_id or "", *paths.split(reference))
     if found is None:
         raise unseen
-    await authorize.require(tx, who, verb, found.at, unseen)
+    if not _is_seen(await authorize.visible(tx, who, Verb.TREE_READ), found):
+        raise unseen
+    if verb is not Verb.TREE_READ and not (await authorize.decide(tx, who, verb, found.at)).is_allowed:
+        raise authorize.forbidden(verb, found.at)
     return found
+
+
+def _is_seen(seen: Visible, policy: Policy) -> bool:
+    is_above = policy.organization_id == seen.organization_id and not policy.is_of_module
+    return seen.covers(policy.at) or (is_above and seen.leads_to(policy.place))
 
 
 def view(policy: Policy) -> PolicyView:

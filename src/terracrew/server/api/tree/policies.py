@@ -32,7 +32,7 @@ AtPlace = Annotated[
 
 @get("/policies", summary="List policies")
 async def listing(request: TreeCall, place: AtPlace = None) -> Page[PolicyView]:
-    """List the policies of the places that the caller may see, or those that look at the plans of one place."""
+    """List the policies that look at something that the caller may see, or those that look at the plans of one place."""
     return await request.read(service.listing, place)
 
 
