@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from terracrew.errors import Invalid, Unavailable
-from terracrew.server.policies.opa import Opa, OpaBusy
+from terracrew.server.policies.opa import MAX_TURNS, Opa, OpaBusy
 
 pytestmark = [pytest.mark.platform("opa"), pytest.mark.feature("P3.refused")]
 ENDLESS = """package terracrew
@@ -152,6 +152,27 @@ async def test_what_is_tried_and_saved_delays_no_permission() -> None:
     for each in trials:
         each.cancel()
     await asyncio.gather(*trials, return_exceptions=True)
+
+
+async def test_policies_of_one_organization_delay_those_of_another_by_no_more_than_one_turn() -> None:
+    """An owner with slow policies and many jobs kept the changes of all other organizations waiting, for as long as they liked."""
+    opa = Opa()
+    slow = [asyncio.create_task(opa.evaluate(ENDLESS, [b"{}"], 1.5, organization_id="slow")) for _ in range(8)]
+    await asyncio.sleep(0.3)
+    [found] = await opa.evaluate('package terracrew\ndeny contains "no" if true\n', [b"{}"], organization_id="other")
+    assert found.verdict == "denied"
+    assert sum(each.done() for each in slow) <= MAX_TURNS
+    for each in slow:
+        each.cancel()
+    await asyncio.gather(*slow, return_exceptions=True)
+
+
+async def test_what_needs_too_much_memory_says_so() -> None:
+    """It said that what was printed cannot be read, because that was truncated."""
+    lines = [f's{n} := sprintf("%s%s", [s{n - 1}, s{n - 1}])' for n in range(1, 24)]
+    rego = "\n".join(["package terracrew", f's0 := "{"x" * 500}"', *lines, 'deny contains "x" if count(s23) == 1'])
+    [found] = await Opa().evaluate(rego, [b"{}"])
+    assert [each.text for each in found.messages] == ["opa has crashed: the policy needs more memory than it may use"]
 
 
 async def test_a_server_without_the_program_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

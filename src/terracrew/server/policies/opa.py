@@ -17,6 +17,7 @@ import msgspec
 from terracrew.api.jobs import plain
 from terracrew.api.policies import PolicyMessage, PolicyVerdict
 from terracrew.errors import Invalid, ProgramFailed, Unavailable
+from terracrew.server.policies.turns import Turns
 from terracrew.system import bounded_program
 from terracrew.system.bounded_program import ProgramBounds, ProgramEnd
 from terracrew.toolchains import discovery, specs
@@ -24,8 +25,8 @@ from terracrew.toolchains import discovery, specs
 CHECK_SECONDS = 10.0
 EVALUATION_SECONDS = 10.0
 """How long the evaluation of one plan may take."""
-MAX_MEMORY_BYTES = 4 << 30
-"""Of address space. Go reserves more than it uses."""
+MAX_MEMORY_BYTES = 5 << 29
+"""Of address space. Go reserves 1.3 GB of it and uses the rest: a plan of 34 MB needs 0.5 GB."""
 MAX_RESULT_BYTES = 8 << 20
 MAX_MESSAGES = 100
 """How many messages of a policy are kept for each plan."""
@@ -127,15 +128,15 @@ _evaluated = msgspec.json.Decoder(_Evaluated)
 class Opa:
     """The program on this server, and its turns. Where it is missing, nothing passes a policy that is mandatory.
 
-    What people try and save has a turn of its own: a permission to apply does not wait for it.
+    What people try and save has a turn of its own: a permission to apply does not wait for it. Organizations take turns.
     """
 
     def __init__(self, extra_paths: Sequence[str] = (), *, wait_seconds: float = WAIT_SECONDS) -> None:
-        self._extra_paths, self._wait_seconds = extra_paths, wait_seconds
-        self._turns, self._background = asyncio.Semaphore(MAX_TURNS), asyncio.Semaphore(_MAX_BACKGROUND_TURNS)
+        self._extra_paths = extra_paths
+        self._turns, self._background = Turns(MAX_TURNS, wait_seconds), Turns(_MAX_BACKGROUND_TURNS, wait_seconds)
         self._capabilities: tuple[str, bytes] = "", b""
 
-    async def check(self, rego: str) -> None:
+    async def check(self, rego: str, organization_id: str = "") -> None:
         """Raise Invalid, with line and column, unless this is a policy that can be evaluated."""
         _check_annotations(rego)
         with tempfile.TemporaryDirectory(prefix="terracrew-policy-") as name:
@@ -143,12 +144,12 @@ class Opa:
             program = await self._place(folder, rego)
             (folder / "schema.json").write_bytes(msgspec.json.encode(_SCHEMA))
             try:
-                await self._check(folder, program)
+                await self._check(folder, program, organization_id)
             except ProgramFailed as error:  # deeply nested Rego ends it
                 raise Invalid.in_field("rego", error.message[:MAX_MESSAGE_CHARACTERS]) from None
 
-    async def _check(self, folder: Path, program: str) -> None:
-        async with _turn(self._background, self._wait_seconds):
+    async def _check(self, folder: Path, program: str, organization_id: str) -> None:
+        async with _turn(self._background, organization_id):
             parsed = await self._run(folder, [program, "parse", "--format", "json", _POLICY], CHECK_SECONDS)
             if parsed.code:
                 raise _refused(parsed.stderr)
@@ -159,7 +160,13 @@ class Opa:
                 raise _refused(checked.stdout or checked.stderr)
 
     async def evaluate(
-        self, rego: str, inputs: Sequence[bytes], seconds: float = 0.0, *, is_background: bool = False
+        self,
+        rego: str,
+        inputs: Sequence[bytes],
+        seconds: float = 0.0,
+        *,
+        organization_id: str = "",
+        is_background: bool = False,
     ) -> list[PolicyOutcome]:
         """Return what the policy says about each input, which is JSON. One that cannot be evaluated has the verdict `failed`.
 
@@ -169,7 +176,7 @@ class Opa:
         if not inputs:
             return []
         try:
-            async with _turn(self._background if is_background else self._turns, self._wait_seconds):
+            async with _turn(self._background if is_background else self._turns, organization_id):
                 until = asyncio.get_running_loop().time() + (seconds or EVALUATION_SECONDS)
                 return await self._evaluate_all(rego, inputs, until)
         except OSError as error:
@@ -239,16 +246,13 @@ class Opa:
 
 
 @contextlib.asynccontextmanager
-async def _turn(turns: asyncio.Semaphore, seconds: float) -> AsyncGenerator[None]:
-    try:
-        async with asyncio.timeout(seconds):
-            await turns.acquire()
-    except TimeoutError:
-        raise OpaBusy("the server evaluates other policies at this moment: try again") from None
-    try:
+async def _turn(turns: Turns, organization_id: str) -> AsyncGenerator[None]:
+    async with contextlib.AsyncExitStack() as held:
+        try:
+            await held.enter_async_context(turns.turn(organization_id))
+        except TimeoutError:
+            raise OpaBusy("the server evaluates other policies at this moment: try again") from None
         yield
-    finally:
-        turns.release()
 
 
 def _write_inputs(path: Path, inputs: Sequence[bytes]) -> None:
@@ -341,6 +345,8 @@ def _in_words(error: _OpaError) -> str:
 
 def _outcomes(ended: ProgramEnd, count: int) -> list[PolicyOutcome]:
     """Return what it has printed about each input. Raises Invalid if that is no answer."""
+    if ended.code and not ended.stdout:  # its own errors are JSON, too
+        raise Invalid("opa has crashed: the policy needs more memory than it may use")
     try:
         found = _evaluated.decode(ended.stdout)
     except (msgspec.MsgspecError, RecursionError) as error:

@@ -76,7 +76,7 @@ class Policies:
 
     async def create(self, who: Principal, new: NewPlanPolicy) -> PolicyView:
         """Make a policy at a place that the caller may change. It is a draft."""
-        return await self._with_rego(new.rego, lambda tx: _new(tx, who, new), lambda tx: _create(tx, who, new))
+        return await self._with_rego(who, new.rego, lambda tx: _new(tx, who, new), lambda tx: _create(tx, who, new))
 
     async def add_version(self, who: Principal, reference: str, new: NewPolicyVersion) -> PolicyView:
         """Add a version to a policy. The one that is active stays so."""
@@ -84,7 +84,7 @@ class Policies:
         async def may(tx: Tx) -> None:
             await find(tx, who, reference, Verb.TREE_WRITE)
 
-        return await self._with_rego(new.rego, may, lambda tx: _add_version(tx, who, reference, new))
+        return await self._with_rego(who, new.rego, may, lambda tx: _add_version(tx, who, reference, new))
 
     async def activate(self, who: Principal, reference: str, asked: PolicyActivation) -> PolicyView:
         """Let a version look at every plan that is applied from now on, also at those that wait for an approval."""
@@ -98,16 +98,20 @@ class Policies:
             return number, version.rego
 
         number, rego = await self._db.read(read)
-        await self._opa.check(rego)
+        await self._opa.check(rego, who.organization_id or "")
         return await self._db.write(lambda tx: _activate(tx, who, reference, number))
 
     async def _with_rego(
-        self, rego: str, may: Callable[[Tx], Awaitable[object]], work: Callable[[Tx], Awaitable[PolicyView]]
+        self,
+        who: Principal,
+        rego: str,
+        may: Callable[[Tx], Awaitable[object]],
+        work: Callable[[Tx], Awaitable[PolicyView]],
     ) -> PolicyView:
         await self._db.read(may)  # nobody else has the server compile anything
         # A server without the program stores drafts. It activates none.
         try:
-            await self._opa.check(rego)
+            await self._opa.check(rego, who.organization_id or "")
         except OpaBusy:
             raise
         except Unavailable:

@@ -40,7 +40,7 @@ class PolicyTrials:
 
         await self._db.read(begin)
         time_zones.zone(asked.time_zone)
-        await self._opa.check(asked.rego)
+        await self._opa.check(asked.rego, who.organization_id or "")
         return await self._run(who, who.organization_id or "", place, asked.rego, asked.last, asked.time_zone)
 
     async def try_version(self, who: Principal, reference: str, asked: PolicyVersionTrial) -> PolicyTrialResult:
@@ -56,7 +56,7 @@ class PolicyTrials:
             return found.organization_id, found.place, version.rego, found.time_zone
 
         organization_id, place, rego, time_zone = await self._db.read(begin)
-        await self._opa.check(rego)
+        await self._opa.check(rego, organization_id)
         return await self._run(who, organization_id, place, rego, asked.last, time_zone)
 
     async def _run(
@@ -77,14 +77,19 @@ class PolicyTrials:
             )
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(TRIAL_SECONDS):
-                    await self._try_all(job_ids, rego, time_zone, found)
+                    await self._try_all(organization_id, job_ids, rego, time_zone, found)
                     is_complete = True
         finally:
             self._busy.discard(who.id)
         return _result(found, is_complete=is_complete)
 
     async def _try_all(
-        self, job_ids: list[str], rego: str, time_zone: str, found: list[tuple[Job, str, PolicyOutcome]]
+        self,
+        organization_id: str,
+        job_ids: list[str],
+        rego: str,
+        time_zone: str,
+        found: list[tuple[Job, str, PolicyOutcome]],
     ) -> None:
         batch: list[tuple[Job, str, bytes]] = []
         for index, job_id in enumerate(job_ids):
@@ -94,7 +99,11 @@ class PolicyTrials:
             is_full = sum(len(given) for _, _, given in batch) >= MAX_BATCH_BYTES
             if batch and (is_full or index == len(job_ids) - 1):
                 outcomes = await self._opa.evaluate(
-                    rego, [given for _, _, given in batch], TRIAL_SECONDS, is_background=True
+                    rego,
+                    [given for _, _, given in batch],
+                    TRIAL_SECONDS,
+                    organization_id=organization_id,
+                    is_background=True,
                 )
                 found += [(job, path, each) for (job, path, _), each in zip(batch, outcomes, strict=True)]
                 batch = []

@@ -182,7 +182,10 @@ class PolicyChecks:
             if given:
                 try:
                     timed = _with_time(given, facts.now, policy.time_zone)
-                    [outcome] = await self._opa.evaluate(rego, [timed], is_background=is_background)
+                    own = facts.job.organization_id
+                    [outcome] = await self._opa.evaluate(
+                        rego, [timed], organization_id=own, is_background=is_background
+                    )
                 except OpaBusy as error:
                     return error
                 except Unavailable as error:  # its operator installs the program, and then it is evaluated anew
