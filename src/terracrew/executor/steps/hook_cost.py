@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from terracrew.attempt.engine_directory import read_produced
-from terracrew.errors import TerracrewError
+from terracrew.errors import Invalid, TerracrewError
 from terracrew.executor.steps.context import StepContext
 from terracrew.protocol.events import PlanCost
 from terracrew.protocol.spec import Step, StepHook
@@ -27,7 +27,8 @@ def variables(context: StepContext, wanted: StepHook) -> dict[str, str]:
 
 
 async def record(context: StepContext, wanted: StepHook) -> None:
-    """Record what the hook has written, if it has. What cannot be read is no cost, which a policy can deny."""
+    """Record what the hook has written, if it has. Raises Invalid for what is no cost: nobody should approve a plan whose cost could not
+    be read, and an earlier hook may have said another one."""
     path = _path(context)
     if not _is_asked(wanted) or not context.plan.sha256 or (not path.is_symlink() and not path.exists()):
         return
@@ -35,7 +36,7 @@ async def record(context: StepContext, wanted: StepHook) -> None:
         content = await asyncio.to_thread(read_produced, path, MAX_COST_BYTES)
         context.recorder.fact(_cost.decode(content))
     except (TerracrewError, OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        context.recorder.say(f"The cost that {wanted} has written cannot be read: {str(error)[:300]}")
+        raise Invalid(f"{wanted} has written a cost that cannot be read: {str(error)[:300]}") from error
 
 
 def _is_asked(wanted: StepHook) -> bool:

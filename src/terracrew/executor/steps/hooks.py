@@ -101,7 +101,10 @@ async def _run(context: StepContext, wanted: StepHook, status: str = "") -> None
         # A script that ends itself with exit code 0 when it is interrupted has checked nothing.
         raise HookFailedError(f"{wanted} was interrupted")
     if status != "FAILED":
-        await hook_cost.record(context, wanted)
+        try:
+            await hook_cost.record(context, wanted)
+        except Invalid as error:
+            raise HookFailedError(error.message) from error
 
 
 def _arguments(context: StepContext, wanted: StepHook) -> Sequence[str]:
