@@ -2,13 +2,16 @@
 
 import pytest
 
+from terracrew.protocol.events import Result
+from terracrew.server.jobs import attempt_store
 from terracrew.server.policies import service
+from tests.builders.deliveries import delivery, fact
 from tests.server.policies.looking import NEVER, NO_DELETE, Looking
 
 pytestmark = [pytest.mark.platform("opa"), pytest.mark.feature("P3.stopped", "P3.bound")]
 
 
-async def test_what_a_mandatory_policy_denies_is_not_applied(looking: Looking) -> None:
+async def test_what_passes_a_mandatory_policy_is_applied(looking: Looking) -> None:
     await looking.policy()
     assert await looking.code(await looking.planned("create")) == "begun"
 
@@ -23,6 +26,10 @@ async def test_the_job_fails_with_the_words_of_the_policy(looking: Looking) -> N
     [result] = await looking.results(ref)
     assert (result.verdict, result.version, result.attempt) == ("denied", 1, 1)
     assert await looking.code(ref) == "superseded"  # asked again, it gets no other answer
+    await looking.rows.take(delivery(ref, 5, fact(Result("CANCELED", "this attempt is no longer the current one"))))
+    assert (
+        await looking.rows.db.read(lambda tx: attempt_store.notes(tx, ref.job_id)) == []
+    )  # it said "CANCELED too late"
 
 
 async def test_a_plan_without_json_does_not_pass(looking: Looking) -> None:

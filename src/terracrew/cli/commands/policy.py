@@ -199,8 +199,9 @@ def test(
             (f"#{each.number}", each.module_path, words.VERDICTS[each.verdict], words.messages(each.messages))
             for each in found.plans
         ]
-        output.table(("JOB", "MODULE", "VERDICT", "MESSAGES"), rows, empty="it would have said nothing")
-        output.note(words.trial(found))
+        output.table(("JOB", "MODULE", "VERDICT", "MESSAGES"), rows, empty=words.trial(found))
+        if rows:
+            output.note(words.trial(found))
 
     return output.CommandResult(found, print_all, exit_code=0)
 

@@ -246,7 +246,8 @@ class _Change:
             ended = decide.wait(self.job, self.attempt, result.kept, self.now, result.message)
         if ended := ended or decide.finish(self.job, self.attempt, result, self.now):
             self.job, self.attempt, self.plan = ended.job, ended.attempt, ended.plan
-        if not is_current:
+        is_denied = self.job.failure_kind == "policy" and self.job.attempt == self.attempt.number
+        if not is_current and not is_denied:  # what a policy has stopped has nothing else to report
             self._note(number, f"reported {result.status} too late: {result.message}".rstrip(": "))
 
     def _note(self, number: int, text: str) -> None:

@@ -38,8 +38,8 @@ from terracrew.server.tree.modules import reads as module_reads
 FRESH = timedelta(seconds=60)
 """A result for the same plan and the same input is not asked for again within this time. Only the time of day differs by then."""
 NO_JSON = (
-    "its runner has not delivered the plan as JSON. Run the job again; if that does not help, update the runner: those of 0.1 do not "
-    "deliver it"
+    "its runner has not delivered the plan as JSON. The log of the job says why if it is too large; otherwise run the job again, and if "
+    "that does not help, update the runner: those of 0.1 do not deliver it"
 )
 _variables = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
