@@ -1,7 +1,9 @@
 """The permission to apply waits for a verdict, is bound to one plan, and does not hang."""
 
+import msgspec
 import pytest
 
+from terracrew.api.policies import PolicyChange
 from terracrew.errors import Unavailable
 from terracrew.plan_diff import plan_json
 from terracrew.protocol.events import KeptPlan, Result
@@ -11,6 +13,7 @@ from terracrew.server.history.points import History
 from terracrew.server.jobs.attempts import begin as permission
 from terracrew.server.jobs.attempts.policy_checks import PolicyChecks
 from terracrew.server.objects import open_objects
+from terracrew.server.policies import service
 from terracrew.server.policies.opa import Opa
 from tests.builders.deliveries import delivery, fact
 from tests.builders.job_rows import KEYS
@@ -34,6 +37,19 @@ async def test_a_busy_server_lets_the_executor_wait(looking: Looking) -> None:
     assert (answer.code, (await looking.job(ref)).status) == ("wait", "PROCESSING")
     assert isinstance(await asks(looking, opa, ref), Begun)
     assert opa.asked == 3, "what has been evaluated is not evaluated again"
+
+
+async def test_a_policy_with_another_time_zone_is_evaluated_again(looking: Looking) -> None:
+    """For a minute, the result was used that it had with the hour of the zone before."""
+    made = await looking.policy('package terracrew\ndeny contains "late" if input.time.zone != "UTC"\n')
+    await looking.policy(name="asked-first")
+    ref = await looking.planned()
+    assert isinstance(await asks(looking, Counting(busy=1), ref), BeginRefused)
+    assert [each.verdict for each in await looking.results(ref)] == ["passed"], "the other one waits for its turn"
+    zone = msgspec.convert({"time_zone": "Asia/Tokyo"}, PolicyChange)
+    await looking.rows.db.write(lambda tx: service.change(tx, looking.who, made.path, zone))
+    await asks(looking, Opa(), ref)
+    assert (await looking.job(ref)).failure_kind == "policy"
 
 
 async def test_an_object_store_that_is_away_lets_the_executor_wait(

@@ -175,6 +175,7 @@ class PolicyChecks:
                 and input_sha256
                 and (known.version, known.plan_sha256, known.json_sha256, known.input_sha256) == wanted
                 and timedelta(0) <= facts.now - known.checked_at < FRESH
+                and policy.changed_at <= known.checked_at  # its time zone may be another one
             ):
                 rules = {"enforcement": policy.enforcement, "approvals": policy.approvals, "role": policy.role}
                 return msgspec.structs.replace(known, attempt=attempt, name=policy.path, **rules)
