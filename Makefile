@@ -47,6 +47,7 @@ release: .venv/.dev
 test: .venv/.dev
 	@scripts/system-packages
 	@$(PYTHON) -m terracrew.cli engine install tofu
+	@$(PYTHON) -m terracrew.cli engine install opa
 	@$(PYTHON) -m tests.machine.providers
 	PYTHONPATH=scripts $(PYTHON) -m run_tests -p left_out -q -n $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder --durations=5 $(ARGS)
 
