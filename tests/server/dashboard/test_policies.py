@@ -1,5 +1,8 @@
 """The pages of policies: made and tried in a form with its mistakes, activated, changed, retired and deleted."""
 
+import html
+import re
+
 import pytest
 
 from tests.server.application import Application, on_one
@@ -49,3 +52,22 @@ async def test_a_policy_is_made_tried_activated_changed_and_deleted(application:
     answer = await someone.submit(f"{address}/delete")
     assert answer.headers["location"] == f"/dashboard/groups/{group}"
     await someone.see(address, 404)
+
+
+async def test_the_page_of_a_module_lists_what_looks_at_its_plans_and_adds_a_policy_of_its_own(
+    application: Application,
+) -> None:
+    """Only pages of groups did, so a policy of a module could be made by the command line alone."""
+    someone = await logged_in(application)
+    await application.admin.made("/api/v1/policies", {"name": "of-all", "rego": REGO})
+    await application.admin.made("/api/v1/groups", {"path": "web"})
+    path, source = "web/shop", {"kind": "git", "url": "https://git.example.com/net"}
+    module = (await application.admin.made("/api/v1/modules", {"path": path, "source": source}))["id"]
+    page = await someone.see(f"/dashboard/modules/{module}")
+    assert "of-all" in page
+    add = re.search(r'id="add-policy" href="([^"]+)"', page)
+    assert add is not None
+    assert f"A policy of {path}" in await someone.see(html.unescape(add[1]))
+    made = await someone.submit(f"{HERE}/create", place=path, name="own", rego=REGO)
+    assert f">{path}</a>" in await someone.see(made.headers["location"])
+    assert made.headers["location"] in await someone.see(f"/dashboard/modules/{module}")

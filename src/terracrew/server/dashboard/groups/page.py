@@ -166,7 +166,7 @@ async def read(
         await schedules.panel(tx, who, places.of_group(group)) if is_whole else None,
         await discovery.panel(tx, who, group) if is_whole else None,
         await registry.panel(tx, who, group) if is_whole else None,
-        await policies.panel(tx, who, group) if is_whole else None,
+        await policies.of_group(tx, who, group) if is_whole else None,
         await notifications.panel(tx, who, places.of_group(group)) if is_whole else None,
         await forges.panel(tx, who, places.of_group(group)) if is_whole else None,
         await _run(tx, group) if is_whole else None,

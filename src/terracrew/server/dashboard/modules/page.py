@@ -30,6 +30,8 @@ from terracrew.server.dashboard.modules import states
 from terracrew.server.dashboard.modules.states import QuarantineRow
 from terracrew.server.dashboard.notifications import page as notifications
 from terracrew.server.dashboard.notifications.page import ChannelsPanel
+from terracrew.server.dashboard.policies import page as policies
+from terracrew.server.dashboard.policies.page import PolicyPanel
 from terracrew.server.dashboard.schedules import page as schedules
 from terracrew.server.dashboard.schedules.page import SchedulesPanel
 from terracrew.server.dashboard.tree import inputs, steps
@@ -153,6 +155,7 @@ class ModulePage(msgspec.Struct, frozen=True):
     inputs: InputsPanel
     steps: StepsPanel
     schedules: SchedulesPanel
+    policies: PolicyPanel
     channels: ChannelsPanel
     drift: ModuleDrift
     may_run: bool
@@ -259,6 +262,7 @@ async def read_one(tx: Tx, who: Principal, name: str, watch: Watch, keys: Keyrin
         inputs=await inputs.panel(tx, who, keys, places.of_module(module)),
         steps=await steps.panel(tx, who, places.of_module(module)),
         schedules=await schedules.panel(tx, who, places.of_module(module)),
+        policies=await policies.of_module(tx, who, module),
         channels=await notifications.panel(tx, who, places.of_module(module)),
         drift=await drift.of_module(tx, module),
         may_run=await authorize.may(tx, who, Verb.JOB_RUN, place),

@@ -4,6 +4,7 @@ import msgspec
 
 from terracrew.api import fields
 from terracrew.api.groups import Group
+from terracrew.api.modules import Module
 from terracrew.api.policies import (
     NewPlanPolicy,
     PolicyDetails,
@@ -15,7 +16,8 @@ from terracrew.api.policies import (
 from terracrew.server.dashboard import field_forms
 from terracrew.server.dashboard.field_forms import FormField
 from terracrew.server.db.seam import Tx
-from terracrew.server.policies import service
+from terracrew.server.policies import reads, service
+from terracrew.server.policies.model import Policy
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
@@ -34,9 +36,9 @@ deny contains sprintf("%s would be destroyed", [change.address]) if {
 
 
 class PolicyPanel(msgspec.Struct, frozen=True):
-    """The policies that look at the plans of a group, on its page."""
+    """The policies that look at the plans of a group or a module, on its page."""
 
-    group: Group
+    path: str
     policies: list[PolicyView]
     may_change: bool
 
@@ -95,11 +97,21 @@ async def read_one(tx: Tx, who: Principal, policy: str, version: int | None = No
     return PolicyPage(found.place, found, await _may_change(tx, who, found), shown)
 
 
-async def panel(tx: Tx, who: Principal, group: Group) -> PolicyPanel:
+async def of_group(tx: Tx, who: Principal, group: Group) -> PolicyPanel:
     """Return the policies that look at the plans of a group."""
-    found = await service.listing(tx, who, group.path)
-    place = authorize.group(group.organization_id, group.path)
-    return PolicyPanel(group, found.items, await authorize.may(tx, who, Verb.TREE_WRITE, place))
+    found = await reads.of_group(tx, group.id)
+    return await _panel(tx, who, authorize.group(group.organization_id, group.path), found)
+
+
+async def of_module(tx: Tx, who: Principal, module: Module) -> PolicyPanel:
+    """Return the policies that look at the plans of a module."""
+    found = await reads.of_module(tx, module.id)
+    return await _panel(tx, who, authorize.module(module.organization_id, module.path), found)
+
+
+async def _panel(tx: Tx, who: Principal, place: authorize.Place, found: list[Policy]) -> PolicyPanel:
+    may_change = await authorize.may(tx, who, Verb.TREE_WRITE, place)
+    return PolicyPanel(place.path, [service.view(each) for each in found], may_change)
 
 
 async def _may_change(tx: Tx, who: Principal, policy: PolicyView) -> bool:
