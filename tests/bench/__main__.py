@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.bench import (
+    browser,
     caps,
     db_outage,
     dead_idle,
@@ -67,6 +68,7 @@ BENCHMARKS: dict[str, Callable[[Env], dict[str, float]]] = {
     "silent": silent.run,
     "db_outage": db_outage.run,
     "lists": lists.run,
+    "browser": browser.run,
     "caps": caps.run,
     "scale": scale.run,
     "wake": wake.run,

@@ -97,6 +97,8 @@ def goals(found: dict[str, float]) -> dict[str, Goal]:
         made["log_lines_per_s.rtt50"] = _at_least(found["log_lines_per_s"] / 2)
     made |= {name: _at_most(50) for name in found if name.startswith("list_ms.") and name.endswith(".p99")}
     made |= {name: _at_most(100) for name in found if name.startswith("page_ms.") and name.endswith(".p99")}
+    made |= {name: _at_most(300) for name in found if name.startswith("paint_ms.")}
+    made |= {name: _at_most(200) for name in found if name.startswith("live_ms.")}
     for kind in ("sqlite", "postgres"):
         for share in ("p50", "p99"):
             if few := found.get(f"dispatch_ms.{kind}.queued10.{share}"):

@@ -104,10 +104,10 @@ async def _fill(url: str) -> Site:
     finally:
         await db.close()
         if url.startswith("postgres"):
-            _vacuum(url)
+            vacuum(url)
 
 
-def _vacuum(url: str) -> None:
+def vacuum(url: str) -> None:
     """Vacuum the database before anything is measured: in a database that has grown to this size, autovacuum has done that."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("VACUUM (ANALYZE)")
