@@ -47,8 +47,8 @@ _ANY_STATUS: LiteralString = ""
 _ENDED_STATUS: LiteralString = " AND " + _ENDED + " AND jobs.status = :status"
 _OPEN_STATUS: LiteralString = " AND " + IS_OPEN_JOB + " AND jobs.status = :status"
 _ANY_OPEN: LiteralString = " AND " + IS_OPEN_JOB
-# Most jobs have ended, so the newest ones are found fastest in the order of their ids. `|| ''` keeps SQLite from the indexes of the
-# ended jobs, which it would sort.
+# Most jobs of a module have ended, so the newest ones are found fastest in the order of their ids. `|| ''` keeps SQLite from the
+# indexes of the ended jobs, which it would sort.
 _ANY_ENDED: LiteralString = f" AND jobs.status || '' IN {ENDED_STATUSES}"
 _ALSO: LiteralString = """ AND (CAST(:type AS text) = '' OR jobs.type = CAST(:type AS text))
     AND (CAST(:who AS text) = '' OR jobs.created_by IN (SELECT users.id FROM users WHERE users.name = CAST(:who AS text)
@@ -137,7 +137,20 @@ _MATCHING: dict[str, LiteralString] = {
     **_BY_STATUS,
     **{f"{name} and more": matching + _ALSO for name, matching in _BY_STATUS.items()},
 }
-_ORGANIZATION: dict[str, LiteralString] = {name: _of_organization(matching) for name, matching in _MATCHING.items()}
+_ENDED_ONES: tuple[LiteralString, ...] = ("'SUCCEEDED'", "'FAILED'", "'CANCELED'", "'DECLINED'")
+# In the order of their ids, ten thousand queued jobs would be read before the first one that has ended.
+_ENDED_OF_ORGANIZATION: LiteralString = (
+    "SELECT id FROM ("
+    + " UNION ALL ".join(
+        "SELECT id FROM (" + _of_organization(" AND " + _ENDED + " AND jobs.status = " + status) + ") AS one"
+        for status in _ENDED_ONES
+    )
+    + ") AS ended ORDER BY id DESC LIMIT :count"
+)
+_ORGANIZATION: dict[str, LiteralString] = {
+    **{name: _of_organization(matching) for name, matching in _MATCHING.items()},
+    "any_ended": _ENDED_OF_ORGANIZATION,
+}
 _MODULE: dict[str, LiteralString] = {name: _of_module(matching) for name, matching in _MATCHING.items()}
 _READER: dict[str, LiteralString] = {name: _of_reader(matching) for name, matching in _MATCHING.items()}
 
