@@ -140,6 +140,22 @@ async def test_slots_that_are_occupied_now_count(clock: ShiftedClock, runner: Si
     assert sum(each["busy_seconds"] > 0 for each in found["parts"]) in (2, 3)
 
 
+@pytest.mark.feature("P2.utilisation")
+async def test_slots_count_until_now_and_not_only_until_the_last_look(clock: ShiftedClock, rows: JobRows) -> None:
+    """In the first minutes of each hour, runners that were half in use were shown as used completely."""
+    folding = FigureFolding("srv", rows.db)
+    clock.advance(3600 - clock() % 3600 - 20)
+    runner = await rows.runner(slots=2)
+    await folding.step()
+    clock.advance(20)
+    await runner.start(await rows.job(await rows.module()))
+    clock.advance(40)
+    await folding.step()
+    clock.advance(58)
+    _, parts = await rows.db.read(lambda tx: figures.sums(tx, rows.organization, [""], [""], "day", is_shared=False))
+    assert parts[-1].utilisation == pytest.approx(0.5, abs=0.1)
+
+
 def test_the_topmost_visible_groups_count_each_thing_once() -> None:
     def seen(*paths: str) -> Visible:
         return Visible("org", tuple(("group", path) for path in paths))

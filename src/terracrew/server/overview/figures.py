@@ -10,6 +10,7 @@ from terracrew.server.figures import model
 from terracrew.server.figures import reads as figure_reads
 from terracrew.server.figures.model import BUSY, CAPACITY, DAY_SECONDS, HOUR_SECONDS, Key
 from terracrew.server.overview import reads
+from terracrew.server.overview.loop import MAX_SAMPLE_SECONDS
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Visible
 
@@ -90,6 +91,7 @@ async def sums(
         if ids:
             sums_ = await figure_reads.sums(tx, organization_id, ids, shape.period_seconds, first, shape.part_seconds)
             _take(by_part, sums_, kinds)
+    _extend_capacity(by_part, model.start_of(tx.now, shape.part_seconds), await figure_reads.sampled_at(tx), tx.now)
     if of_runners:
         await _add_running(tx, by_part, organization_id, of_runners, found.get(""), shape.part_seconds, first)
     parts = [
@@ -135,6 +137,19 @@ async def _add_running(
     for (_, _, start, kind), amount in added.items():
         amounts = into.setdefault(first + (start - first) // part_seconds * part_seconds, {})
         amounts[kind] = amounts.get(kind, 0.0) + amount
+
+
+def _extend_capacity(
+    into: Mapping[int, dict[str, float]], part_start: int, sampled_at: float | None, now: float
+) -> None:
+    """Count the slots of the last part until now, as many as there were when they were last looked at.
+
+    Occupied slots count until now, and in the first minutes of a part they would be more than there seem to be.
+    """
+    amounts = into.get(part_start, {})
+    if CAPACITY in amounts and sampled_at is not None and part_start < sampled_at < now:
+        until = min(now, sampled_at + MAX_SAMPLE_SECONDS)
+        amounts[CAPACITY] *= (until - part_start) / (sampled_at - part_start)
 
 
 def _sums(start: int, end: int, amounts: Iterable[tuple[str, float]]) -> FigureSums:
