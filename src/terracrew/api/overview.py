@@ -124,7 +124,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """The group; empty for the organization."""
     span: OverviewSpan
     is_partial: bool
-    """Whether the caller sees only parts of the place. Nothing else is counted, nor single modules outside of visible groups."""
+    """Whether the caller sees only parts of the place. The sums count the groups that they see as a whole, and no single modules
+    outside of these."""
     queue: QueueNow
     total: FigureSums
     parts: list[FigureSums]

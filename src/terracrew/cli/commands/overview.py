@@ -50,7 +50,7 @@ def _show(found: Overview) -> None:
     _bars(found)
     _last_and_next(found)
     if found.is_partial:
-        output.note("You see a part of this place: only groups that you see as a whole are counted.")
+        output.note("You see a part of this place: the figures are those of groups that you see as a whole.")
 
 
 def _needs(found: Overview) -> None:

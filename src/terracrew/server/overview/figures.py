@@ -55,6 +55,12 @@ def visible_paths(seen: Visible, organization_id: str, places: Sequence[str]) ->
     return sorted(path for path in found if not any(is_within(path, other) for other in found - {path}))
 
 
+def visible_modules(seen: Visible, places: Sequence[str], groups: Sequence[str]) -> list[str]:
+    """Return the modules in these places that the reader sees by a role at the module alone, outside of the groups that they see."""
+    found = {path for kind, path in seen.bindings if kind == "module" and any(is_within(path, each) for each in places)}
+    return sorted(path for path in found if not any(is_within(path, each) for each in groups))
+
+
 def is_within(path: str, place: str) -> bool:
     """Return whether a path is a place, or below it; the empty place has everything."""
     return place == "" or path == place or path.startswith(f"{place}/")

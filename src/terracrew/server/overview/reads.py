@@ -5,7 +5,7 @@ from typing import LiteralString
 
 import msgspec
 
-from terracrew.server.db.seam import Row, Tx
+from terracrew.server.db.seam import Columns, Row, Tx
 from terracrew.server.db.statements.fragments import ACTIVE_STATUSES, IS_OPEN_JOB
 from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.principals import visibility
@@ -25,20 +25,24 @@ GROUP BY coalesce(runners.group_id, ''), CAST(jobs.claimed_at AS bigint)"""
 _GROUP_IDS: LiteralString = """
 SELECT groups.id, groups.path FROM batch
 JOIN groups ON groups.organization_id = batch.organization_id AND groups.path = batch.path"""
-_OPEN: LiteralString = f"""
-SELECT jobs.status, count(*) AS jobs FROM jobs
-WHERE jobs.organization_id = :organization_id AND {IS_OPEN_JOB} GROUP BY jobs.status"""
-_IN_PLACES: LiteralString = """EXISTS (SELECT 1 FROM modules WHERE modules.id = jobs.module_id
-    AND modules.organization_id = jobs.organization_id AND (CAST(:place AS text) = ''
-        OR substr(modules.path, 1, length(CAST(:place AS text)) + 1) = CAST(:place AS text) || '/'))"""
-_OPEN_IN_PLACE: LiteralString = f"""
-SELECT jobs.status, count(*) AS jobs FROM jobs
-WHERE jobs.organization_id = :organization_id AND {IS_OPEN_JOB} AND {_IN_PLACES} GROUP BY jobs.status"""
 # `jobs.id > ''` makes SQLite use the index of the open jobs. It would read every job of the organization instead.
-_OLDEST: LiteralString = f"""
-SELECT jobs.id, jobs.number, jobs.queued_at FROM jobs
-WHERE jobs.organization_id = :organization_id AND jobs.id > '' AND {IS_OPEN_JOB} AND jobs.status = 'QUEUED' AND {_IN_PLACES}
-ORDER BY jobs.queued_at, jobs.id LIMIT 1"""
+_OPEN: LiteralString = f"FROM jobs WHERE jobs.organization_id = :organization_id AND jobs.id > '' AND {IS_OPEN_JOB}"
+# CROSS JOIN makes SQLite begin with the modules, of which there are few, and PostgreSQL does so by itself.
+_OPEN_INSIDE: LiteralString = f"""
+FROM (SELECT modules.id FROM inside JOIN modules ON modules.group_id = inside.id
+    UNION ALL SELECT modules.id FROM batch
+        JOIN modules ON modules.organization_id = batch.organization_id AND modules.path = batch.path) AS seen
+CROSS JOIN jobs WHERE jobs.module_id = seen.id AND {IS_OPEN_JOB}"""
+_INSIDE: LiteralString = """WITH RECURSIVE inside (id) AS (
+    SELECT groups.id FROM batch
+    JOIN groups ON groups.organization_id = batch.organization_id AND groups.path = batch.path
+    UNION SELECT groups.id FROM inside JOIN groups ON groups.parent_id = inside.id)"""
+_COUNTS: tuple[LiteralString, LiteralString] = "SELECT jobs.status, count(*) AS jobs", "GROUP BY jobs.status"
+_OLDEST: tuple[LiteralString, LiteralString] = (
+    "SELECT jobs.id, jobs.number, jobs.queued_at",
+    "AND jobs.status = 'QUEUED' ORDER BY jobs.queued_at, jobs.id LIMIT 1",
+)
+_PLACES: Columns = {"organization_id": "text", "path": "text"}
 _AWAY: LiteralString = """ SELECT runners.id, runners.path, runner_outages.since, groups.path AS group_path
 FROM runner_outages JOIN runners ON runners.id = runner_outages.runner_id JOIN groups ON groups.id = runners.group_id
 WHERE runners.organization_id = :organization_id"""
@@ -69,28 +73,32 @@ async def occupied_slots(tx: Tx, organization_id: str) -> list[OccupiedSlots]:
 
 async def group_ids(tx: Tx, organization_id: str, paths: Collection[str]) -> dict[str, str]:
     """Return the ids of those of these groups that exist, by their paths."""
-    rows = await tx.each(
-        _GROUP_IDS,
-        {"organization_id": "text", "path": "text"},
-        [(organization_id, path) for path in sorted(paths)],
-    )
+    rows = await tx.each(_GROUP_IDS, _PLACES, [(organization_id, path) for path in sorted(paths)])
     return {row["path"]: row["id"] for row in rows}
 
 
 async def open_jobs(tx: Tx, organization_id: str, places: Sequence[str]) -> dict[str, int]:
-    """Return how many jobs have not ended, by status, in groups none of which is in another one."""
-    found: dict[str, int] = {}
-    for place in places:
-        given = {"organization_id": organization_id} | ({"place": place} if place else {})
-        for row in await tx.all(_OPEN_IN_PLACE if place else _OPEN, **given):
-            found[row["status"]] = found.get(row["status"], 0) + row["jobs"]
-    return found
+    """Return how many jobs have not ended, by status, in groups with everything below them, and in modules.
+
+    None of these places may be inside of another one of them.
+    """
+    return {row["status"]: row["jobs"] for row in await _open(tx, organization_id, places, _COUNTS)}
 
 
 async def oldest_queued(tx: Tx, organization_id: str, places: Sequence[str]) -> Row | None:
     """Return the job that has waited for a runner for the longest time. One that waited for an approval before is queued anew."""
-    found = [await tx.one(_OLDEST, organization_id=organization_id, place=place) for place in places]
-    return min((row for row in found if row is not None), key=lambda row: (row["queued_at"], row["id"]), default=None)
+    rows = await _open(tx, organization_id, places, _OLDEST)
+    return rows[0] if rows else None
+
+
+async def _open(
+    tx: Tx, organization_id: str, places: Sequence[str], question: tuple[LiteralString, LiteralString]
+) -> list[Row]:
+    select, rest = question
+    if "" in places:
+        return await tx.all(f"{select} {_OPEN} {rest}", organization_id=organization_id)
+    given = [(organization_id, place) for place in places]
+    return await tx.each(f"{_INSIDE} {select} {_OPEN_INSIDE} {rest}", _PLACES, given)
 
 
 async def away(tx: Tx, organization_id: str, seen: Visible, count: int) -> list[Row]:

@@ -114,13 +114,14 @@ async def with_figures(
     of_jobs, of_runners = (
         figures.visible_paths(seen[verb], organization_id, within.places) for verb in (Verb.JOB_READ, Verb.RUNNER_READ)
     )
+    of_modules = figures.visible_modules(seen[Verb.JOB_READ], within.places, of_jobs)
     is_shared = runners.is_shared_seen(who)
     total, parts = await figures.sums(tx, organization_id, of_jobs, of_runners, span, is_shared=is_shared)
     return Overview(
         place=within.place,
         span=span,
         is_partial=figures.is_partial(seen[Verb.JOB_READ], organization_id, within.places),
-        queue=await _queue(tx, organization_id, of_jobs),
+        queue=await _queue(tx, organization_id, [*of_jobs, *of_modules]),
         total=total,
         parts=parts,
         needs=[],
