@@ -10,6 +10,7 @@ from terracrew.server.identity.access import role_store
 from terracrew.server.runs import attention
 from tests.builders.job_rows import change_jobs, change_modules
 from tests.server.application import Application, on_one
+from tests.server.dashboard.company.releases import publish_all
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.visitor import Visitor, logged_in
 
@@ -214,6 +215,25 @@ async def test_runners_that_are_away_or_outdated_are_listed_for_those_who_see_th
     assert ("Offline", "data/warehouse") in needs(await (await logged_in(application)).see("/dashboard"))
     await application.person("pat", "viewer", "payments")
     assert "data/warehouse" not in await (await logged_in(application, "pat")).see("/dashboard")
+
+
+@pytest.mark.feature("P2.overview")
+async def test_shared_runners_that_are_away_or_outdated_are_listed_for_those_who_operate_them(
+    application: Application, jobs: dict[str, str]
+) -> None:
+    """Nobody was told on the overview that a runner of the whole server was away."""
+
+    async def leave(tx: Tx) -> None:
+        away = "SELECT id, :at FROM runners WHERE organization_id IS NULL"
+        await tx.run("INSERT INTO runner_outages (runner_id, since) " + away, at=tx.now - 60)
+
+    await application.server.db.write(leave)
+    await publish_all(application.server.db)
+    admin = await logged_in(application)
+    assert ("Offline", "built-in") in needs(await admin.see("/dashboard"))
+    assert "built-in" not in [path for _, path in needs(await admin.see("/dashboard?place=platform"))]
+    await application.person("otto", "owner")
+    assert "built-in" not in [path for _, path in needs(await (await logged_in(application, "otto")).see("/dashboard"))]
 
 
 @pytest.mark.feature("P2.classes")

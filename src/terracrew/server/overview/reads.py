@@ -43,12 +43,12 @@ _OLDEST: tuple[LiteralString, LiteralString] = (
     "AND jobs.status = 'QUEUED' ORDER BY jobs.queued_at, jobs.id LIMIT 1",
 )
 _PLACES: Columns = {"organization_id": "text", "path": "text"}
-_AWAY: LiteralString = """ SELECT runners.id, runners.path, runner_outages.since, groups.path AS group_path
-FROM runner_outages JOIN runners ON runners.id = runner_outages.runner_id JOIN groups ON groups.id = runners.group_id
-WHERE runners.organization_id = :organization_id"""
-_AWAY_OF_READER: LiteralString = (
-    visibility.SEEN_GROUPS + _AWAY + " AND runners.group_id IN (SELECT id FROM seen_groups)"
+_AWAY: LiteralString = """ SELECT runners.id, runners.path, runner_outages.since
+FROM runner_outages JOIN runners ON runners.id = runner_outages.runner_id WHERE """
+_OF_ORGANIZATION: LiteralString = (
+    "(runners.organization_id = :organization_id OR runners.organization_id IS NULL AND :is_shared)"
 )
+_OF_SEEN_GROUPS: LiteralString = "runners.group_id IN (SELECT id FROM seen_groups)"
 _NEWEST_AWAY: LiteralString = " ORDER BY runner_outages.since DESC, runners.id LIMIT :count"
 
 
@@ -101,15 +101,16 @@ async def _open(
     return await tx.each(f"{_INSIDE} {select} {_OPEN_INSIDE} {rest}", _PLACES, given)
 
 
-async def away(tx: Tx, organization_id: str, seen: Visible, count: int) -> list[Row]:
-    """Return the runners of visible groups that are known to stay away, the newest first. There are few."""
+async def away(tx: Tx, organization_id: str, seen: Visible, count: int, *, is_shared: bool) -> list[Row]:
+    """Return the runners of visible groups that are known to stay away, the newest first; `is_shared` adds the shared ones to those
+    of a reader who sees everything. There are few."""
     if seen.is_nothing:
         return []
     if seen.is_everything(organization_id):
-        return await tx.all(_AWAY + _NEWEST_AWAY, organization_id=organization_id, count=count)
-    return await tx.all(
-        _AWAY_OF_READER + _NEWEST_AWAY, organization_id=organization_id, count=count, **visibility.params(seen)
-    )
+        sql = _AWAY + _OF_ORGANIZATION + _NEWEST_AWAY
+        return await tx.all(sql, organization_id=organization_id, is_shared=is_shared, count=count)
+    sql = visibility.SEEN_GROUPS + _AWAY + _OF_SEEN_GROUPS + _NEWEST_AWAY
+    return await tx.all(sql, count=count, **visibility.params(seen))
 
 
 async def ends_of_jobs(tx: Tx, job_ids: Sequence[str]) -> list[Row]:

@@ -143,16 +143,23 @@ async def _queue(tx: Tx, organization_id: str, places: Sequence[str]) -> QueueNo
 
 
 async def tree_needs(tx: Tx, who: Principal, places: Sequence[str]) -> TreeNeeds:
-    """Return drift, runners that stay away, and outdated runners that the reader may change."""
+    """Return drift, runners that stay away, and outdated runners that the reader may change.
+
+    System administrators operate the shared runners, which are in no group, so they find them where nothing is left out.
+    """
     organization_id, most = who.organization_id or "", MAX_LISTED + 1
+    is_shared = who.is_system_admin and "" in places
     seen = await authorize.visible_by_verb(tx, who, Verb.TREE_READ, Verb.RUNNER_READ, Verb.RUNNER_WRITE)
     drifted = await _drifted(tx, organization_id, seen[Verb.TREE_READ], places, most)
     away = [
         AwayRunner(row["id"], row["path"], datetime.fromtimestamp(row["since"], UTC))
-        for row in await reads.away(tx, organization_id, seen[Verb.RUNNER_READ], attention.MAX_UNFILTERED_READ)
+        for row in await reads.away(
+            tx, organization_id, seen[Verb.RUNNER_READ], attention.MAX_UNFILTERED_READ, is_shared=is_shared
+        )
         if _is_in(row["path"], places)
     ]
-    outdated = await _outdated(tx, organization_id, seen[Verb.RUNNER_WRITE], places)
+    within = RunnerScope(organization_id, is_shared=is_shared)
+    outdated = await _outdated(tx, seen[Verb.RUNNER_WRITE], within, places)
     return TreeNeeds(drifted, away[:most], outdated)
 
 
@@ -169,17 +176,18 @@ async def _drifted(tx: Tx, organization_id: str, seen: Visible, places: Sequence
     return found
 
 
-async def _outdated(tx: Tx, organization_id: str, seen: Visible, places: Sequence[str]) -> OldRunners | None:
+async def _outdated(tx: Tx, seen: Visible, within: RunnerScope, places: Sequence[str]) -> OldRunners | None:
     latest = release_rules.latest(await releases.versions(tx), __version__)
     if latest is None or seen.is_nothing:
         return None
-    own = RunnerScope(organization_id)
     old = [
-        each for each in await version_reads.current(tx, seen, own) if release_rules.is_outdated(each, latest.version)
+        each
+        for each in await version_reads.current(tx, seen, within)
+        if release_rules.is_outdated(each, latest.version)
     ]
     if not old:
         return None
-    found = await version_reads.having(tx, seen, own, old, MAX_OUTDATED_READ)
+    found = await version_reads.having(tx, seen, within, old, MAX_OUTDATED_READ)
     named = sorted(
         ((id_, path, version) for id_, (path, version) in found.items() if _is_in(path, places)),
         key=lambda each: each[1],
