@@ -83,6 +83,6 @@ def test_the_words_of_the_charts_tell_what_the_eye_sees() -> None:
     assert "14, of which 2 failed; the most at 13:00" in found.jobs
     assert "half up to 1.0 s, 95 % up to 9.0 s; the most at 13:00" in found.waits
     assert "the most at 12:00" in found.runners
-    assert found.labels == ["12:00", "18:00", "00:00", "06:00", "now"]
+    assert found.labels == ["12:00 UTC", "18:00", "00:00", "06:00", "now"]
     assert [(each.word, each.count) for each in found.classes if each.count] == [("Engine", 2)]
     assert "Engine: 2 of 2" in found.classes[1].bar

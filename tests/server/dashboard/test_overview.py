@@ -56,6 +56,7 @@ async def test_the_first_page_lists_what_needs_the_reader_the_most_urgent_first(
     assert "1 to add, 1 to change, 0 to destroy" in page
     assert "Review plan" in page
     assert "Invalid function argument on main.tf line 7" in page
+    assert "until each is adopted or discarded. </div>" in page, "it is the reason, as in the other rows"
     active = page[page.index('id="active"') :]
     assert f"row-{jobs['planning']}" in active
     assert f"row-{jobs['asking']}" not in active, "it is listed above"
@@ -234,6 +235,22 @@ async def test_shared_runners_that_are_away_or_outdated_are_listed_for_those_who
     assert "built-in" not in [path for _, path in needs(await admin.see("/dashboard?place=platform"))]
     await application.person("otto", "owner")
     assert "built-in" not in [path for _, path in needs(await (await logged_in(application, "otto")).see("/dashboard"))]
+
+
+@pytest.mark.feature("P2.overview", "P2.rights")
+async def test_who_sees_a_single_module_is_shown_no_figures_of_groups(
+    application: Application, jobs: dict[str, str]
+) -> None:
+    """What the page said of runners and failures was about groups that the reader cannot see."""
+    await application.person("mona")
+    grant = {"principal": "mona", "role": "viewer", "kind": "module", "path": "platform/edge/firewall"}
+    await application.admin.made("/api/v1/roles", grant)
+    page = await (await logged_in(application, "mona")).see("/dashboard")
+    assert '<b class="num">1</b> running <b class="num">1</b> waiting' in page
+    assert "of groups that you see as a whole" in page
+    assert "No job failed" not in page
+    assert "No runner" not in page
+    assert 'id="figure-jobs"' not in page
 
 
 @pytest.mark.feature("P2.classes")

@@ -250,8 +250,8 @@ async def test_sqlite_reads_figures_by_their_indexes(rows: JobRows) -> None:
 @pytest.mark.feature("P2.overview")
 def test_outdated_runners_are_one_row_however_many_there_are() -> None:
     one = service.outdated_need(OldRunners("0.2.0", [("rnr_1", "shop/a", "0.1.0")]))
-    assert (one.runner_id, one.text) == ("rnr_1", "shop/a has an older version than 0.2.0, such as 0.1.0")
+    assert (one.runner_id, one.text) == ("rnr_1", "0.1.0 is older than 0.2.0, the latest release")
     many = [(f"rnr_{n}", f"shop/r{n}", "0.1.0") for n in range(3)]
     found = service.outdated_need(OldRunners("0.2.0", many))
     assert (found.runner_id, found.path) == (None, "shop/r0")
-    assert found.text == "shop/r0 and 2 other runners have an older version than 0.2.0, such as 0.1.0"
+    assert found.text == "it and 2 other runners: 0.1.0 is older than 0.2.0, the latest release"

@@ -117,6 +117,8 @@ class OverviewPage(msgspec.Struct, frozen=True):
     has_role: bool
     """Whether the reader may see anything in this organization."""
     figures: Overview
+    has_figures: bool
+    """Whether a group is counted. Somebody who sees single modules only has none."""
     drawn: DrawnFigures
     activity: list[ActivityRow]
     coming: list[ComingRow]
@@ -153,6 +155,7 @@ async def read(tx: Tx, who: Principal, watch: Watch, asked: AskedOverview) -> Ov
         active=active,
         has_role=not seen.is_nothing,
         figures=figures,
+        has_figures=not figures.is_partial or figures.total.finished > 0 or figures.total.capacity_seconds > 0,
         drawn=overview_charts.draw(figures),
         activity=overview_activity.happened(await activity.read(tx, who, within.places)),
         coming=overview_activity.coming(await coming.read(tx, who, within.places)),
@@ -205,7 +208,7 @@ def _doubtful(module: TroubledModule) -> AttentionRow:
         "plan the module, and compare the plan with what exists"
     )
     address = f"/dashboard/modules/{module.id}#doubt"
-    return AttentionRow(module.id, _IN_DOUBT, module.path, address, "Open module", None, text, since=module.since)
+    return AttentionRow(module.id, _IN_DOUBT, module.path, address, "Open module", text=text, since=module.since)
 
 
 def _quarantined(module: TroubledModule) -> AttentionRow:
@@ -217,7 +220,7 @@ def _quarantined(module: TroubledModule) -> AttentionRow:
     )
     address = f"/dashboard/modules/{module.id}#quarantine"
     return AttentionRow(
-        f"{module.id}-states", _QUARANTINE, module.path, address, "Decide", None, text, since=module.since
+        f"{module.id}-states", _QUARANTINE, module.path, address, "Decide", text=text, since=module.since
     )
 
 
@@ -225,7 +228,7 @@ def _drifted(module: ModuleDrift) -> AttentionRow:
     need = overview_service.drift_need(module)
     address = f"/dashboard/drift/{module.module_id}"
     return AttentionRow(
-        f"{module.module_id}-drift", _DRIFT, module.path, address, "Show drift", None, text=need.text, since=need.since
+        f"{module.module_id}-drift", _DRIFT, module.path, address, "Show drift", text=need.text, since=need.since
     )
 
 

@@ -62,9 +62,10 @@ def draw(found: Overview) -> DrawnFigures:
 
 
 def labels(starts: list[datetime], span: OverviewSpan) -> list[str]:
-    """Return the times at equal distances below a chart, the last of which is now."""
+    """Return the times at equal distances below a chart, the last of which is now. Times of a day say in which zone they are."""
     distance = max(1, len(starts) // MAX_LABELS)
-    return [*(overview_words.moment(each, span) for each in starts[: distance * MAX_LABELS : distance]), "now"]
+    first, *others = (overview_words.moment(each, span) for each in starts[: distance * MAX_LABELS : distance])
+    return [first if span == "month" else f"{first} UTC", *others, "now"]
 
 
 def _classes(total: FigureSums) -> list[ClassCount]:

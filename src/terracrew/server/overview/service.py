@@ -281,7 +281,6 @@ def outdated_need(old: OldRunners) -> Need:
     """Return one row for all outdated runners: they are updated together."""
     first_id, first, version = old.named[0]
     others = len(old.named) - 1
-    more = f" and {others:,} other {'runner' if others == 1 else 'runners'}" if others else ""
-    verb = "have" if others else "has"
-    text = f"{first}{more} {verb} an older version than {old.latest}, such as {version}"
+    more = f"it and {others:,} other {'runner' if others == 1 else 'runners'}: " if others else ""
+    text = f"{more}{version} is older than {old.latest}, the latest release"
     return Need(kind="outdated", path=first, text=text, runner_id=None if others else first_id)
