@@ -1,6 +1,7 @@
 """What has happened is counted exactly once, by group and by hour, however jobs end and however servers race."""
 
 import asyncio
+import contextlib
 import math
 import random
 from collections import Counter
@@ -10,18 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terracrew.api.jobs import TERMINAL, Job
+from terracrew.api.failures import class_of
+from terracrew.api.jobs import Job, JobStatus
 from terracrew.errors import Superseded
-from terracrew.protocol.events import Result, StepStatus
+from terracrew.protocol.events import KeptPlan, Result, StepStatus
 from terracrew.protocol.spec import Step
-from terracrew.server.db.seam import Database
+from terracrew.server.db.seam import Database, Tx
 from terracrew.server.figures import model, reads, store
 from terracrew.server.figures.model import DAY_SECONDS, HOUR_SECONDS, PeriodSums
-from terracrew.server.jobs import decide
+from terracrew.server.jobs import attempt_store, decide, service
 from terracrew.server.jobs import store as jobs
 from terracrew.server.jobs.decision_types import Report
+from tests.builders.clock import ShiftedClock
 from tests.builders.deliveries import DONE, RUNNING, delivery, fact
-from tests.builders.job_rows import Instance, JobRows
+from tests.builders.job_rows import Instance, JobRows, change_modules
 
 FAILED = fact(Result("FAILED", "plan failed"))
 PLAN_FAILED = fact(StepStatus(Step.PLAN, "FAILED", 1))
@@ -116,46 +119,108 @@ async def test_servers_that_fold_at_once_add_each_entry_once(rows: JobRows) -> N
 
 
 @pytest.mark.feature("P2.invariant")
-@pytest.mark.parametrize("seed", range(3))
-async def test_after_a_random_history_the_figures_are_what_a_scan_of_all_jobs_finds(rows: JobRows, seed: int) -> None:
+@pytest.mark.parametrize("seed", range(4))
+async def test_after_a_random_history_the_figures_are_what_a_scan_finds(
+    clock: ShiftedClock, rows: JobRows, seed: int
+) -> None:
+    """Jobs fail, wait for people, are lost and repeated; modules move, the clock jumps, and folds are killed."""
     chance = random.Random(seed)
     groups = [rows.root, await rows.group("a"), await rows.group("b")]
-    modules = [await rows.module(f"m{n}", groups[n % 3]) for n in range(6)]
+    modules = {await rows.module(f"m{n}", groups[n % 3]): groups[n % 3] for n in range(5)}
     runner = await rows.runner(slots=100)
-    for module in modules * 3:
-        await _live(rows, runner, await rows.job(module, kind=chance.choice(["PLAN", "APPLY"])), chance)
+    places: dict[str, str] = {}
+    for module in list(modules) * 3:
+        job_id = await rows.job(module, kind=chance.choice(["PLAN", "APPLY"]))
+        await _live(rows, runner, job_id, clock, chance)
+        places[job_id] = modules[module]
+        modules[module] = chance.choice(groups)  # what has ended stays where it was
+        await change_modules(rows.db, module, group_id=modules[module])
+        if chance.random() < 0.5:
+            await _fold_and_be_killed(rows.db)
         if chance.random() < 0.3:
             await fold(rows.db)
-    scanned = await rows.db.read(
-        lambda tx: tx.all("SELECT jobs.status, modules.group_id FROM jobs JOIN modules ON modules.id = jobs.module_id")
-    )
-    for group in groups:
-        of_group = [row["status"] for row in scanned if group in (rows.root, row["group_id"])]
-        expected = Counter(status for status in of_group if status in TERMINAL)
-        assert (await folded_and_not(rows, group)).ended == dict(expected)
-    starts = "SELECT count(*) FROM attempts WHERE started_at IS NOT NULL AND ended_at IS NOT NULL"
-    started = await rows.db.read(lambda tx: tx.value(starts))
-    assert sum((await known(rows)).waits.values()) == started
+    for is_folded in (False, True):
+        if is_folded:
+            await fold(rows.db)
+        for period in model.PERIODS_SECONDS:
+            for group in groups:
+                found = await known(rows, group, period=period)
+                ended, failed = await rows.db.read(lambda tx, group=group: _scan_jobs(tx, rows.root, group, places))
+                assert (found.ended, found.failed) == (ended, failed)
+            found = await known(rows, period=period)
+            starts, busy = await rows.db.read(_scan_attempts)
+            assert sum(found.waits.values()) == starts
+            assert found.busy_seconds == pytest.approx(busy, abs=0.01)
 
 
-async def _live(rows: JobRows, runner: Instance, job_id: str, chance: random.Random) -> None:
+async def _scan_jobs(tx: Tx, root: str, group: str, places: dict[str, str]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return how many jobs ended in a group, by status, and how many failed, by class."""
+    found = [
+        each
+        for each in await jobs.get_many(tx, sorted(places))
+        if each.is_terminal and group in (root, places[each.id])
+    ]
+    steps = await attempt_store.failed_steps(tx, [(each.id, each.attempt) for each in found])
+    classes = [
+        class_of(each.status, each.failure_kind, steps.get((each.id, each.attempt)))
+        for each in found
+        if each.status == "FAILED"
+    ]
+    return dict(Counter(each.status for each in found)), dict(Counter(each for each in classes if each))
+
+
+async def _scan_attempts(tx: Tx) -> tuple[int, float]:
+    """Return how many attempts started and ended, and for how long attempts occupied slots."""
+    found = await tx.all("SELECT claimed_at, started_at, ended_at FROM attempts WHERE ended_at IS NOT NULL")
+    started = [row for row in found if row["started_at"] is not None]
+    return len(started), sum(max(0.0, row["ended_at"] - row["claimed_at"]) for row in found)
+
+
+async def _fold_and_be_killed(db: Database) -> None:
+    async def work(tx: Tx) -> None:
+        await store.fold(tx)
+        raise asyncio.CancelledError
+
+    with contextlib.suppress(asyncio.CancelledError):
+        await db.write(work)
+
+
+async def _live(rows: JobRows, runner: Instance, job_id: str, clock: ShiftedClock, chance: random.Random) -> None:
     """Let one of the many lives of a job happen, and leave its module free."""
-    for number in range(1, 4):
-        match chance.choice(["cancel", "finish", "fail", "gone", "hand back"]):
-            case "cancel":
-                await cancel(rows, job_id)
-                return
+    kept = KeptPlan(state_version=0, sha256="", size=0, path="")
+    for number in range(1, 6):
+        clock.advance(chance.choice([0, 1, 90, 7200, -3600]))
+        what = chance.choice(["cancel", "finish", "fail", "refuse", "stop", "gone", "hand back", "lose", "ask"])
+        if what == "cancel":
+            break
+        is_started = what not in ("fail", "refuse", "hand back")
+        ref = await (runner.start if is_started else runner.claimed)(job_id, number)
+        clock.advance(chance.choice([0, 5, 600, 5000, -10]))
+        match what:
             case "finish":
-                await rows.take(delivery(await runner.start(job_id, number), 2, DONE))
-                return
+                await rows.take(delivery(ref, 2, DONE))
             case "fail":
-                ref = await runner.claimed(job_id, number)
                 await rows.take(delivery(ref, 1, RUNNING, PLAN_FAILED, FAILED))
-                return
+            case "refuse":
+                await service.settle(rows.db, ref, lambda job, attempt, now: decide.refuse(job, attempt, "no", now))
+            case "stop":
+                await service.settle(rows.db, ref, lambda job, attempt, now: decide.stop(job, attempt, "denied", now))
             case "gone":
-                await rows.gone(await runner.start(job_id, number))
+                await rows.gone(ref)
+            case "hand back":
+                await rows.gone(ref, Report("no room"))
+            case "lose":
+                await service.settle(rows.db, ref, lambda job, attempt, now: decide.missing(job, attempt, "lost", now))
             case _:
-                await rows.gone(await runner.claimed(job_id, number), Report("no room"))
+                await service.settle(rows.db, ref, lambda job, attempt, now: decide.wait(job, attempt, kept, now))
+                clock.advance(chance.choice([0, 60, 4000]))
+                before = await rows.load(job_id)
+                to = JobStatus(chance.choice(["DECLINED", "QUEUED", "QUEUED", "CANCELED"]))
+                await rows.db.write(
+                    lambda tx, before=before, to=to: jobs.save_transition(tx, before, before.to(to, tx.moment))
+                )
+        if (await rows.load(job_id)).is_terminal:
+            return
     await cancel(rows, job_id)
 
 
