@@ -43,7 +43,7 @@ PING = b"event: ping\ndata: {}\n\n"  # a comment would be invisible to the page
 SEND_TIMEOUT_SECONDS = 2.0
 MAX_NAMED_CHANGES = 200
 """If more jobs or runners than this have changed at once, the event names none of them."""
-GATHER_SECONDS = 0.05
+GATHER_SECONDS = 0.02
 """What happens within this time is told at once: a page reads its fragment anew once, not for every step of a job."""
 
 

@@ -1,12 +1,13 @@
 // The page's one event stream. Events are wake-ups: what they concern is fetched again, soon, and never more often than it helps.
 
-const PAUSE_MS = 500;
+const PAUSE_MS = 1000; // two refreshes may follow each other at once, and then the next one waits until this long after the first
+const BUSY_MS = 50;
 const SILENT_MS = 45_000;
 const mark = document.querySelector("[data-live-mark]");
 const url = document.body.dataset.live;
 const handlers = new Map();
 const dirty = new Set();
-let source, last = "", delay = 1000, flushed = 0, timer, heard = 0, wasOpen = false;
+let source, last = "", delay = 1000, flushed = [0, 0], timer, heard = 0, wasOpen = false;
 
 export const live = {
   on(topic, handler) { handlers.set(topic, [...(handlers.get(topic) ?? []), handler]); },
@@ -46,7 +47,7 @@ function open() {
 /** What grows old without an event (a last word, a reason to wait) is fetched again from time to time. */
 function refresh() {
   if (document.hidden) return;
-  for (const element of document.querySelectorAll("[data-every]")) if (Date.now() - flushed > element.dataset.every * 1000) touch(element);
+  for (const element of document.querySelectorAll("[data-every]")) if (Date.now() - flushed[1] > element.dataset.every * 1000) touch(element);
 }
 
 /** A connection that died without a word is noticed by its missing pings. */
@@ -60,20 +61,20 @@ function watch() {
 
 function touch(element) {
   dirty.add(element.id);
-  if (!timer) timer = setTimeout(flush, Math.max(0, flushed + PAUSE_MS - Date.now()));
+  if (!timer) timer = setTimeout(flush, Math.max(0, flushed[0] + PAUSE_MS - Date.now()));
 }
 
 function flush() {
   timer = undefined;
   if (document.hidden) return; // fetched when somebody looks again
-  flushed = Date.now();
-  for (const id of dirty) {
-    const element = document.getElementById(id);
-    if (element?.classList.contains("htmx-request")) continue; // its answer may be older than the event: once more after it
+  const ready = [...dirty].filter((id) => !document.getElementById(id)?.classList.contains("htmx-request"));
+  if (ready.length) flushed = [flushed[1], Date.now()];
+  for (const id of ready) {
     dirty.delete(id);
+    const element = document.getElementById(id);
     if (element) htmx.trigger(element, "refresh");
   }
-  if (dirty.size) timer = setTimeout(flush, PAUSE_MS);
+  if (dirty.size) timer = setTimeout(flush, Math.max(BUSY_MS, flushed[0] + PAUSE_MS - Date.now())); // an answer on its way may be older than the event: once more after it
 }
 
 const topics = new Set([...document.querySelectorAll("[data-on]")].flatMap((element) => element.dataset.on.split(" ")));
