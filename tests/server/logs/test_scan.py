@@ -98,6 +98,7 @@ def test_the_hits_are_the_lines_that_a_reader_would_find(
         (b"10%\r50%\rdone\r\n", "done", "done"),
         (b"a\0b\n", "ab", "ab"),
         (b"\x1b]8;;https://example.org\x1b\\link\x1b]8;;\x1b\\\n", "link", "link"),
+        (b"cre\x1bPq#0\x1b\\at\x1b_note\x1b\\ed\n", "created", "created"),
         (b"x (1+1) y\n", "(1+1)", "x (1+1) y"),
     ],
 )

@@ -22,7 +22,10 @@ MAX_PROGRAM_BYTES = 4 << 20
 _SEQUENCE = re.compile(
     rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[PX^_][^\x1b\n]*(?:\x1b\\)?|[ -/]*[0-~]?)"
 )
-_BETWEEN_LETTERS = rb"(?:\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?|[\x00\x08])*"
+_BETWEEN_LETTERS = (
+    rb"(?:\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b[PX^_][^\x1b\n]*(?:\x1b\\)?"
+    rb"|\x1b[ -/]*[0-~]?|[\x00\x08])*"
+)
 """What a terminal does not show, between two letters that a reader sees side by side."""
 
 
