@@ -119,6 +119,23 @@ async def test_a_log_in_the_object_store_has_the_same_hits(
     assert 40 <= start < 56
 
 
+@pytest.mark.feature("P5.search")
+async def test_each_page_shows_the_lines_before_its_first_hit(runner: SimulatedRunner) -> None:
+    """`"before": ["o"]`: after a page border, lines around a hit were missing or cut, because they are in earlier chunks."""
+    attempt = await runner.run()
+    await attempt.deliver(RUNNING, log("one\ntw"))
+    for text in ("o\n", "needle\n", "three\nneedle\n", "needle\n"):
+        await attempt.deliver(log(text))
+    await attempt.deliver(DONE)
+    whole = await found(runner, attempt, "needle", context=3)
+    assert [hit["before"] for hit in whole] == [
+        ["one", "two"],
+        ["two", "needle", "three"],
+        ["needle", "three", "needle"],
+    ]
+    assert await found(runner, attempt, "needle", context=3, limit=1) == whole
+
+
 async def test_a_page_ends_in_time_and_the_next_one_goes_on(
     runner: SimulatedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

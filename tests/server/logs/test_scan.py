@@ -38,12 +38,12 @@ def stored(texts: list[list[bytes]], step: Step = Step.PLAN) -> list[Stored]:
 
 
 def hits(log: list[Stored], query: LogQuery, *, limit: int = 10_000, feeds: int = 1) -> list[LogHit]:
-    """Return all hits, page by page, each page from the chunk on in which its first line begins."""
+    """Return all hits, page by page, each page from the chunk on in which the lines around its first line begin."""
     found: list[LogHit] = []
     line = 0
     while True:
         each = Scan(query, query.pattern(), 1, line, limit)
-        first = max((at for at, part in enumerate(log) if not at or part.first_line < line), default=0)
+        first = max((at for at, part in enumerate(log) if not at or part.first_line < line - query.context), default=0)
         rest = log[first:]
         size = -(-len(rest) // feeds)
         is_done = all(each.feed(rest[at : at + size], LATER) for at in range(0, len(rest), max(1, size)))

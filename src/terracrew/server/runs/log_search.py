@@ -37,6 +37,8 @@ FIRST_HITS_SECONDS = 0.1
 """How long a page is searched for, once something was found."""
 READ_BYTES = 4 << 20
 """How much of a log is read at once, while the part before it is searched."""
+MAX_CONTEXT_EVENTS = 64
+"""How many events before a page are read for the lines around its first hit. Twenty lines are in fewer, unless they are long."""
 _PLACE = re.compile(r"([0-9]{1,9})\.([0-9]{1,15})")
 """More digits are in no log, and databases do not take them."""
 T = TypeVar("T")
@@ -149,6 +151,9 @@ class _Page:
 
     async def _start(self, tx: Tx, job_id: str, extent: AttemptExtent, line: int) -> int:
         after, _ = await reads.before_line(tx, job_id, extent, line)
+        if self._query.context and line:
+            around, _ = await reads.before_line(tx, job_id, extent, max(0, line - self._query.context))
+            after = max(around, after - MAX_CONTEXT_EVENTS)
         return max(after, await reads.before_time(tx, job_id, extent, self._query.only.since))
 
     async def _read(self, job_id: str, extent: AttemptExtent, after: int) -> list[Stored]:
