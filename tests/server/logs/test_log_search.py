@@ -142,9 +142,11 @@ async def test_a_page_ends_in_time_and_the_next_one_goes_on(
     monkeypatch.setattr(log_search, "PAGE_SECONDS", 0.0)
     monkeypatch.setattr("terracrew.server.logs.scan.WINDOW_BYTES", 100)
     attempt = await runner.run()
-    await attempt.deliver(RUNNING, log("needle\n"))
+    await attempt.deliver(RUNNING, log(f"{'x' * 200}\n"))
+    await attempt.deliver(log("needle\n"))
     page = (await runner.app.admin.get(path(attempt), params={"text": "needle"})).json()
-    assert (page["hits"], page["is_end"], page["after"], page["searched"], page["lines"]) == ([], False, "1.0", 0, 1)
+    assert (page["hits"], page["is_end"], page["after"], page["searched"], page["lines"]) == ([], False, "1.1", 1, 2)
+    assert [hit["line"] for hit in await found(runner, attempt, "needle")] == [2]
 
 
 @pytest.mark.parametrize(

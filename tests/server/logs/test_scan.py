@@ -172,3 +172,17 @@ def test_an_open_line_of_a_live_log_is_left_for_later() -> None:
     assert each.feed(stored([[b"one\nneed"]]), LATER)
     each.finish(has_open_line=True)
     assert (each.hits, each.next_line) == ([], 1)
+
+
+def test_a_page_that_ends_in_a_long_line_is_not_the_same_again() -> None:
+    """A page that began with a line that took longer than a page ended where it began, so a search never ended."""
+    query = LogQuery("needle")
+    nothing = Scan(query, query.pattern(), 1, 0, 10)
+    assert not nothing.feed(stored([[b"x" * 65_000] for _ in range(80)]), 0.0)
+    assert (nothing.hits, nothing.next_line) == ([], 1)
+    twice = Scan(query, query.pattern(), 1, 0, 10)
+    assert not twice.feed(stored([[b"needle"], *([b"x" * 65_000] for _ in range(80))]), 0.0)
+    assert ([hit.line for hit in twice.hits], twice.next_line) == ([1], 1)
+    later = Scan(query, query.pattern(), 1, 0, 10)
+    assert not later.feed(stored([[b"one\n", b"x" * 65_000], *([b"x" * 65_000] for _ in range(80))]), 0.0)
+    assert later.next_line == 1  # the next page has its whole time for the line

@@ -91,25 +91,39 @@ class Scan:
     hits: list[LogHit] = field(default_factory=list[LogHit])
     _window: bytes = b""
     _window_line: int = 0
+    _is_cut: bool = False
+    """Whether some of the first line of the window was dropped, because the line is too long to be kept."""
     _cut_characters: int = 0
-    """How much of the first line of the window was dropped, because the line is too long to be kept."""
+    """How much of it was dropped."""
     _sources: list[_Source] = field(default_factory=list[_Source])
     _last_hit: int = -1
+
+    def __post_init__(self) -> None:
+        self._first_line = self.next_line
 
     @property
     def is_full(self) -> bool:
         return len(self.hits) >= self.limit
 
     def feed(self, stored: Sequence[Stored], until: float) -> bool:
-        """Search these chunks, which follow those before. Return False if it stopped: with enough hits, or at the time `until`."""
+        """Search these chunks, which follow those before. Return False if it stopped: with enough hits, or after the time `until`."""
         for group in _groups(stored):
-            if self.is_full or time.monotonic() >= until:
+            if self.is_full or (time.monotonic() >= until and self._has_progress()):
                 return False
             self._add(group)
             if self.is_full:
                 return False
             self._search(is_end=False)
         return not self.is_full
+
+    def _has_progress(self) -> bool:
+        """Return whether a page that ends here is not the same again when it is asked for again.
+
+        A line that was found, or that took the whole time, is left behind in its middle.
+        """
+        if self._is_cut and self.next_line in (self._last_hit, self._first_line):
+            self.next_line += 1
+        return self.next_line > self._first_line
 
     def finish(self, *, has_open_line: bool) -> None:
         """Search what is left in the window. With `has_open_line`, a line that has no end yet may go on, and is left out."""
@@ -121,7 +135,8 @@ class Scan:
         end = self._sources[-1].first_line + self._sources[-1].lines if self._sources else -1
         if first != end:  # what was between them is left out or removed
             self.finish(has_open_line=False)
-            self._window, self._window_line, self._sources, self._cut_characters = b"", first, [], 0
+            self._window, self._window_line, self._sources = b"", first, []
+            self._is_cut, self._cut_characters = False, 0
             self.next_line = max(self.next_line, first)
         decompress = zstandard.ZstdDecompressor().decompress
         body = b"".join([decompress(each.data) for each in group])
@@ -154,8 +169,9 @@ class Scan:
         dropped = self._window[:keep]
         feeds = dropped.count(b"\n")
         if feeds:
-            self._cut_characters = 0
+            self._is_cut, self._cut_characters = False, 0
         if is_cut:
+            self._is_cut = True
             self._cut_characters += len(plain(dropped[dropped.rfind(b"\n") + 1 :]).decode(errors="replace"))
         self._window_line += feeds
         self._window = self._window[keep:]

@@ -120,7 +120,7 @@ class _Page:
             async for stored in pages:
                 is_done = await self._in_thread(lambda stored=stored: scan.feed(stored, self._until))
                 self.hits[found_before:] = scan.hits
-                if not is_done or self.is_over:
+                if not is_done:
                     return scan.next_line, False
         await self._in_thread(lambda: scan.finish(has_open_line=extent.is_live))
         self.hits[found_before:] = scan.hits
