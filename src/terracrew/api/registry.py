@@ -11,8 +11,6 @@ from terracrew.api.fields import Field
 Readers = Literal["group", "organization"]
 """`group`: the modules in the publishing group and below. `organization`: all modules of the organization."""
 MAX_VERSION_CHARACTERS = 64
-PublishedName = Annotated[str, msgspec.Meta(pattern="^[0-9a-z](?:[0-9a-z_-]{0,62}[0-9a-z])?$", max_length=64)]
-SystemName = Annotated[str, msgspec.Meta(pattern="^[0-9a-z]{1,64}$", max_length=64)]
 
 
 class PublishedModuleSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,9 +34,9 @@ class NewPublishedModule(PublishedModuleSettings, frozen=True, kw_only=True, for
 
     group: Annotated[str, msgspec.Meta(min_length=1, max_length=2_000)]
     """The path or the id of the group that publishes it."""
-    name: PublishedName
-    """Its name, of lowercase letters, digits, hyphens and underscores."""
-    system: SystemName
+    name: Annotated[str, msgspec.Meta(max_length=64)]
+    """Its name, of lowercase letters, digits, and hyphens and underscores between them."""
+    system: Annotated[str, msgspec.Meta(max_length=64)]
     """What it is mainly for: `aws`, `kubernetes`, `null`; lowercase letters and digits."""
 
 

@@ -13,6 +13,8 @@ from terracrew.source_rules import version_ranges
 from terracrew.source_rules.version_ranges import Version
 
 _NAMESPACE = re.compile(r"[0-9a-z](?:[0-9a-z_-]{0,62}[0-9a-z])?")
+_NAME = re.compile(r"[0-9a-z](?:[0-9a-z_-]{0,62}[0-9a-z])?")
+_SYSTEM = re.compile(r"[0-9a-z]{1,64}")
 _VERSION = re.compile(r"(?:0|[1-9][0-9]*)(?:\.(?:0|[1-9][0-9]*)){2}(?:-[0-9A-Za-z.-]+)?")
 
 
@@ -116,6 +118,17 @@ def check_group(group: str) -> None:
             f"engines cannot write `{namespace(group)}`, the name of the group `{group}` in addresses: it must have at most 64 "
             "characters and end with a letter or a digit",
         )
+
+
+def check_name(name: str, system: str) -> None:
+    """Raise Invalid if engines cannot write this name of a module."""
+    if not _NAME.fullmatch(name):
+        raise Invalid.in_field(
+            "name",
+            f"{name!r} cannot be a name: use lowercase letters, digits, and hyphens and underscores between them",
+        )
+    if not _SYSTEM.fullmatch(system):
+        raise Invalid.in_field("system", f"{system!r} cannot be a system: use lowercase letters and digits")
 
 
 def parse_version(text: str) -> Version:

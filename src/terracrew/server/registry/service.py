@@ -55,9 +55,7 @@ async def create(tx: Tx, who: Principal, new: NewPublishedModule) -> PublishedMo
     group = await groups.find(tx, who, reference)
     await authorize.require(tx, who, Verb.TREE_WRITE, groups.place(group), groups.unseen(reference))
     model.check_group(group.path)
-    for name in ("name", "system"):
-        if not getattr(new, name).isprintable():  # a pattern of JSON Schema allows the end of a line at its end
-            raise Invalid.in_field(name, "it has characters that cannot be printed")
+    model.check_name(new.name, new.system)
     _check(new)
     if await store.at(tx, group.organization_id, group.path, new.name, new.system) is not None:
         raise Conflict(f"the group `{group.path}` publishes a module `{new.name}/{new.system}` already", field="name")
