@@ -121,6 +121,13 @@ def test_it_is_shown_with_the_block_that_uses_it(terracrew: Terracrew, server: S
     assert "broken.tf" in out + terracrew.err
 
 
+def test_a_pre_release_is_named_exactly_in_the_block_that_uses_it(terracrew: Terracrew, server: ScriptedServer) -> None:
+    """`version = "~> 2.0.0-rc"` and `version = ">= 0.1.0"`, which no engine finds a version for."""
+    versions = [answer(PublishedVersionView, **{**VERSION, "version": "2.0.0-rc.1", "is_withdrawn": False})]
+    server.then(lambda request: request.answer(200, {**VIEW, "latest": "", "versions": versions}))
+    assert 'version = "2.0.0-rc.1"' in terracrew("registry", "show", "shop/vpc/aws")
+
+
 @pytest.mark.feature("P7.uses")
 def test_who_uses_it_is_listed(terracrew: Terracrew, server: ScriptedServer) -> None:
     use = answer(PublishedModuleUse, module="shop/prod", version="1.2.0", is_withdrawn=True, job_id="job_1")

@@ -44,8 +44,9 @@ def default_of(found: ShownInput) -> str:
     return "required" if found.default is None else " ".join(found.default.split())
 
 
-def usage(host: str, address: str, latest: str) -> str:
-    """Return the block that uses a published module."""
+def usage(host: str, address: str, version: str) -> str:
+    """Return the block that uses a published module. A pre-release is named exactly, because engines choose it in no range."""
     name = address.split("/")[1]
-    version = f"~> {latest.rpartition('.')[0]}" if latest else ">= 0.1.0"
+    if "-" not in version:
+        version = f"~> {version.rpartition('.')[0]}" if version else ">= 0.1.0"
     return f'module "{name}" {{\n  source  = "{host}/{address}"\n  version = "{version}"\n}}'

@@ -117,7 +117,8 @@ def show(target: Target, published: str) -> output.CommandResult:
         output.table(("VERSION", "STATE", "SHA-256", "PUBLISHED", "BY"), rows, empty="no version is published yet")
         for each in found.refused_tags:
             output.note(f"The tag {each.tag} is no version: {each.reason}")
-        click.echo(words.usage(host, found.address, found.latest))
+        usable = found.latest or next((each.version for each in found.versions if not each.is_withdrawn), "")
+        click.echo(words.usage(host, found.address, usable))
 
     return output.CommandResult(found, print_all)
 
