@@ -59,7 +59,15 @@ FOLDER = {
     "engine_version": "",
     "problems": ["broken.tf: line 1: a name is missing"],
 }
-DOCS = answer(PublishedVersionDetails, **VERSION, documentation={"main": FOLDER, "submodules": [], "examples": []})
+DOCS = answer(
+    PublishedVersionDetails,
+    **VERSION,
+    documentation={
+        "main": FOLDER,
+        "submodules": [{**FOLDER, "folder": "modules/subnet", "outputs": [], "engine_version": ">= 1.6"}],
+        "examples": [{"name": "simple", "readme": "", "main": 'module "vpc" {}\x1b[31m\n# the end'}],
+    },
+)
 
 
 def test_a_folder_is_published_withdrawn_and_given_back(
@@ -118,6 +126,9 @@ def test_it_is_shown_with_the_block_that_uses_it(terracrew: Terracrew, server: S
     out = terracrew("registry", "docs", "shop/vpc/aws")
     for words in ("zone", "required", "Where", "Its id", "hashicorp/aws"):
         assert words in out
+    for words in ("submodule modules/subnet\n", ">= 1.6", 'example simple\nmodule "vpc" {}', "\n# the end\n"):
+        assert words in out
+    assert "\x1b" not in out
     assert "broken.tf" in out + terracrew.err
 
 

@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from terracrew.api.registry import (
+    FolderDocumentation,
     NewPublishedModule,
     NewPublishedVersion,
     PublishedModuleChange,
@@ -25,6 +26,7 @@ from terracrew.cli.printing import output
 from terracrew.client.address import segment
 from terracrew.errors import NotFound
 from terracrew.wording import registry_words as words
+from terracrew.wording.escapes import plain
 
 _published = click.argument("published", metavar="NAME", shell_complete=name_completion.published_modules)
 _version = click.argument("version", metavar="VERSION")
@@ -128,7 +130,7 @@ def show(target: Target, published: str) -> output.CommandResult:
 @click.argument("version", metavar="VERSION", required=False, default="")
 @output.with_target
 def docs(target: Target, published: str, version: str) -> output.CommandResult:
-    """Show the inputs, outputs and requirements of VERSION; without it, of the latest one."""
+    """Show the inputs, outputs, requirements, submodules and examples of VERSION; without it, of the latest one."""
     api, path = target.api(), _api_path(published)
     if not version:
         version = api.get(path, PublishedModuleDetails).latest
@@ -138,20 +140,15 @@ def docs(target: Target, published: str, version: str) -> output.CommandResult:
 
     def print_all() -> None:
         output.facts([("version", found.version), ("sha-256", found.sha256), ("state", words.condition(found))])
-        described = found.documentation.main if found.documentation else None
+        described = found.documentation
         if described is None:
             return
-        inputs = [
-            (each.name, " ".join(each.type.split()), words.default_of(each), each.description)
-            for each in described.inputs
-        ]
-        output.table(("INPUT", "TYPE", "DEFAULT", "DESCRIPTION"), inputs, empty="no inputs")
-        outputs = [(each.name, each.description) for each in described.outputs]
-        output.table(("OUTPUT", "DESCRIPTION"), outputs, empty="no outputs")
-        needs = [(each.name, each.source, each.version) for each in described.providers]
-        output.table(("PROVIDER", "SOURCE", "VERSION"), needs, empty="no providers")
-        for problem in described.problems:
-            output.note(f"Not read: {problem}")
+        _print_folder(described.main)
+        for folder in described.submodules:
+            click.echo(f"\nsubmodule {plain(folder.folder)}")
+            _print_folder(folder)
+        for example in described.examples:
+            click.echo(f"\nexample {plain(example.name)}\n{plain(example.main)}")
 
     return output.CommandResult(found, print_all)
 
@@ -248,6 +245,20 @@ def delete(target: Target, published: str, yes: bool) -> output.CommandResult:
         output.ask(f"The published module {published} is deleted with all of its versions.", "Not deleted.")
     target.api().delete(_api_path(published))
     return output.message({"deleted": published}, f"deleted the published module {published}")
+
+
+def _print_folder(folder: FolderDocumentation) -> None:
+    inputs = [
+        (each.name, " ".join(each.type.split()), words.default_of(each), each.description) for each in folder.inputs
+    ]
+    output.table(("INPUT", "TYPE", "DEFAULT", "DESCRIPTION"), inputs, empty="no inputs")
+    outputs = [(each.name, each.description) for each in folder.outputs]
+    output.table(("OUTPUT", "DESCRIPTION"), outputs, empty="no outputs")
+    needs = [(each.name, each.source, each.version) for each in folder.providers]
+    needs += [("engine", "", folder.engine_version)] if folder.engine_version else []
+    output.table(("PROVIDER", "SOURCE", "VERSION"), needs, empty="no providers")
+    for problem in folder.problems:
+        output.note(f"Not read: {problem}")
 
 
 def _change(target: Target, published: str, version: str, change: PublishedVersionChange) -> PublishedVersionView:
