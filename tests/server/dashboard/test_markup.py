@@ -46,6 +46,7 @@ async def test_no_page_has_inline_script_or_style_and_every_answer_says_so(
     paths += ["/dashboard/discovery", "/dashboard/discovery/create", f"/dashboard/discovery/{rule}"]
     published = await application.scalar("SELECT id FROM published_modules WHERE name = 'vpc'")
     paths += ["/dashboard/registry", "/dashboard/registry/create", f"/dashboard/registry/{published}"]
+    paths += [f"/dashboard/registry/{published}/versions/1.2.0/withdraw"]
     policy = await application.scalar("SELECT id FROM policies LIMIT 1")
     paths += ["/dashboard/policies", "/dashboard/policies/create", f"/dashboard/policies/{policy}"]
     forge = f"/dashboard/forges/{await application.scalar('SELECT id FROM forge_connections LIMIT 1')}"

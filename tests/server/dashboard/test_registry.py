@@ -37,8 +37,12 @@ async def test_a_module_is_published_on_the_page_of_a_group_read_and_deleted(app
         assert "team/net/vpc/aws" in await someone.see(path)
     assert "No published module matches" in await someone.see(f"{HERE}?q=nothing")
 
+    asked = await someone.see(f"{page}/versions/1.0.0/withdraw")
+    assert 'name="reason"' in asked
+    assert "No job of a module that you may see has fetched it." in asked
     assert (await someone.submit(f"{page}/versions/1.0.0/withdraw", reason="slow")).status_code == 303
-    assert "withdrawn" in await someone.see(f"{page}?version=1.0.0")
+    shown = await someone.see(f"{page}?version=1.0.0")
+    assert "This version is withdrawn, so no engine gets it. Slow" in shown
     assert (await someone.submit(f"{page}/versions/1.0.0/restore")).status_code == 303
     assert (await application.admin.get(address("team/net/vpc/aws"))).json()["latest"] == "1.0.0"
     assert (await someone.submit(f"{page}/delete")).status_code == 409

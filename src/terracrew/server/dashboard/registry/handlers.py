@@ -82,6 +82,20 @@ async def save(request: DashboardCall, published: FromPath[str]) -> Response[Any
     return render.go(request, f"{HERE}/{published}")
 
 
+@get("/{published:str}/versions/{exactly:str}/withdraw")
+async def withdraw_page(request: DashboardCall, published: FromPath[str], exactly: FromPath[str]) -> Response[Any]:
+    """Ask for the reason, and name the modules that have fetched the version. Only the button of the page withdraws it."""
+    module, version, used = await request.read(page.read_withdrawal, published, exactly)
+    return await render.template(
+        request,
+        "registry/withdraw_page.html",
+        module=module,
+        version=version,
+        uses=used,
+        most_uses=MAX_SHOWN_USES,
+    )
+
+
 @post("/{published:str}/versions/{exactly:str}/withdraw")
 async def withdraw(request: DashboardCall, published: FromPath[str], exactly: FromPath[str]) -> Response[Any]:
     form = await forms.read(request, WithdrawalForm)

@@ -107,6 +107,16 @@ async def read_one(tx: Tx, who: Principal, published: str, version: str, url: st
     return PublishedPage(at, lineage, found, shown, usage, may_change, used.items)
 
 
+async def read_withdrawal(
+    tx: Tx, who: Principal, published: str, version: str
+) -> tuple[PublishedModuleDetails, PublishedVersionDetails, list[PublishedModuleUse]]:
+    """Return a version that the reader may withdraw, and the modules that have fetched it."""
+    found = await service.show(tx, who, published)
+    await authorize.require(tx, who, Verb.TREE_WRITE, authorize.group(found.organization_id, found.group))
+    used = await uses.listing(tx, who, found.id, version, None, MAX_SHOWN_USES)
+    return found, await service.show_version(tx, who, found.id, version), used.items
+
+
 async def panel(tx: Tx, who: Principal, group: Group) -> RegistryPanel:
     """Return what a group publishes itself, for those who see it."""
     found = await service.listing(tx, who, "", group.path, None, MAX_PANEL_ROWS) if group.path else None
