@@ -164,15 +164,18 @@ def extract(file: IO[bytes], target: Path) -> Contents:
 
 def read_files(
     file: IO[bytes], is_wanted: Callable[[str], bool], *, max_file_bytes: int, max_bytes: int
-) -> dict[str, bytes]:
-    """Return the plain files of an archive whose paths are wanted. Those that are too large, also together, are left out."""
-    gauge, found, left = _Gauge(file), dict[str, bytes](), max_bytes
+) -> dict[str, bytes | None]:
+    """Return the files of an archive whose paths are wanted; None for links, and for those that are too large, also together."""
+    gauge, found, left = _Gauge(file), dict[str, bytes | None](), max_bytes
     try:
         with tarfile.open(fileobj=gauge, mode="r|", bufsize=_BLOCK_BYTES) as tar:
             while (info := tar.next()) is not None:
                 gauge.allow(info.size if info.isreg() else 0)
                 path = posixpath.normpath(info.name)
-                if not info.isreg() or info.size > min(max_file_bytes, left) or not is_wanted(path):
+                if info.isdir() or not is_wanted(path):
+                    continue
+                if not info.isreg() or info.size > min(max_file_bytes, left):
+                    found[path] = None
                     continue
                 content = tar.extractfile(info)
                 assert content is not None

@@ -1,15 +1,17 @@
 """What a version needs and gives is read from its files when it is published."""
 
+import io
+import tarfile
 import time
 from typing import Any
 
 import pytest
 
-from terracrew.errors import Invalid
 from terracrew.server.registry import documentation
 from tests.server.application import Application, on_one
 from tests.server.registry.publisher import address, group, publish, published
 from tests.server.registry.publisher import create as make
+from tests.server.tree.modules.packed_modules import packed
 
 pytestmark = pytest.mark.feature("P7.documentation")
 PATH = "team/vpc/aws"
@@ -110,8 +112,24 @@ def test_what_is_too_much_is_left_out_and_said() -> None:
     found = documentation.of_files({"main.tf": many, **files})
     assert found.examples == []
     assert "left out" in found.main.problems[-1]
-    with pytest.raises(Invalid):
-        documentation.of_files({"main.tf": many.replace("x" * 50, "x" * 3_900)})
+    found = documentation.of_files({"main.tf": many.replace("x" * 50, "x" * 3_900)})
+    assert (found.main.inputs, found.examples) == ([], [])
+    assert "too much to describe" in found.main.problems[0]
+
+
+def test_a_file_that_is_not_read_is_said() -> None:
+    """A module whose `main.tf` has more than 256 KiB, or is a link, was described as one without inputs."""
+    large = ("main.tf", b'variable "a" {}' + b" " * documentation.MAX_FILE_BYTES)
+    found = documentation.of_archive(packed(large, ("other.tf", b'variable "b" {}')))
+    assert [each.name for each in found.main.inputs] == ["b"]
+    assert found.main.problems == ["main.tf: it is a link, or too large"]
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        link = tarfile.TarInfo("main.tf")
+        link.type, link.linkname = tarfile.SYMTYPE, "real.txt"
+        tar.addfile(link)
+    found = documentation.of_archive(buffer.getvalue())
+    assert found.main.problems == ["main.tf: it is a link, or too large"]
 
 
 def test_hostile_files_give_a_problem_each() -> None:

@@ -39,18 +39,21 @@ MAX_EXAMPLE_CHARACTERS = 20_000
 _FOLDER = re.compile(r"(?:(modules|examples)/([^/]+)/)?[^/]+")
 _README = ("README.md", "readme.md", "README")
 _OVERRIDE = re.compile(r"(?:\A|_)override\.")
-Files = Mapping[str, str]
+Files = Mapping[str, str | None]
+"""The texts of files; None for those that are not read."""
 Described = TypeVar("Described", FolderDocumentation, DocumentedExample)
 
 
 def of_archive(content: bytes) -> ModuleDocumentation:
     """Read the files of an archive. Raises Invalid if a local module of it lies outside of it."""
     found = archive.read_files(io.BytesIO(content), _is_wanted, max_file_bytes=MAX_FILE_BYTES, max_bytes=MAX_BYTES)
-    return of_files({path: content.decode(errors="replace") for path, content in found.items()})
+    return of_files(
+        {path: None if content is None else content.decode(errors="replace") for path, content in found.items()}
+    )
 
 
 def of_files(files: Files) -> ModuleDocumentation:
-    folders: dict[str, dict[str, str]] = {"": {}}
+    folders: dict[str, dict[str, str | None]] = {"": {}}
     for path, text in sorted(files.items()):
         folder, name = posixpath.split(path)
         folders.setdefault(folder, {})[name] = text
@@ -69,7 +72,9 @@ def of_files(files: Files) -> ModuleDocumentation:
         main = msgspec.structs.replace(main, problems=[*main.problems, note])
         made = ModuleDocumentation(main=main, submodules=[], examples=[])
     if len(msgspec.json.encode(made)) > MAX_DOCUMENT_BYTES:
-        raise Invalid("there is too much to describe")
+        reading = _Reading()
+        reading.problems.append(f"there is too much to describe: {len(main.inputs):,} inputs and all else are left out")
+        made = ModuleDocumentation(main=reading.result("", ""), submodules=[], examples=[])
     return made
 
 
@@ -102,14 +107,14 @@ def _folder(folder: str, files: Files) -> FolderDocumentation:
 
 
 def _example(folder: str, files: Files) -> DocumentedExample:
-    texts = [text for name, text in files.items() if _is_configuration(name)]
+    texts = [text or "" for name, text in files.items() if _is_configuration(name)]
     main = files.get("main.tf") or files.get("main.tofu") or "\n".join(texts)
     name = folder.removeprefix("examples/")
     return DocumentedExample(name=name, readme=_readme(files), main=_cut(main.strip(), MAX_EXAMPLE_CHARACTERS))
 
 
 def _readme(files: Files) -> str:
-    found = next((files[name] for name in _README if name in files), "")
+    found = next((text for name in _README if (text := files.get(name))), "")
     return _cut(found, MAX_README_CHARACTERS)
 
 
@@ -134,14 +139,17 @@ class _Reading:
         self._modules: list[DocumentedRequirement] = []
         self._resources: list[str] = []
         self._engine_version = ""
-        self._problems: list[str] = []
+        self.problems: list[str] = []
 
-    def file(self, name: str, text: str) -> None:
+    def file(self, name: str, text: str | None) -> None:
+        if text is None:
+            self.problems.append(_cut(f"{name}: it is a link, or too large", 300))
+            return
         try:
             for each in _blocks_of_json(text) if name.endswith(".json") else hcl_blocks.parse(text):
                 self._block(each)
         except TerracrewError as error:
-            self._problems.append(_cut(f"{name}: {error.message}", 300))
+            self.problems.append(_cut(f"{name}: {error.message}", 300))
 
     def result(self, folder: str, readme: str) -> FolderDocumentation:
         return FolderDocumentation(
@@ -153,7 +161,7 @@ class _Reading:
             modules=sorted(self._modules, key=lambda each: each.name)[:MAX_ITEMS],
             resources=sorted(self._resources)[:MAX_ITEMS],
             engine_version=self._engine_version,
-            problems=self._problems[:MAX_FOLDERS],
+            problems=self.problems[:MAX_FOLDERS],
         )
 
     def _block(self, block: HclBlock) -> None:
