@@ -4,12 +4,15 @@ import dataclasses
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from terracrew import ids
 from terracrew.api.modules import Archive
 from terracrew.api.registry import RefusedTag
 from terracrew.server.db.seam import Tx
-from terracrew.server.registry import store, tags
+from terracrew.server.forges import repository_store
+from terracrew.server.forges.watching import RepositoryWatch
+from terracrew.server.registry import reads, store, tags
 from terracrew.server.registry.model import RegistryVersion
 from terracrew.server.registry.tag_loop import TagLoop
 from terracrew.server.tree.groups.quotas import Quotas
@@ -153,6 +156,24 @@ async def test_without_a_connection_the_module_says_what_is_missing(tagged: Tagg
     tagged.tag("v2.0.0")
     await tagged.step()
     assert await tagged.versions() == {"1.0.0": commit}, "what is published stays, and nothing is read any more"
+
+
+@on_one
+async def test_why_the_repository_cannot_be_read_is_said(tagged: Tagged) -> None:
+    """`the forge has not yet told the address of the repository`, a minute after the forge had said why not."""
+    await tagged.follow()
+    db = tagged.found.db
+    await RepositoryWatch(db, reads.watched_sources).step()
+
+    async def refuse(tx: Tx) -> None:
+        for known in await repository_store.watched(tx):
+            held = await repository_store.hold(tx, known.id)
+            assert held is not None
+            await repository_store.save(tx, held, replace(held, problem="its address is not public"))
+
+    await db.write(refuse)
+    await tagged.loops[0].step()
+    assert (await tagged.shown())["problem"].endswith("cannot be read: its address is not public")
 
 
 @on_one

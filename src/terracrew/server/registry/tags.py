@@ -85,6 +85,8 @@ async def repository_of(tx: Tx, module: PublishedModule) -> TaggedRepository:
             "(`terracrew forge create`; for a plain git repository with the kind `git`)"
         )
     known = await repository_store.named(tx, found[0].id, found[1])
+    if known is not None and not known.clone_url and known.problem:
+        raise Conflict(f"{module.url} cannot be read: {known.problem}")
     if known is None or not known.clone_url:
         raise Unavailable("the forge has not yet told the address of the repository")
     return TaggedRepository(found[0], known)
