@@ -2,6 +2,7 @@
 
 import dataclasses
 from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
@@ -169,11 +170,15 @@ async def test_why_the_repository_cannot_be_read_is_said(tagged: Tagged) -> None
         for known in await repository_store.watched(tx):
             held = await repository_store.hold(tx, known.id)
             assert held is not None
-            await repository_store.save(tx, held, replace(held, problem="its address is not public"))
+            later = tx.moment + timedelta(minutes=10)
+            await repository_store.save(tx, held, replace(held, problem="its address is not public", poll_at=later))
 
     await db.write(refuse)
     await tagged.loops[0].step()
     assert (await tagged.shown())["problem"].endswith("cannot be read: its address is not public")
+    assert not await db.read(repository_store.has_due)
+    await tagged.look()  # somebody has mended it, and does not wait for ten minutes
+    assert await db.read(repository_store.has_due)
 
 
 @on_one

@@ -28,6 +28,8 @@ from terracrew.protocol.spec import GitSource
 from terracrew.server.audit import service as audit
 from terracrew.server.db.seam import Tx
 from terracrew.server.discovery import service as discovery
+from terracrew.server.forges import reads as forge_reads
+from terracrew.server.forges import repository_store
 from terracrew.server.paging import cursor, start_number
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
@@ -105,13 +107,25 @@ async def change(tx: Tx, who: Principal, reference: str, wanted: PublishedModule
 
 
 async def look(tx: Tx, who: Principal, reference: str) -> PublishedModuleView:
-    """Let the tags of the repository be looked at again at once."""
+    """Let the tags of the repository be looked at again at once. One that could not be read is asked about first."""
+    seen = await find(tx, who, reference)
+    await authorize.require(tx, who, Verb.TREE_WRITE, authorize.group(seen.organization_id, seen.group))
+    if not seen.url:
+        raise Conflict(f"{seen.path} follows no repository: its versions are uploaded")
+    await _ask_repository(tx, seen)
     found = await hold(tx, who, reference)
-    if not found.url:
-        raise Conflict(f"{found.path} follows no repository: its versions are uploaded")
     await store.make_due(tx, found.id)
     await record(tx, who, found, "registry.look")
     return view(found)
+
+
+async def _ask_repository(tx: Tx, module: PublishedModule) -> None:
+    """Let a repository that could not be read be asked about at once. Rows of repositories are locked before those of modules."""
+    at = await forge_reads.repository_of(tx, module.organization_id, module.group, module.url)
+    known = await repository_store.named(tx, at[0].id, at[1]) if at else None
+    if known is not None and known.problem and (held := await repository_store.hold(tx, known.id)):
+        await repository_store.save(tx, held, replace(held, poll_at=tx.moment))
+        tx.wake("forges", known.connection_id)
 
 
 async def delete(tx: Tx, who: Principal, reference: str) -> PublishedModule:
