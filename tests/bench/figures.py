@@ -55,6 +55,10 @@ GOALS: dict[str, Goal] = {
     "log_lines_per_s": _at_least(300_000),
     "log_latency_ms.p50": _at_most(5),
     "log_latency_ms.p99": _at_most(25),
+    "log_ingest.lines_per_s.sqlite": _at_least(300_000),
+    "log_ingest.lines_per_s.postgres": _at_least(300_000),
+    "log_viewers.p50_ms": _at_most(1_000),
+    "log_viewers.cpu_us": _at_most(250),
     "demo_s.first": _at_most(60),
     "demo_s.second": _at_most(15),
     "failover_s.p50": _at_most(15),
@@ -99,6 +103,7 @@ def goals(found: dict[str, float]) -> dict[str, Goal]:
     made |= {name: _at_most(100) for name in found if name.startswith("page_ms.") and name.endswith(".p99")}
     made |= {name: _at_most(300) for name in found if name.startswith("paint_ms.")}
     made |= {name: _at_most(200) for name in found if name.startswith("live_ms.")}
+    made |= {name: _at_most(200) for name in found if name.startswith("log_search.first_ms.")}
     for kind in ("sqlite", "postgres"):
         for share in ("p50", "p99"):
             if few := found.get(f"dispatch_ms.{kind}.queued10.{share}"):

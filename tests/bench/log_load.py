@@ -51,6 +51,7 @@ class LogFigures(msgspec.Struct, frozen=True):
     lines: int
     latency_ms_p50: float = 0.0
     latency_ms_p95: float = 0.0
+    latency_ms_p99: float = 0.0
     messages: int = 0
     received_bytes: int = 0
 
@@ -220,6 +221,7 @@ class _Watching:
             len(found),
             median(found),
             percentile(found, 0.95),
+            percentile(found, 0.99),
             self._messages,
             self._bytes,
         )

@@ -2,19 +2,26 @@
 
 All processes share this machine, so the CPU is what counts: `log_ingest.{server,postgres}_cpu_s` is for a million lines,
 `log_viewers.cpu_us` for one message to one viewer, and `log_search.cpu_s` for two million lines. `log_search.first_ms` is the time until
-the answer with a word that is in the last line, from the start of the log and from its last part, and `log_search.others_ms` is the
-95th percentile of the answers to other requests while five people search, beside what it is while nobody does.
+the answer with the first hits: of a word that most lines have, of an expression, of a step, and of a word that only the last line
+has, from the start of the log, from its last 200,000 lines, and with `since`; `middle` is the same for a word in the middle.
+`log_search.none_ms` is the time until it is known that no line has a word. They are measured with the log in rows and in the object store.
+`log_search.others_ms` is how long other requests take while five people search, beside what it is while nobody does.
 """
 
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, LiteralString
 
 import httpx
 import msgspec
+import psutil
+import psycopg
 
 from terracrew.api.job_views import LogFound
 from terracrew.client.http import Api
@@ -28,6 +35,7 @@ LONG_LINES = 2_000_000
 VIEWERS, WATCHED_SECONDS = 500, 15
 LINES_PER_SECOND, DELIVERIES_PER_SECOND = 2_000, 20
 MAX_VIEWERS_OF_TOKEN = 90
+SEARCHES = 5
 SEARCHERS, SEARCHED_SECONDS = 5, 15.0
 LAST_PART_LINES = 200_000
 
@@ -56,6 +64,7 @@ def viewers(env: Env) -> dict[str, float]:
         tokens = [there.token, *_tokens(there, -(-VIEWERS // MAX_VIEWERS_OF_TOKEN) - 1)]
         cpu.wait_until_quiet(there.process.pid)
         before, _ = _cpu(there)
+        memory = psutil.Process(there.process.pid).memory_info().rss
         lines = LINES_PER_SECOND * WATCHED_SECONDS
         task = _printing(there, lines, LINES_PER_SECOND, LINES_PER_SECOND // DELIVERIES_PER_SECOND)
         with _started(task) as printing:
@@ -63,9 +72,12 @@ def viewers(env: Env) -> dict[str, float]:
             job_id = printing.stderr.readline().decode().strip()
             watched = _run(LogTask("watch", there.system.url, tokens, job_id=job_id, viewers=VIEWERS))
         after, _ = _cpu(there)
+        grown = psutil.Process(there.process.pid).memory_info().rss - memory
     found = {
         "log_viewers.p50_ms": watched.latency_ms_p50,
         "log_viewers.p95_ms": watched.latency_ms_p95,
+        "log_viewers.p99_ms": watched.latency_ms_p99,
+        "log_viewers.server_mb": grown / 2**20,
         "log_viewers.server_cpu_s": after - before,
         "log_viewers.cpu_us": 1e6 * (after - before) / max(1, watched.messages),
         "log_viewers.messages": watched.messages,
@@ -83,29 +95,64 @@ def search(env: Env) -> dict[str, float]:
             with _started(task) as printing:
                 assert printing.stderr is not None
                 job_id = printing.stderr.readline().decode().strip()
-            api = there.system.api
-            last = f"request {LONG_LINES - 2} "
             cpu.wait_until_quiet(there.process.pid)
-            before, _ = _cpu(there)
-            whole = [_first(api, job_id, last) for _ in range(5)]
-            after, _ = _cpu(there)
-            tail = [_first(api, job_id, last, after=f"1.{LONG_LINES - LAST_PART_LINES}") for _ in range(5)]
-            found |= {
-                f"log_search.first_ms.{kind}.start": median(whole),
-                f"log_search.first_ms.{kind}.tail": median(tail),
-                f"log_search.cpu_s.{kind}": (after - before) / len(whole),
-                f"log_search.regex_ms.{kind}": _first(api, job_id, rf"^\S+ request {LONG_LINES - 2} .*ms$", regex=True),
-                f"log_search.common_ms.{kind}": _first(api, job_id, "request"),
-                f"log_search.none_ms.{kind}": _first(api, job_id, "there is no such line"),
-            }
+            found |= _searched(there, job_id, f"{kind}.rows")
             if kind == "sqlite":
                 found |= _others(there, job_id)
+            _wait_until_moved(there)
+            found |= _searched(there, job_id, f"{kind}.objects")
     _say(env, found)
     return found
 
 
 def run(env: Env) -> dict[str, float]:
     return ingest(env) | viewers(env) | search(env)
+
+
+def _searched(there: Filled, job_id: str, where: str) -> dict[str, float]:
+    """Return the times of searches in a log, each the median of some."""
+    api = there.system.api
+    middle, last = f"id={LONG_LINES // 2 // 3 * 3 * 2654435761 % (1 << 32):08x}", f"request {LONG_LINES - 1} "
+    end = api.get(f"/jobs/{job_id}/log/search", LogFound, text="request", after=f"1.{LONG_LINES - 1_000}").hits[0].time
+    before, _ = _cpu(there)
+    from_start = _median(api, job_id, last)
+    after, _ = _cpu(there)
+    first = {
+        "common": _median(api, job_id, "request"),
+        "regex": _median(api, job_id, r"^\S+ request \d+ .*ms$", regex=True),
+        "step": _median(api, job_id, "request", step="plan"),
+        "since": _median(api, job_id, last, since=datetime.fromtimestamp(end - 0.5, UTC).isoformat()),
+        "tail": _median(api, job_id, last, after=f"1.{LONG_LINES - LAST_PART_LINES}"),
+        "middle": _median(api, job_id, middle),
+        "last": from_start,
+    }
+    return {f"log_search.first_ms.{where}.{name}": value for name, value in first.items()} | {
+        f"log_search.cpu_s.{where}.last": (after - before) / SEARCHES,
+        f"log_search.none_ms.{where}": _median(api, job_id, "there is no such line"),
+    }
+
+
+def _median(api: Api, job_id: str, text: str, **query: Any) -> float:
+    return median([_first(api, job_id, text, **query) for _ in range(SEARCHES)])
+
+
+def _wait_until_moved(there: Filled) -> None:
+    """Let the server move the log to the object store: it does so five minutes after the end of an attempt."""
+    _sql(there, "UPDATE attempts SET ended_at = ended_at - 300")
+    while _sql(there, "SELECT count(*) FROM attempts WHERE has_log_chunks"):
+        time.sleep(1)
+
+
+def _sql(there: Filled, statement: LiteralString) -> int:
+    """Run a statement, and return the number that it is answered with."""
+    if there.database_url:
+        with psycopg.connect(there.database_url) as connection:
+            found = connection.execute(statement)
+            row = found.fetchone() if found.description else None
+    else:
+        with sqlite3.connect(there.system.data / "terracrew.db", timeout=60) as file:
+            row = file.execute(statement).fetchone()
+    return row[0] if row else 0
 
 
 def _others(there: Filled, job_id: str) -> dict[str, float]:
@@ -158,11 +205,11 @@ def _tokens(there: Filled, count: int) -> list[str]:
     return found
 
 
-def _first(api: Api, job_id: str, text: str, *, after: str = "", regex: bool = False) -> float:
+def _first(api: Api, job_id: str, text: str, *, after: str = "", **query: Any) -> float:
     """Return the milliseconds until the first hit is there, or until it is known that there is none."""
     began = time.perf_counter()
     while True:
-        page = api.get(f"/jobs/{job_id}/log/search", LogFound, text=text, after=after or None, regex=regex or None)
+        page = api.get(f"/jobs/{job_id}/log/search", LogFound, text=text, after=after or None, **query)
         if page.hits or page.is_end:
             return 1000 * (time.perf_counter() - began)
         after = page.after
