@@ -42,6 +42,24 @@ def test_a_misspelled_command_gets_a_suggestion(terracrew: Terracrew) -> None:
 
 @pytest.mark.feature("E1.codes")
 @pytest.mark.parametrize(
+    ("arguments", "words", "command"),
+    [
+        (("job", "run"), "missing argument 'MODULE'", "job run"),
+        (("job", "list", "--fast"), "no such option '--fast'", "job list"),
+        (("job", "list", "--limit", "x"), "invalid value for '--limit': 'x' is not a valid whole number", "job list"),
+    ],
+)
+def test_a_wrong_use_is_told_like_any_other_error(
+    terracrew: Terracrew, arguments: tuple[str, ...], words: str, command: str
+) -> None:
+    """It was told by click, in another style: "Usage: …", "Try 'terracrew job run --help' for help.", "Error: …"."""
+    terracrew(*arguments)
+    assert (terracrew.code, terracrew.out) == (2, "")
+    assert terracrew.err == f"error: {words}\nhint: see `terracrew {command} --help`\n"
+
+
+@pytest.mark.feature("E1.codes")
+@pytest.mark.parametrize(
     ("status", "code", "exit_code"),
     [
         (400, "invalid", 2),

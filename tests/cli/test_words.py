@@ -72,7 +72,7 @@ def test_a_list_of_commands_cuts_no_sentence_off_and_fits_80_columns() -> None:
 @pytest.mark.feature("E1.commands")
 def test_bounds_of_numbers_are_in_words(terracrew: Terracrew) -> None:
     terracrew("job", "run", "m", "--priority", "200")
-    assert "200 is not in the range -100 to 100." in terracrew.err
+    assert "200 is not in the range -100 to 100\n" in terracrew.err
     terracrew("runner", "configure", "r", "--log-period", "0")
     assert "more than 0, at most 3600" in terracrew.err
     assert "1e+" not in terracrew("group", "create", "--help")

@@ -155,8 +155,11 @@ def run(arguments: list[str]) -> int:
     try:
         result = cli.main(arguments, prog_name="terracrew", standalone_mode=False)
         return result if isinstance(result, int) else 0
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        click.echo(_words(_sentence_part(error.format_message()), _help_of(error)), err=True)
         return error.exit_code
     except click.Abort:
         return INTERRUPTED_EXIT_CODE
@@ -171,7 +174,22 @@ def message(error: TerracrewError) -> str:
     """Return what went wrong and, on the next line, the hint."""
     from terracrew.cli.printing import output  # imported here to keep `--help` fast
 
+    return _words(error.message, output.hint_of(error))
+
+
+def _words(text: str, hint: str | None) -> str:
+    from terracrew.cli.printing import output  # imported here to keep `--help` fast
+
     red = click.style("error:", fg="red", bold=True)
-    hint = output.hint_of(error)
-    text = f"{red} {output.broken(plain(error.message), indent=len('error: '))}"
-    return text + (f"\n{click.style('hint:', bold=True)} {plain(hint)}" if hint else "")
+    found = f"{red} {output.broken(plain(text), indent=len('error: '))}"
+    return found + (f"\n{click.style('hint:', bold=True)} {plain(hint)}" if hint else "")
+
+
+def _sentence_part(text: str) -> str:
+    """Return the words of click as those of all other errors: they follow a colon, and do not end like a sentence."""
+    return text[:1].lower() + text[1:].removesuffix(".")
+
+
+def _help_of(error: click.ClickException) -> str | None:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"see `{context.command_path} --help`" if context else None

@@ -46,7 +46,11 @@ def _ago(value: str) -> datetime | None:
 class WholeNumber(click.IntRange):
     """A whole number within bounds. The help shows it as N."""
 
-    name = "n"
+    name = "whole number"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        del param, ctx
+        return "N"
 
     def _describe_range(self) -> str:
         return _bounds(self.min, self.max)
@@ -55,7 +59,11 @@ class WholeNumber(click.IntRange):
 class Number(click.FloatRange):
     """A number within bounds. The help shows it as N."""
 
-    name = "n"
+    name = "number"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        del param, ctx
+        return "N"
 
     def _describe_range(self) -> str:
         return _bounds(self.min, self.max, is_open=self.min_open)
