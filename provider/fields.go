@@ -55,7 +55,7 @@ var groupFields = []field{
 		{Name: "memory_mb", Kind: integer, Description: "The memory of an executor, in units of 1,048,576 bytes."},
 		{Name: "cpu", Kind: number, Description: "The processors of an executor."},
 		{Name: "service_account", Kind: text, Description: "the name of a service account, such as `deploy-network`"},
-		{Name: "inherits", Kind: boolean, Default: true, Description: "Whether what the groups above ask of a dispatcher applies as well; otherwise a field that is null is left to the dispatcher."},
+		{Name: "inherits", Kind: boolean, Default: true, Description: "Whether what the groups above ask of a dispatcher applies as well; otherwise a field without a value is left to the dispatcher."},
 	}},
 	{Name: "self_approval", Kind: boolean, InNew: true, InChange: true, Description: "Whether the person who queued a job may approve its plan. If one place from the organization down says no, they may not; if no place says anything, they may."},
 	{Name: "service_account_approval", Kind: boolean, InNew: true, InChange: true, Description: "Whether service accounts may approve plans. If one place from the organization down says no, or no place says anything, they may not."},
@@ -117,7 +117,7 @@ var moduleFields = []field{
 		{Name: "memory_mb", Kind: integer, Description: "The memory of an executor, in units of 1,048,576 bytes."},
 		{Name: "cpu", Kind: number, Description: "The processors of an executor."},
 		{Name: "service_account", Kind: text, Description: "the name of a service account, such as `deploy-network`"},
-		{Name: "inherits", Kind: boolean, Default: true, Description: "Whether what the groups above ask of a dispatcher applies as well; otherwise a field that is null is left to the dispatcher."},
+		{Name: "inherits", Kind: boolean, Default: true, Description: "Whether what the groups above ask of a dispatcher applies as well; otherwise a field without a value is left to the dispatcher."},
 	}},
 	{Name: "source", Kind: oneOf, InNew: true, InChange: true, Required: true, Description: "Where the configuration comes from: an archive that was uploaded, a git repository, a registry, or a folder on the runners.", Fields: []field{
 		{Name: "local", Kind: object, Description: "A folder on the runners, under one of the roots that their settings allow.", Fields: []field{

@@ -1,5 +1,6 @@
 """How errors, notes and lists of commands read at a terminal of 80 columns."""
 
+import re
 import sys
 
 import click
@@ -77,3 +78,17 @@ def test_bounds_of_numbers_are_in_words(terracrew: Terracrew) -> None:
     assert "more than 0, at most 3600" in terracrew.err
     assert "1e+" not in terracrew("group", "create", "--help")
     assert "--limit N" in terracrew("job", "list", "--help")
+
+
+@pytest.mark.feature("E1.commands")
+def test_no_help_speaks_of_null_which_nobody_can_type() -> None:
+    """`--max-destroy` said "null adds no limit", where the word to type is `inherit`."""
+    found = [
+        (context.command_path, name)
+        for group, context in _groups(cli, click.Context(cli, info_name="terracrew"))
+        for name in group.list_commands(context)
+        if (each := group.get_command(context, name)) is not None
+        for words in (each.help, *(each.help for each in each.params if isinstance(each, click.Option)))
+        if re.search(r"\bnull\b", words or "", re.IGNORECASE)
+    ]
+    assert found == []

@@ -24,7 +24,7 @@ class PlaceChoice(DispatcherChoice, frozen=True):
     """What a place says. A field that is None is left to the places above it, and to the dispatcher if none of them has one."""
 
     inherits: Annotated[bool, Field(label="Inherit from the groups above", option="--inherit-dispatcher")] = True
-    """Whether what the groups above ask of a dispatcher applies as well; otherwise a field that is null is left to the dispatcher."""
+    """Whether what the groups above ask of a dispatcher applies as well; otherwise a field without a value is left to the dispatcher."""
 
     def __bool__(self) -> bool:
         return self != NOTHING_CHOSEN

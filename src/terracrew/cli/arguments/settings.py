@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -21,6 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 NULL = object()
 """What an option yields for the word that means null."""
 _PREFIX = "setting"
+_NULL = re.compile(r"\bnull\b", re.IGNORECASE)
 _MEGABYTES = {"": 1, "M": 1, "MB": 1, "G": 1024, "GB": 1024}
 _UNITS = {
     "seconds": "a duration such as 90s, 30m or 24h",
@@ -58,10 +60,11 @@ def request_options(
 
         decorated: Any = run
         for path, field in reversed(found):
-            if flag := flags.get(path[-1]):
-                decorated = click.option(flag[0], f"no_{_parameter(path)}", is_flag=True, help=flag[1])(decorated)
+            flag, about = flags.get(path[-1], ("", ""))
+            if flag:
+                decorated = click.option(flag, f"no_{_parameter(path)}", is_flag=True, help=about)(decorated)
             complete = (completions or {}).get(path[-1])
-            decorated = _option(path, field, defaults, path[-1] in flags, complete)(decorated)
+            decorated = _option(path, field, defaults, flag, complete)(decorated)
         return decorated
 
     return add
@@ -103,19 +106,22 @@ def _option(
     path: tuple[str, ...],
     field: StructField,
     defaults: type[msgspec.Struct] | None,
-    is_removable: bool,
+    removal: str,
     complete: Callable[..., Any] | None,
 ) -> Callable[[Any], Any]:
-    """Return the option of a field."""
+    """Return the option of a field. `removal` is the flag that removes its value; empty if a word of the option does.
+
+    A description names null, which nobody can type: the help names the flag or the word instead.
+    """
     option, parameter, null = field.option or "", _parameter(path), field.words.null
-    help_text = field.help or f"{field.label}."
+    accepts_null = field.is_nullable and not removal
+    help_text = _NULL.sub(f"`{removal or null}`", field.help or f"{field.label}.")
     settings: dict[str, Any] = {"default": None, "help": help_text, "shell_complete": complete}
     if field.shape == "boolean" and not field.is_nullable:
         both = option if "/" in option else f"{option}/--no-{option.removeprefix('--')}"
         return click.option(both, parameter, **settings)
     if _is_map_of_structs(field):
         return _file_option(option, parameter, field)
-    accepts_null = field.is_nullable and not is_removable
     if field.shape == "boolean":
         settings["type"] = _Choice(("yes", "no"), null)
     elif field.shape == "choice":
