@@ -22,9 +22,9 @@ def limits(each: dict[str, Any]) -> list[str]:
     for kind in [each, *each.get("anyOf", [])]:
         found += [f"one of {', '.join(f'`{value}`' for value in kind['enum'])}"] if "enum" in kind else []
         found += [f"`{kind['const']}`"] if "const" in kind else []
-        found += [f"at least {kind['minimum']:g}"] if "minimum" in kind else []
-        found += [f"more than {kind['exclusiveMinimum']:g}"] if "exclusiveMinimum" in kind else []
-        found += [f"at most {kind['maximum']:g}"] if "maximum" in kind else []
+        found += [f"at least {kind['minimum']:,.15g}"] if "minimum" in kind else []
+        found += [f"more than {kind['exclusiveMinimum']:,.15g}"] if "exclusiveMinimum" in kind else []
+        found += [f"at most {kind['maximum']:,.15g}"] if "maximum" in kind else []
         found += [f"at most {kind['maxLength']} characters"] if "maxLength" in kind else []
     values = each.get("additionalProperties")
     return found + (limits(cast("dict[str, Any]", values)) if isinstance(values, dict) else [])
