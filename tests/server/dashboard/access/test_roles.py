@@ -117,6 +117,14 @@ async def test_everybody_asks_about_themselves(application: Application, admin: 
     ).split("Check access")[1].replace("nothing", "X"), "a place that priya may not see is like one that does not exist"
 
 
+async def test_everybody_sees_their_own_roles(application: Application, admin: Visitor) -> None:
+    """Only `terracrew whoami` had them."""
+    page = await (await logged_in(application, "priya")).see("/dashboard/account/access")
+    assert 'Roles <span class="faint num">1</span>' in page
+    assert re.findall(r'<a class="name" href="[^"]*">([^<]+)</a>', page) == ["payments"]
+    assert "Change the role" not in page
+
+
 async def test_a_role_is_revoked_only_on_the_page_of_the_place_that_it_is_at(
     application: Application, admin: Visitor
 ) -> None:

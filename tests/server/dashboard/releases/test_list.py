@@ -55,6 +55,8 @@ async def test_the_notes_have_every_version_between_and_a_frame_for_what_to_do_b
     assert '<span class="del">- slots = 4</span>' in frame
     assert "<strong>Runners that sleep.</strong>" in page
     assert 'href="https://releases.example/1.5.0"' in page
+    wheel = "terracrew-1.5.0-py3-none-any.whl"
+    assert f'href="/api/v1/releases/1.5.0/artifacts/{wheel}" download="{wheel}"' in page
     assert "## 1.4.0 (2026-11-02)\n\n**Before you update:** `runner.slots` is now" in page, "as Markdown, to copy"
     assert "Reconnects faster" not in page
     assert "Reconnects faster" in await someone.see(f"{HERE}/notes?until=1.4.0")
