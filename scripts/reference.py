@@ -71,7 +71,7 @@ def _actions(found: dict[str, Any]) -> str:
         lines = [COMMANDS[name], *also.get(name, [])] if name in COMMANDS else []
         commands = ", ".join(f"`{line}`" for line in lines) or f"— it {WITHOUT_COMMAND[name]}"
         is_for_nobody = name in WITHOUT_COMMAND and name not in PAGES
-        without = "— " if is_for_nobody else f"— it {WITHOUT_PAGE.get(name, '')}"
+        without = "— for the same reason" if is_for_nobody else f"— it {WITHOUT_PAGE.get(name, '')}"
         shown = ", ".join(_page_words(page) for page in PAGES.get(name, ())) or without
         link = f"[{each['summary']}](api/{_slug(each['tags'][0])}.md#{_anchor(each['summary'])})"
         rows.setdefault(each["tags"][0], []).append(

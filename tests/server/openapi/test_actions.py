@@ -1,8 +1,10 @@
 """Every operation of the API is a command and a page as well, and the reverse: the tables that say so are complete and true."""
 
 import re
+from collections import Counter
 from functools import cache
 from inspect import unwrap
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,6 +12,7 @@ import pytest
 from litestar.routes import HTTPRoute
 
 from terracrew.cli.main import cli
+from terracrew.server import dashboard
 from terracrew.server.app import make_unattached_app
 from terracrew.server.openapi.commands import ALSO, COMMANDS, COMMANDS_ALONE, WITHOUT_COMMAND
 from terracrew.server.openapi.pages import PAGES, PAGES_ALONE, WITHOUT_PAGE
@@ -19,8 +22,45 @@ from tests.server.openapi.requested_paths import requests
 
 API = "/api/v1"
 OF_PAGES = "terracrew.server.dashboard."
+DASHBOARD = Path(dashboard.__file__).parent
 BY_SCRIPT = {"POST /api/v1/archives", "POST /api/v1/modules/{module}/states"}
 """A script of the page sends these requests to the API itself."""
+LINKED = {
+    "GET /api/v1/states/{version}",
+    "GET /api/v1/audit/export",
+    "GET /api/v1/events",
+    "GET /api/v1/releases/{release}/artifacts/{artifact}",
+}
+"""The page has the address of the operation itself, to download its answer or to listen to it."""
+READ_BY = {
+    "GET /api/v1/groups": "tree.groups.reads.contents",
+    "GET /api/v1/groups/{group}": "tree.groups.reads.contents",
+    "GET /api/v1/modules": "tree.modules.reads.search",
+    "GET /api/v1/modules/{module}": "runs.module_view.placement",
+    "GET /api/v1/modules/{module}/resources": "state.resources.page",
+    "GET /api/v1/modules/{module}/states": "state.reads.written_versions",
+    "GET /api/v1/inputs": "tree.inputs.service.views",
+    "GET /api/v1/forges": "context.forges",
+    "GET /api/v1/forges/{forge}": "forges.service.list_repositories",
+    "GET /api/v1/runners": "runners.view_reads.views_of",
+    "GET /api/v1/runners/{runner}": "runners.view_reads.view",
+    "GET /api/v1/runners/{runner}/remaining": "runners.removal.remaining.of",
+    "GET /api/v1/rollouts": "rollouts.service.newest",
+    "GET /api/v1/rollouts/{rollout}": "rollouts.service.newest",
+    "GET /api/v1/fleet-jobs/{fleet_job}/log": "fleet_jobs.reads.last_lines",
+    "GET /api/v1/jobs": "jobs.reads.page",
+    "GET /api/v1/overview": "overview.service.with_figures",
+    "GET /api/v1/organizations": "identity.access.organizations.listing",
+    "GET /api/v1/server/retention": "context.surveys.show_usage",
+    "GET /api/v1/cloud-identities/{identity}": "cloud_hosted.identity_views.view",
+    "GET /api/v1/cloud-identities/{identity}/policies": "cloud_hosted.identity_views.policies_of",
+    "GET /api/v1/cloud-identities/{identity}/report": "cloud_hosted.reporting.of_record",
+}
+"""What a page calls to read what the operation returns, where the operation calls another function: the page reads a part of it, or
+reads it together with other things."""
+MAX_PAGES = 15
+"""A function that more pages than these refer to says nothing about one of them: it finds the place that a page is about, or is in
+the frame of every page."""
 
 
 @cache
@@ -64,7 +104,23 @@ def can_request(line: str, operation: str) -> bool:
 
 def does(page: str, operation: str) -> bool:
     """Return whether the handlers of a page and of an operation call the same function of the domain."""
-    return bool(domain_functions(handlers()[page]) & domain_functions(handlers()[operation]))
+    of_page = domain_functions(handlers()[page])
+    return READ_BY.get(operation) in of_page or bool(
+        of_page & domain_functions(handlers()[operation]) - of_many_pages()
+    )
+
+
+@cache
+def of_many_pages() -> set[str]:
+    counts = Counter(function for page in pages() for function in domain_functions(handlers()[page]))
+    return {function for function, count in counts.items() if count > MAX_PAGES}
+
+
+@cache
+def addresses_in_pages() -> str:
+    """Return the templates and the code of the pages, with each expression in an address as X."""
+    files = [each for each in DASHBOARD.rglob("*") if each.suffix in (".html", ".py", ".js")]
+    return re.sub(r"{{[^}]*}}", "X", "\n".join(each.read_text() for each in files))
 
 
 @pytest.mark.feature("P4.commands")
@@ -118,6 +174,17 @@ def test_every_form_calls_what_the_operation_calls() -> None:
     assert shown == BY_SCRIPT
 
 
+@pytest.mark.feature("P4.pages")
+def test_every_page_reads_what_the_operation_returns_or_links_to_it() -> None:
+    """A wrong page could be named for each operation that shows something: the account page, for the roles of the caller."""
+    shown = [(page, name) for name, each in PAGES.items() for page in each if name.startswith("GET ")]
+    assert len(shown) > 90
+    assert [pair for pair in shown if not does(*pair) and pair[1] not in LINKED] == []
+    linked = {name: re.sub(r"{\w+}", "X", name.removeprefix("GET ")) for name in LINKED}
+    assert [name for name, address in linked.items() if f'"{address}' not in addresses_in_pages()] == []
+    assert [name for name in (*READ_BY, *LINKED) if name not in PAGES] == []
+
+
 @pytest.mark.parametrize(
     ("line", "operation"),
     [
@@ -139,7 +206,11 @@ def test_a_command_that_makes_another_request_is_found(line: str, operation: str
         ("POST /dashboard/groups/{group}/delete", "DELETE /api/v1/modules/{module}"),
         ("POST /dashboard/modules/{module}/run", "POST /api/v1/groups/{group}/runs"),
         ("POST /dashboard/notifications/create", "PATCH /api/v1/notification-channels/{channel}"),
+        ("GET /dashboard/account", "GET /api/v1/me"),
+        ("GET /dashboard/modules/{module}/access", "GET /api/v1/modules/{module}/outputs"),
+        ("GET /dashboard/schedules", "GET /api/v1/policies"),
+        ("GET /dashboard/runners", "GET /api/v1/jobs/{job}"),
     ],
 )
-def test_a_form_that_does_something_else_is_found(page: str, operation: str) -> None:
+def test_a_page_that_does_something_else_is_found(page: str, operation: str) -> None:
     assert not does(page, operation)

@@ -271,15 +271,15 @@ COMMANDS: dict[str, str] = {
 """Commands by method and path, without the leading `terracrew`."""
 
 WITHOUT_COMMAND: dict[str, str] = {
-    "POST /api/v1/modules/{module}/state/lock": "is for the backend `http` of engines (`docs/states.md`)",
-    "DELETE /api/v1/modules/{module}/state/lock": "is for the backend `http` of engines (`docs/states.md`)",
-    "POST /connect/device": "`terracrew login` calls it by itself",
-    "POST /connect/token": "programs with a service account and runners call it by themselves",
-    "GET /.well-known/jwks.json": "clouds read it to check the tokens of jobs",
-    "GET /.well-known/openid-configuration": "clouds read it to check the tokens of jobs",
-    "GET /.well-known/terraform.json": "engines read it to find the services of a host",
+    "POST /api/v1/modules/{module}/state/lock": "is for engines; `module lock` and the page of the module lock the whole module",
+    "DELETE /api/v1/modules/{module}/state/lock": "is for engines; `module unlock --force` and the page of the module remove such a lock",
+    "POST /connect/device": "is a step of `terracrew login`",
+    "POST /connect/token": "is how programs with a service account, runners and `terracrew login` get their tokens",
+    "GET /.well-known/jwks.json": "is for clouds, which check the tokens of jobs",
+    "GET /.well-known/openid-configuration": "is for clouds, which check the tokens of jobs",
+    "GET /.well-known/terraform.json": "is for engines, which find the services of a host there",
 }
-"""Operations that nobody calls by hand, each with the reason."""
+"""Operations that nobody calls by hand, and that have no page either: each with the reason, as what follows "it"."""
 
 ALSO: dict[str, str] = {
     "group plan": "POST /api/v1/groups/{group}/runs",

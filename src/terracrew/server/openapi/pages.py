@@ -1,7 +1,7 @@
 """Maps each operation of the API to the pages that do or show the same. A test proves it, and the table of the documentation has it.
 
-Where a page changes something, its handler and that of the operation call the same function of the domain. Where it shows something,
-its address is there. An operation and a page that nothing is said of fail the test.
+The handlers of a page and of its operation call the same function of the domain. Where a page reads what it shows in another way, or
+links to the operation itself, the test says so. An operation and a page that nothing is said of fail the test.
 """
 
 PAGES: dict[str, tuple[str, ...]] = {
@@ -119,6 +119,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     ),
     "GET /api/v1/releases": ("GET /dashboard/releases",),
     "GET /api/v1/releases/notes": ("GET /dashboard/releases/notes",),
+    "GET /api/v1/releases/{release}/artifacts/{artifact}": ("GET /dashboard/releases/notes",),
     "GET /api/v1/releases/key": ("GET /dashboard/releases",),
     "GET /api/v1/release-tokens": ("GET /dashboard/releases/tokens",),
     "POST /api/v1/release-tokens": ("POST /dashboard/releases/tokens/create",),
@@ -171,10 +172,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "GET /api/v1/fleet-jobs/{fleet_job}/log": ("GET /dashboard/fleet-jobs/{fleet_job}",),
     "GET /api/v1/fleet-jobs/{fleet_job}/log/stream": ("GET /dashboard/fleet-jobs/{fleet_job}",),
     "POST /api/v1/fleet-jobs/{fleet_job}/cancel": ("POST /dashboard/fleet-jobs/{fleet_job}/cancel",),
-    "GET /api/v1/jobs": (
-        "GET /dashboard/jobs",
-        "GET /dashboard",
-    ),
+    "GET /api/v1/jobs": ("GET /dashboard/jobs",),
     "POST /api/v1/jobs/cancel": ("POST /dashboard/groups/{group}/cancel-jobs",),
     "GET /api/v1/jobs/{job}": ("GET /dashboard/jobs/{job}",),
     "PATCH /api/v1/jobs/{job}": ("POST /dashboard/jobs/{job}/priority",),
@@ -199,7 +197,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "DELETE /api/v1/modules/{module}/lock": ("POST /dashboard/modules/{module}/unlock",),
     "GET /api/v1/modules/{module}/states": ("GET /dashboard/modules/{module}/contents",),
     "POST /api/v1/modules/{module}/states": ("GET /dashboard/modules/{module}/import-state",),
-    "GET /api/v1/states/{version}": ("GET /dashboard/modules/{module}",),
+    "GET /api/v1/states/{version}": ("GET /dashboard/modules/{module}/contents",),
     "GET /api/v1/states/{version}/diff": ("GET /dashboard/states/{version}/diff",),
     "POST /api/v1/states/{version}/adopt": ("POST /dashboard/states/{version}/adopt",),
     "POST /api/v1/states/{version}/discard": ("POST /dashboard/states/{version}/discard",),
@@ -219,7 +217,7 @@ PAGES: dict[str, tuple[str, ...]] = {
         "POST /dashboard/registry/{published}/versions/{exactly}/restore",
     ),
     "GET /api/v1/events": ("GET /dashboard",),
-    "GET /api/v1/me": ("GET /dashboard/account",),
+    "GET /api/v1/me": ("GET /dashboard/account/access",),
     "POST /api/v1/me/password": ("POST /dashboard/account/password",),
     "GET /api/v1/users/{user}/sessions": ("GET /dashboard/users/{user}",),
     "DELETE /api/v1/users/{user}/sessions": ("POST /dashboard/users/{user}/sessions/end",),
@@ -228,11 +226,9 @@ PAGES: dict[str, tuple[str, ...]] = {
         "POST /dashboard/users/{user}/sessions/{session_id}/end",
     ),
     "GET /api/v1/users/{user}/tokens": ("GET /dashboard/users/{user}",),
-    "DELETE /api/v1/users/{user}/tokens/{token_id}": (
-        "POST /dashboard/account/tokens/{token_id}/revoke",
-        "POST /dashboard/users/{user}/tokens/{token_id}/revoke",
-    ),
+    "DELETE /api/v1/users/{user}/tokens/{token_id}": ("POST /dashboard/users/{user}/tokens/{token_id}/revoke",),
     "GET /api/v1/tokens": ("GET /dashboard/account",),
+    "DELETE /api/v1/tokens/{token_id}": ("POST /dashboard/account/tokens/{token_id}/revoke",),
     "POST /api/v1/tokens": ("POST /dashboard/account/tokens/create",),
     "GET /api/v1/users": ("GET /dashboard/users",),
     "POST /api/v1/users": ("POST /dashboard/users/invite",),
@@ -288,7 +284,6 @@ PAGES: dict[str, tuple[str, ...]] = {
     "GET /api/v1/roles": (
         "GET /dashboard/groups/{group}/access",
         "GET /dashboard/modules/{module}/access",
-        "GET /dashboard/access",
     ),
     "POST /api/v1/roles": (
         "POST /dashboard/groups/{group}/access/grant",
@@ -339,22 +334,21 @@ PAGES: dict[str, tuple[str, ...]] = {
 """Pages by method and path of the operation. `POST` stands for a form or a button, `GET` for what a page shows."""
 
 WITHOUT_PAGE: dict[str, str] = {
-    "PUT /api/v1/uploads": "sends a large body in parts, for programs",
-    "PUT /api/v1/uploads/{upload}/{index}": "sends a large body in parts, for programs",
-    "GET /api/v1/modules/{module}/state": "is for the backend `http` of engines, and for `state pull`",
-    "POST /api/v1/modules/{module}/state": "is for the backend `http` of engines; a page imports a state",
-    "POST /api/v1/runners": "makes a runner without credentials; the page makes one with them",
-    "POST /api/v1/releases": "is called by the pipeline that builds releases",
-    "POST /api/v1/releases/{release}/files": "is called by the pipeline that builds releases",
-    "GET /api/v1/releases/{release}/artifacts/{artifact}": "is for programs that verify what they have downloaded",
-    "DELETE /api/v1/tokens/{token_id}": "is on the page of the account, by the operation for the tokens of a user",
+    "PUT /api/v1/uploads": "sends a large body in parts; a browser sends it in one",
+    "PUT /api/v1/uploads/{upload}/{index}": "sends a large body in parts; a browser sends it in one",
+    "GET /api/v1/modules/{module}/state": "is for engines and programs; on the page of the module, each version is downloaded",
+    "POST /api/v1/modules/{module}/state": "is for engines and programs; on the page of the module, a state is imported",
+    "POST /api/v1/runners": "makes a runner that a service account of yours serves; the page makes one with credentials of its own",
+    "POST /api/v1/releases": "is for the pipeline that builds and signs releases",
+    "POST /api/v1/releases/{release}/files": "is for the pipeline that builds and signs releases",
     "POST /api/v1/published-modules/{published}/versions": "publishes a folder of this machine, or of a pipeline",
     "POST /api/v1/me/link": "makes a link with which a terminal opens the dashboard",
 }
-"""Operations that no page has, each with the reason."""
+"""Operations that no page has: each with the reason, as what follows "it"."""
 
 PAGES_ALONE: dict[str, str] = {
     "GET /": "leads to the overview",
+    "GET /dashboard/access": "leads to the access page of the organization",
     "GET /api": "describes the API",
     "GET /openapi.json": "describes the API",
     "GET /static/{digest}/{path}": "serves styles, scripts and pictures",

@@ -68,7 +68,7 @@ async def remove_link(request: DashboardCall, person: FromPath[str]) -> Response
 
 @post("/dashboard/account/tokens/{token_id:str}/revoke", status_code=303, in_any_organization=True)
 async def revoke_token(request: DashboardCall, token_id: FromPath[str]) -> Response[Any]:
-    await request.write(oversight.revoke_token, oversight.ME, ids.parse("tok", token_id))
+    await request.write(people.revoke_token, ids.parse("tok", token_id))
     return render.go(request, HERE)
 
 
@@ -104,7 +104,7 @@ async def _account_answer(
         links=await request.read(self_links.show),
         link_wrong=link_wrong,
         sessions=(await request.read(oversight.list_sessions, oversight.ME, None, MAX_LISTED)).items,
-        tokens=(await request.read(oversight.list_tokens, oversight.ME, None, MAX_LISTED)).items,
+        tokens=(await request.read(people.tokens, None, MAX_LISTED)).items,
         wrong=wrong,
         said=said,
         shortest=passwords.MIN_CHARACTERS,
