@@ -10,7 +10,7 @@ from terracrew.api.job_views import Reason
 from terracrew.api.jobs import JobStatus
 from terracrew.api.runners import RunnerStatus
 from terracrew.protocol.spec import Definition, JobType, Step
-from terracrew.server.dashboard import badges, words
+from terracrew.server.dashboard import badges, render, words
 from terracrew.server.dashboard.tree import words as place_words
 from terracrew.wording.durations import duration
 
@@ -80,3 +80,10 @@ def test_everything_that_an_input_can_say_about_a_job_has_words() -> None:
 def test_every_reason_for_waiting_says_whether_a_person_has_to_act() -> None:
     """A job that no dispatcher could run was shown without a warning, because one of several lists of reasons lacked it."""
     assert set(words.REASONS) == set(fields.describe(Reason)["code"].choices)
+
+
+def test_an_address_breaks_after_its_slashes_and_stays_text() -> None:
+    """It broke inside words: `https://127.0.0.1:74` and `50/infrastructure.gi` were lines."""
+    assert render.environment().from_string("{{ text|breakable }}").render(text="https://a.example/b<i>/c/") == (
+        "https://<wbr>a.example/<wbr>b&lt;i&gt;/<wbr>c/"
+    )

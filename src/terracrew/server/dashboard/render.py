@@ -54,7 +54,7 @@ from terracrew.wording import (
     retention_words,
     schedule_words,
 )
-from terracrew.wording.durations import duration
+from terracrew.wording.durations import duration, written
 
 HEADERS = {"Cache-Control": "no-store", "Vary": "HX-Request"}
 """The headers of every page. The content security policy is the same on every answer; the application sets it."""
@@ -203,6 +203,11 @@ def group_url(path: str) -> str:
     return f"/dashboard/groups/{quote(path, safe='')}" if path else "/dashboard/groups"
 
 
+def _breakable(text: str) -> Markup:
+    """Return an address or a path that a line may break after each slash, instead of anywhere in a word."""
+    return Markup(re.sub(r"(/+)(?=[^/])", r"\1<wbr>", str(escape(text))))  # noqa: S704 - escaped before
+
+
 def _span(since: datetime | None, until: datetime | None) -> str:
     return "" if since is None or until is None else duration((until - since).total_seconds(), exact=True)
 
@@ -256,6 +261,8 @@ _FILTERS: dict[str, Any] = {
     "ended": words.ended,
     "span": _span,
     "seconds": duration,
+    "written": written,
+    "breakable": _breakable,
     "limits": module_words.described_limits,
     "markdown": markdown.to_html,
     "clouds": cloud_names,

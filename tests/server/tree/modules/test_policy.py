@@ -124,7 +124,7 @@ async def test_a_module_and_a_group_are_shown_with_the_rules_that_apply_and_thei
     assert "after a change that was cut short, the next plan needs an approval (corp)" in page
     assert "2 people must approve each change (corp/team/app)" in page
     assert (
-        '<dt>Approval</dt><dd>2 people for each change</dd><dd class="sub">required by corp/team/app, within 7 d'
+        '<dt>Approval</dt><dd>2 people for each change</dd><dd class="sub">required by corp/team/app, within 7d<'
         in page
     )
 
