@@ -146,6 +146,26 @@ async def test_a_plan_is_searched_filtered_and_unfolded_and_shows_a_new_plan(pag
 
 
 @pytest.mark.usefixtures("stage")
+async def test_the_keys_are_told_by_a_key_and_by_a_button(page: Page) -> None:
+    """Nothing said that there are keys besides `/`."""
+    await page.goto("/dashboard/jobs")
+    await expect(page.locator("[data-live-mark]")).to_have_text("Live")
+    keys = page.get_by_role("dialog", name="Keys")
+    await page.keyboard.press("?")
+    await expect(keys).to_contain_text("Search on this page")
+    await page.keyboard.press("Escape")
+    await expect(keys).to_be_hidden()
+    await page.keyboard.press("j")
+    await expect(page.locator("td .name a").first).to_be_focused()
+    await page.get_by_role("button", name="Keys").click()
+    await keys.get_by_role("button", name="Close").click()
+    await page.keyboard.press("/")
+    await page.keyboard.type("?")
+    await expect(page.locator("#search")).to_have_value("?")
+    await expect(keys).to_be_hidden()
+
+
+@pytest.mark.usefixtures("stage")
 async def test_jobs_are_filtered_as_one_types(page: Page) -> None:
     """Jobs were filtered only on Enter, and only by a whole path, unlike the lists of the other pages."""
     await page.goto("/dashboard/jobs")

@@ -38,14 +38,17 @@ addEventListener("load", () => {
   for (const box of document.querySelectorAll("[data-search][hx-get]")) if (box.value !== box.defaultValue) htmx.trigger(box, "typed");
 });
 
-/* Keys: "/" goes to the search of the page, Escape leaves it. */
+/* Keys: "?" lists them; the dialog `keys` of the frame has the words. */
 document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey) return;
   const isTyping = event.target.closest?.("input, select, textarea, dialog[open]");
-  if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey) {
+  if (event.key === "Escape" && event.target.matches?.("[data-search]")) event.target.blur();
+  if (isTyping) return;
+  if (event.key === "/") {
     const box = document.querySelector("[data-search]");
     if (box) event.preventDefault(), box.focus(), box.select();
-  } else if (event.key === "Escape" && event.target.matches?.("[data-search]")) event.target.blur();
-  else if ((event.key === "j" || event.key === "k") && !isTyping) walk(event.key === "j" ? 1 : -1);
+  } else if (event.key === "?") byId("keys")?.showModal();
+  else if (event.key === "j" || event.key === "k") walk(event.key === "j" ? 1 : -1);
 });
 
 function walk(by) {
