@@ -33,6 +33,19 @@ async def test_a_job_waits_with_a_reason_until_the_module_is_unlocked(applicatio
     assert (await owner.get(f"/api/v1/jobs/{job['id']}")).json()["reason"]["code"] != "locked"
 
 
+async def test_a_module_is_created_with_its_lock_or_not_at_all(application: Application) -> None:
+    """An import that was killed between two requests left a module without its state, and every job could begin."""
+    owner, other = await application.person("ann", "owner"), await application.person("bob", "owner")
+    new = {"path": "m", "source": {"kind": "local", "path": "/srv/sources/m"}}
+    await owner.made("/api/v1/modules", new, lock_id="import:x", lock_reason="its state comes")
+    lock = (await owner.get("/api/v1/modules/m")).json()["lock"]["person"]
+    assert (lock["holder_name"], lock["client_lock_id"], lock["reason"]) == ("ann", "import:x", "its state comes")
+    assert (await owner.made(LOCK, {"client_lock_id": "import:x"}))["id"] == lock["id"]
+    await other.refused("POST", LOCK, 409, json={"client_lock_id": "import:x"})
+    await other.refused("POST", "/api/v1/modules?lock_id=" + "x" * 1001, 400, json=new | {"path": "n"})
+    await other.refused("GET", "/api/v1/modules/n", 404)
+
+
 async def test_who_may_lock_and_unlock(application: Application) -> None:
     await made(application)
     owner, operator = await application.person("ann", "owner"), await application.person("otto", "operator")

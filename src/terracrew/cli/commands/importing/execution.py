@@ -1,7 +1,7 @@
 """Makes what an import decided: groups, then one module after the other with its inputs, its steps and its state.
 
-A module that gets a state is locked from its creation until the state is there, so that no job creates its resources again, also
-if the import is interrupted. The next run knows the lock by its id, and continues.
+A module that gets a state is created with a lock, and unlocked when the state is there, so that no job creates its resources again,
+also if the import is interrupted. The next run knows the lock by its id, and continues.
 """
 
 import functools
@@ -119,24 +119,26 @@ def _make_module(
     done: _PlaceProgress,
 ) -> None:
     module = decision.module
-    inputs = _create(api, module, done) if decision.action == "create" else decision.inputs
-    if decision.needs_lock:
-        reason = f"the import of {module.origin} is not complete"
-        asked = TakeLock(reason=reason[:MAX_TEXT_CHARACTERS], client_lock_id=finding.lock_id(module))
-        api.post(f"/modules/{segment(module.path)}/lock", asked, ModuleLock)
+    reason = f"the import of {module.origin} is not complete"[:MAX_TEXT_CHARACTERS]
+    lock = TakeLock(reason=reason, client_lock_id=finding.lock_id(module)) if decision.needs_lock else None
+    inputs = decision.inputs
+    if decision.action == "create":
+        inputs = _create(api, module, lock, done)
+    elif lock is not None:
+        api.post(f"/modules/{segment(module.path)}/lock", lock, ModuleLock)
     _set_inputs(api, inputs, done)
     _set_steps(api, decision, done)
     if lock_source is not None:
         done.made.append(lock_source(module))
     if module.state is not None and decision.state.action == "import":
         _bring(api, module, module.state, read_state, done)
-    if decision.needs_lock:
-        query = urlencode({"id": finding.lock_id(module)})
+    if lock is not None:
+        query = urlencode({"id": lock.client_lock_id})
         api.delete(f"/modules/{segment(module.path)}/lock?{query}")
 
 
-def _create(api: "Api", module: ImportedModule, done: _PlaceProgress) -> tuple[NewInput, ...]:
-    """Create a module, and return the inputs that it still lacks.
+def _create(api: "Api", module: ImportedModule, lock: TakeLock | None, done: _PlaceProgress) -> tuple[NewInput, ...]:
+    """Create a module, locked if it waits for a state, and return the inputs that it still lacks.
 
     It gets its variables in the same request. If one of them is refused, it is created without them: each is then set on its own.
     """
@@ -150,13 +152,14 @@ def _create(api: "Api", module: ImportedModule, done: _PlaceProgress) -> tuple[N
         environment={each.name: each.value for each in literal if each.target == "environment"},
     )
     rest = tuple(each for each in module.inputs if each not in literal)
+    query = {} if lock is None else {"lock_id": lock.client_lock_id, "lock_reason": lock.reason}
     try:
-        api.post("/modules", full, Module)
+        api.post(f"/modules?{urlencode(query)}", full, Module)
         done.made += ["module", *([f"{len(literal)} inputs"] if literal else [])]
     except Invalid:
         if not literal:
             raise
-        api.post("/modules", new, Module)
+        api.post(f"/modules?{urlencode(query)}", new, Module)
         done.made.append("module")
         rest = module.inputs
     return rest

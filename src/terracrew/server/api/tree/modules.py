@@ -6,6 +6,7 @@ from litestar import delete, get, patch, post
 from litestar.params import FromPath, FromQuery, HeaderParameter, JSONBody, QueryParameter
 
 from terracrew.api.inputs import Dependency
+from terracrew.api.locks import MAX_TEXT_CHARACTERS, TakeLock
 from terracrew.api.module_views import ModuleListed, ModuleView, NewestJobStatus
 from terracrew.api.modules import Archive, Module, ModuleChange, ModuleMove, NewModule
 from terracrew.api.pages import Page
@@ -19,6 +20,7 @@ from terracrew.server.paging import After, Limit
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.runs import module_view
+from terracrew.server.state import locks
 from terracrew.server.tree.inputs import dependencies
 from terracrew.server.tree.inputs.dependencies import Direction
 from terracrew.server.tree.modules import archives, contents, output_references, service
@@ -68,9 +70,27 @@ async def listing(
 
 
 @post("/modules", summary="Create a module")
-async def create(request: TreeCall, data: JSONBody[NewModule]) -> Module:
-    """Create a module in a group that exists, from a source that was uploaded or that lies on the runners."""
-    return await request.write(service.create, data, request.context.settings.local_roots, request.context.keys)
+async def create(
+    request: TreeCall,
+    data: JSONBody[NewModule],
+    lock_id: Annotated[
+        str, QueryParameter(max_length=MAX_TEXT_CHARACTERS, description="Lock it in the same step, with this id")
+    ] = "",
+    lock_reason: Annotated[str, QueryParameter(max_length=MAX_TEXT_CHARACTERS, description="Why it is locked")] = "",
+) -> Module:
+    """Create a module in a group that exists, from a source that was uploaded or that lies on the runners.
+
+    With `lock_id`, you hold its lock from the first moment: no job of it starts before you have brought its state.
+    """
+    context = request.context
+
+    async def work(tx: Tx) -> Module:
+        made = await service.create(tx, request.user, data, context.settings.local_roots, context.keys)
+        if lock_id:
+            await locks.take(tx, request.user, made.id, TakeLock(reason=lock_reason, client_lock_id=lock_id))
+        return made
+
+    return await context.db.write(work)
 
 
 @get("/modules/{module:str}", summary="Show a module")
