@@ -274,4 +274,4 @@ def test_a_large_file_is_not_read(tmp_path: Path) -> None:
     file = tmp_path / "atlantis.yaml"
     file.write_text("a: " + "x" * yaml_files.MAX_FILE_BYTES)
     with pytest.raises(Invalid, match=r"atlantis\.yaml has more than 2,097,152 bytes"):
-        yaml_files.read(file)
+        yaml_files.read(file, dict)

@@ -170,3 +170,16 @@ def test_many_workspaces_are_read_page_by_page_and_what_a_host_lacks_is_asked_fo
         assert refused == ["app-1", "App 1"], "both would be app-1"
         some = hcp_reading.organization(client, "acme", ["App 2?"])
         assert len(some.workspaces) == 10
+
+
+def test_what_a_host_tells_of_some_workspaces_only_is_named() -> None:
+    """Where the first workspace told its teams and a later one did not, nothing said that they are missing."""
+    with hosts() as site:
+        site.workspace("first")
+        second = site.workspace("second")
+        for route in [each for each in site.server.routes if "team-workspaces" in each and second in each]:
+            del site.server.routes[route]
+        client = TfeClient(site.url, HostToken("t", "a test"))
+        client.discover()
+        found = hcp_reading.organization(client, "acme", ())
+        assert found.remarks == (f"{client.host} does not tell, or not to this token: which teams may use a workspace",)

@@ -147,6 +147,35 @@ def test_only_a_module_of_the_same_import_is_completed() -> None:
     assert (decided(module, left).action, decided(module, left).needs_lock) == ("complete", True)
 
 
+def test_a_group_is_made_only_for_a_module_that_is_made() -> None:
+    """An import whose modules were all refused left empty groups."""
+    made, refused = [
+        ImportedModule(origin=name, new=NewModule(path=f"{name}/m", source=ArchiveSource("")), problem=problem)
+        for name, problem in (("good", ""), ("bad", "its state is empty"))
+    ]
+    groups = tuple(ImportedGroup(path) for path in ("bad", "good", "here"))
+    found = existing.decide(ImportPlan("s", groups, (made, refused)), Existing({"here": frozenset()}))
+    assert [each.group.path for each in found.groups] == ["good", "here"]
+    assert found.refused == 1
+    only = existing.decide(ImportPlan("s", (ImportedGroup("bad"),), (refused,)), Existing())
+    assert not only.has_work
+
+
+@pytest.mark.parametrize("text", ["Live", "a b", "../x", "a//b"])
+def test_a_group_that_cannot_exist_is_refused_before_anything_is_made(text: str) -> None:
+    with pytest.raises(Invalid, match=r"--into: .* is not the path of a group"):
+        spelling.group(text, "")
+    assert [spelling.group(each, "My Org") for each in ("/", "", "/live/shop/")] == ["", "my-org", "live/shop"]
+
+
+def test_a_folder_outside_of_git_is_refused_with_the_option_that_helps(tmp_path: Path) -> None:
+    """The options were named by the error, and the report left them out."""
+    (tmp_path / "main.tf").write_text("")
+    (tmp_path / "terraform.tfstate").write_text('{"version": 4, "serial": 1, "lineage": "x"}')
+    [module] = folders.plan(folders.find([tmp_path]), tmp_path, "", "git", "tofu").modules
+    assert "`--source archive` uploads the folders" in module.problem
+
+
 def test_copies_of_one_state_are_not_imported_as_two_modules(tmp_path: Path) -> None:
     state = '{"version": 4, "serial": 1, "lineage": "%s", "resources": []}'
     for name, lineage in (("a", "one"), ("b", "one"), ("c", "other")):

@@ -156,14 +156,14 @@ def import_atlantis(
     from terracrew.cli.commands.importing import atlantis, atlantis_files, folders, running, spelling, yaml_files
     from terracrew.source_rules import git
 
-    given, unknown = atlantis_files.file(yaml_files.read(file))
+    given, unknown = yaml_files.read(file, atlantis_files.file)
     url = repository or folders.checkout_of(file.resolve().parent).url
     if problem := git.url_problem(url):
         raise Invalid(f"--repository: {problem}")
     there = atlantis.AtlantisRepository(url, branch)
     server = atlantis_files.ServerRules()
     if server_config is not None:
-        server = atlantis_files.server_rules(yaml_files.read(server_config), there.id)
+        server = yaml_files.read(server_config, lambda found: atlantis_files.server_rules(found, there.id))
     plan = atlantis.plan(
         given, there, server, spelling.group(into, there.name), has_own_backend=own_backend, unknown=unknown
     )

@@ -1,6 +1,6 @@
 """Compares what an import is going to make with what is there, so that nothing is made twice and nothing is overwritten."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeVar
 
 import msgspec
@@ -72,6 +72,11 @@ class Decisions(msgspec.Struct, frozen=True):
     modules: tuple[ModuleDecision, ...]
 
     @property
+    def refused(self) -> int:
+        """How many modules cannot be made."""
+        return sum(each.action == "refused" for each in self.modules)
+
+    @property
     def has_work(self) -> bool:
         """Whether anything is to be made."""
         return any(each.is_new or each.inputs for each in self.groups) or any(
@@ -81,8 +86,17 @@ class Decisions(msgspec.Struct, frozen=True):
 
 def decide(plan: ImportPlan, there: Existing) -> Decisions:
     """Return what is to be made of a plan."""
-    groups = tuple(_group(each, there) for each in plan.groups)
-    return Decisions(groups, tuple(_module(each, there) for each in plan.modules))
+    modules = tuple(_module(each, there) for each in plan.modules)
+    paths = [each.module.path for each in modules if each.action != "refused"]
+    groups = (_group(each, there) for each in plan.groups)
+    return Decisions(tuple(each for each in groups if _is_needed(each, paths)), modules)
+
+
+def _is_needed(decision: GroupDecision, modules: Sequence[str]) -> bool:
+    """Return whether a group is there, has anything itself, or gets a module below it."""
+    group = decision.group
+    has_own = bool(group.inputs or group.by_hand or group.remarks)
+    return not decision.is_new or has_own or any(each.startswith(f"{group.path}/") for each in modules)
 
 
 def _group(group: ImportedGroup, there: Existing) -> GroupDecision:

@@ -133,7 +133,7 @@ def _module(found: FoundState, top: Path, into: str, kind: SourceKind, engine: s
         label = spelling.label(f"state/{head.lineage}")
         source = _source(found.folder, kind, chosen)
     except (Invalid, OSError) as error:
-        words = error.message if isinstance(error, Invalid) else f"{found.file} cannot be read: {error.strerror}"
+        words = _words(error) if isinstance(error, Invalid) else f"{found.file} cannot be read: {error.strerror}"
         empty = NewModule(path="", source=ArchiveSource(""))
         return ImportedModule(origin=str(found.file), new=empty, problem=words)
     return ImportedModule(
@@ -143,6 +143,11 @@ def _module(found: FoundState, top: Path, into: str, kind: SourceKind, engine: s
         remarks=tuple(_remarks(found, kind, chosen)),
         archive=str(found.folder) if kind == "archive" else "",
     )
+
+
+def _words(error: Invalid) -> str:
+    hint = error.details.get("hint", "")
+    return f"{error.message} ({hint})" if hint else error.message
 
 
 def _path(found: FoundState, top: Path, into: str) -> str:

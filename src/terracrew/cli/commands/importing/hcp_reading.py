@@ -41,28 +41,28 @@ _LACKING = {
 
 
 class _Optional:
-    """Reads lists that not every host has. One that is refused at first is not asked for again."""
+    """Reads lists that not every host has, or not for every workspace. One that is refused at first is not asked for again."""
 
     def __init__(self, client: TfeClient) -> None:
         self._client, self._lock = client, threading.Lock()
-        self._known: dict[str, bool] = {}
+        self._answered, self._refused = set[str](), set[str]()
 
     def items(self, what: str, path: str, **query: Any) -> list[ReadResource]:
-        if self._known.get(what) is False:
+        if what in self._refused and what not in self._answered:
             return []
         try:
             found = list(self._client.list(path, **query))
         except (NotFound, Forbidden, Invalid):
             with self._lock:
-                self._known.setdefault(what, False)
+                self._refused.add(what)
             return []
         with self._lock:
-            self._known[what] = True
+            self._answered.add(what)
         return found
 
     @property
     def lacking(self) -> list[str]:
-        return [_LACKING[what] for what, is_there in sorted(self._known.items()) if not is_there]
+        return [_LACKING[what] for what in sorted(self._refused)]
 
 
 def organization(

@@ -13,16 +13,14 @@ from terracrew.cli.printing import output
 from terracrew.protocol.spec import ArchiveSource, GitSource, LocalSource, RegistrySource, Source
 
 MAX_NAMED_REMARKS = 200
+CONTINUE = "The import has ended here. Run the same command again to continue: nothing is made twice."
 _ACTIONS = {"create": "create", "complete": "complete", "exists": "exists already", "refused": "cannot be made"}
 
 
 def show_plan(plan: ImportPlan, decisions: Decisions) -> None:
     """Print what would be made as a table, and below it, what cannot be taken over."""
     rows = [(each.group.path or "/", "group", "", *_of_group(each.is_new, each.inputs)) for each in decisions.groups]
-    rows += [
-        (each.module.path or "—", each.module.origin, source_words(each.module.new.source), *_of_module(each))
-        for each in decisions.modules
-    ]
+    rows += [(each.module.path or "—", each.module.origin, *_of_module(each)) for each in decisions.modules]
     columns = ("PATH", "FROM", "SOURCE", "INPUTS", "STATE", "ACTION")
     output.table(columns, rows, empty=f"nothing to import: {plan.source}")
     remarks = list(_remarks(plan, decisions))
@@ -69,7 +67,8 @@ def _of_group(is_new: bool, inputs: tuple[NewInput, ...]) -> tuple[Any, ...]:
 def _of_module(each: ModuleDecision) -> tuple[Any, ...]:
     state = each.module.state
     words = f"serial {state.serial}" if state is not None and each.state.action == "import" else ""
-    return (len(each.inputs) or "", words, _ACTIONS[each.action])
+    source = "" if each.action == "refused" else source_words(each.module.new.source)
+    return (source, len(each.inputs) or "", words, _ACTIONS[each.action])
 
 
 def source_words(source: Source) -> str:
@@ -141,7 +140,7 @@ def show_execution(plan: ImportPlan, decisions: Decisions, execution: Execution)
         for failure in each.failures:
             click.echo(f"{each.path or '/'}: {click.style('failed', fg='red')}: {output.text(failure)}", err=True)
     if execution.ended_by is not None:
-        output.note("The import has ended here. Run the same command again to continue: nothing is made twice.")
+        output.note(CONTINUE)
     elif execution.is_failed:
         output.note(
             "What failed is not complete. A module whose state is missing stays locked. Run the same command again when the cause "

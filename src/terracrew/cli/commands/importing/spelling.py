@@ -32,10 +32,18 @@ def path(*parts: str) -> str:
 
 
 def group(text: str, default: str) -> str:
-    """Return the path of the group that `--into` names. `/` is the organization; without the option, it is the default."""
+    """Return the path of the group that `--into` names. `/` is the organization; without the option, it is the default.
+
+    Raises Invalid if no group can have this path.
+    """
     if text == "/":
         return ""
-    return text.strip("/") if text else path(default)
+    found = text.strip("/") if text else path(default)
+    if not all(_NAME.fullmatch(each) for each in found.split("/")):
+        raise Invalid(
+            f"--into: {text[:100]!r} is not the path of a group: its names have lowercase letters, digits and hyphens, as in `live/shop`"
+        )
+    return found
 
 
 def join(parent: str, *parts: str) -> str:

@@ -3,13 +3,15 @@
 Values stay texts because a version such as `1.10` is a number in YAML, which would lose its last digit.
 """
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import yaml
 
 from terracrew.errors import Invalid
 
+T = TypeVar("T")
 MAX_FILE_BYTES = 2 << 20
 MAX_VALUES = 200_000
 MAX_LEVELS = 50
@@ -41,8 +43,8 @@ for _tag in ("str", "int", "float", "bool", "null", "timestamp"):
     _TextLoader.add_constructor(f"tag:yaml.org,2002:{_tag}", _text)
 
 
-def read(file: Path) -> dict[str, Any]:
-    """Return the mapping that a file has. Raises Invalid if it has none, or is too large."""
+def read(file: Path, convert: Callable[[dict[str, Any]], T]) -> T:
+    """Return what the mapping of a file is converted to. Raises Invalid with its name if it has none, is too large or is something else."""
     try:
         with file.open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
@@ -51,7 +53,7 @@ def read(file: Path) -> dict[str, Any]:
     if len(content) > MAX_FILE_BYTES:
         raise Invalid(f"{file} has more than {MAX_FILE_BYTES:,} bytes")
     try:
-        return parse(content)
+        return convert(parse(content))
     except Invalid as error:
         raise Invalid(f"{file}: {error.message}") from None
 
