@@ -1,6 +1,7 @@
 """`terracrew import atlantis` makes modules that the server accepts, with their hooks and flags, and makes them once."""
 
 import json
+import os
 import subprocess
 from typing import Any
 
@@ -8,6 +9,9 @@ import pytest
 
 from tests.e2e.command_line import terracrew
 from tests.e2e.system import System
+from tests.machine import git_https
+from tests.machine.repositories import Repository
+from tests.thoroughness import thorough
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.feature("P6.atlantis")]
 
@@ -32,6 +36,61 @@ workflows:
       - run: ./check.sh
   replaced: {plan: {steps: [{run: terragrunt plan}]}}
 """
+
+ESTATE = """
+terraform {{
+  backend "local" {{
+    path          = "{states}/main.tfstate"
+    workspace_dir = "{states}"
+  }}
+}}
+variable "size" {{ default = 1 }}
+resource "terraform_data" "each" {{
+  count = var.size
+  input = terraform.workspace
+}}
+"""
+PROJECTS = """
+version: 3
+projects:
+- {name: network, dir: live/network, terraform_distribution: opentofu, workflow: sized}
+- {name: network-blue, dir: live/network, workspace: blue, terraform_distribution: opentofu, workflow: sized}
+workflows:
+  sized:
+    plan:
+      steps: [{env: {name: TF_VAR_size, value: "3"}}, init, {run: "echo before $WORKSPACE"}, {plan: {extra_args: ["-parallelism", "5"]}}]
+"""
+
+
+@thorough
+@pytest.mark.engine
+@pytest.mark.feature("P6.no-changes")
+def test_projects_that_were_applied_before_have_nothing_to_change(system: System, tofu: str) -> None:
+    with git_https.running(system.directory / "served") as server:
+        repository, states = Repository(server.root / "infra"), system.directory / "states"
+        folder = repository.folder / "live" / "network"
+        folder.mkdir(parents=True)
+        states.mkdir()
+        (folder / "main.tf").write_text(ESTATE.format(states=states))
+        (repository.folder / "atlantis.yaml").write_text(PROJECTS)
+        repository.commit("begin")
+        repository.git("remote", "add", "origin", server.of("infra"))
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
+        apply = ["apply", "-auto-approve", "-var", "size=3"]
+        for words in (["init"], apply, ["workspace", "new", "blue"], apply, ["workspace", "select", "default"]):
+            subprocess.run([tofu, *words], cwd=folder, check=True, capture_output=True, env=environment)
+        system.env |= server.environment
+        system.start_server(runner=True)
+        terracrew(system, "import", "atlantis", str(repository.folder / "atlantis.yaml"), "--yes")
+        for path, workspace in (("infra/network", "default"), ("infra/network-blue", "blue")):
+            job = system.wait(system.run(path))
+            assert job["status"] == "SUCCEEDED", system.log(job["id"])
+            assert {name: job["plan"][name] for name in ("add", "change", "destroy")} == {
+                "add": 0,
+                "change": 0,
+                "destroy": 0,
+            }
+            assert f"before {workspace}" in system.log(job["id"])
 
 
 def test_projects_become_modules_once(system: System) -> None:
