@@ -24,6 +24,16 @@ _SETTINGS: dict[str, Any] = {
     "suppress_warnings": ["misc.highlighting_failure"],  # the diagram of statuses is shown as text
 }
 
+_ACCESSIBLE = {
+    '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
+    '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',
+    '<aside class="toc-drawer">': '<aside class="toc-drawer" aria-label="This page">',
+    '<th class="head"><p></p></th>': "<td></td>",
+    "<pre>": '<pre tabindex="0">',
+    '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
+}
+"""What the theme writes, and what people need who use a keyboard or a screen reader."""
+
 
 def build(out: Path) -> None:
     """Build the site into a folder, whose earlier content is removed."""
@@ -46,6 +56,11 @@ def build(out: Path) -> None:
     app.build()
     if app.statuscode:
         sys.exit(app.statuscode)
+    for page in out.rglob("*.html"):
+        text = page.read_text()
+        for written, needed in _ACCESSIBLE.items():
+            text = text.replace(written, needed)
+        page.write_text(text)
     shutil.copyfile(out / "README.html", out / "index.html")
 
 

@@ -7,12 +7,15 @@ import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote
 
 import pytest
+from playwright.async_api import ViewportSize, async_playwright
 
 from tests.cli.every_command import COMMANDS
+from tests.machine.needs import chromium
+from tests.server.dashboard.browser import accessibility
 from tests.thoroughness import thorough
 
 ROOT = Path(__file__).parents[1]
@@ -62,16 +65,54 @@ def build(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(script, capture_output=True, text=True, timeout=580, check=False)
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site. A warning of the build is an error."""
+    folder = tmp_path_factory.mktemp("built") / "site"
+    done = build(folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
 @pytest.mark.feature("P6.site")
 @pytest.mark.timeout(600)
 @thorough
-def test_the_site_is_built_without_a_warning_and_each_of_its_links_leads_somewhere(tmp_path: Path) -> None:
-    done = build(tmp_path / "site")
-    assert done.returncode == 0, done.stderr
-    assert list(wrong_links(tmp_path / "site")) == []
-    pages = {path: Page(path.read_text()) for path in (tmp_path / "site").rglob("*.html")}
+def test_the_site_is_built_without_a_warning_and_each_of_its_links_leads_somewhere(site: Path) -> None:
+    assert list(wrong_links(site)) == []
+    pages = {path: Page(path.read_text()) for path in site.rglob("*.html")}
     assert [(path.name, load) for path, page in pages.items() for load in page.loads if is_outside(load)] == []
-    assert (tmp_path / "site" / "index.html").read_text() == (tmp_path / "site" / "README.html").read_text()
+    assert (site / "index.html").read_text() == (site / "README.html").read_text()
+
+
+@pytest.mark.browser
+@pytest.mark.feature("P6.site")
+@pytest.mark.timeout(600)
+@thorough
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_people_read_and_search_the_site_from_a_folder(site: Path, scheme: Literal["light", "dark"]) -> None:
+    """Blocks of code could not be scrolled by keyboard, and captions of the navigation were headings without a level."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        phone: ViewportSize = {"width": 390, "height": 844}
+        page = await browser.new_page(color_scheme=scheme, viewport=phone)
+        complaints: list[str] = []
+        page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda asked: complaints.append(asked.url) if is_outside(asked.url) else None)
+        checked = await browser.new_page(color_scheme=scheme, viewport=phone)  # axe reads style sheets, which complains
+        faults: list[tuple[str, str]] = []
+        for name in ("index", "docs/tutorial-first-module", "docs/production", "docs/reference/actions"):
+            await page.goto(f"file://{site}/{name}.html")
+            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+            await checked.goto(f"file://{site}/{name}.html")
+            faults += [(name, each) for each in await accessibility.faults(checked)]
+        assert (faults, complaints) == ([], [])
+        await page.goto(f"file://{site}/search.html?q=quarantine")
+        await page.wait_for_selector("#search-results li a[href]", timeout=30_000)
+        # A result shows some words of its page, which a browser reads from a web server, and not from a folder.
+        from_a_folder = ('URL scheme "file" is not supported', "Failed to fetch")
+        assert [said for said in complaints if not any(words in said for words in from_a_folder)] == []
+        await browser.close()
 
 
 def test_the_navigation_has_each_section_of_the_index_with_pages_that_are_there(
