@@ -27,7 +27,6 @@ from terracrew.server.jobs import reads, service
 from terracrew.server.jobs.set_back import release as holds_service
 from terracrew.server.overview import activity, coming
 from terracrew.server.overview import service as overview_service
-from terracrew.server.overview.figures import is_within
 from terracrew.server.overview.selection import Selected, WaitingJobs, select
 from terracrew.server.overview.service import TreeNeeds
 from terracrew.server.principals import authorize
@@ -39,6 +38,7 @@ from terracrew.server.runs import attention, module_view
 from terracrew.server.runs import reads as run_reads
 from terracrew.server.runs.attention import MAX_LISTED, TroubledModule
 from terracrew.server.runs.reasons import Watch
+from terracrew.server.tree.groups.tree_path import is_within_any
 from terracrew.server.tree.modules import reads as module_reads
 from terracrew.wording import plan_words
 
@@ -140,7 +140,7 @@ async def read(tx: Tx, who: Principal, watch: Watch, asked: AskedOverview) -> Ov
     newest = await reads.ids(tx, organization_id, seen, reads.JobFilter(is_open=True), most)
     if "" not in within.places:
         paths = await run_reads.module_paths(tx, newest)
-        newest = [each for each in newest if any(is_within(paths.get(each, ""), place) for place in within.places)]
+        newest = [each for each in newest if is_within_any(paths.get(each, ""), within.places)]
         newest = newest[: MAX_ACTIVE_JOBS + MAX_LISTED]
     named = {*found.to_approve, *found.stale, *found.failed, *found.out_of_contact, *found.queued, *newest}
     jobs = {row.id: row for row in await job_rows.read_these(tx, sorted(named), watch)}

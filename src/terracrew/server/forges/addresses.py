@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 from terracrew.errors import Invalid
 from terracrew.forges import values
 from terracrew.server.forges.model import ForgeConnection
+from terracrew.server.tree.groups import tree_path
 
 MAX_URL_CHARACTERS = 500
 _PORTS = {"https": 443, "http": 80, "ssh": 22}
@@ -65,8 +66,7 @@ def key(name: str) -> str:
 
 def serves(connection: ForgeConnection, organization_id: str, group: str) -> bool:
     """Return whether modules of a group may use a connection: it belongs to the group itself or to one above it."""
-    is_above = not connection.group or group == connection.group or group.startswith(f"{connection.group}/")
-    return connection.organization_id == organization_id and is_above
+    return connection.organization_id == organization_id and tree_path.is_within(group, connection.group)
 
 
 def connection_for(

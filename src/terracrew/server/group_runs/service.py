@@ -33,6 +33,7 @@ from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import plan_offers, reasons
 from terracrew.server.tree.groups import service as groups
+from terracrew.server.tree.groups import tree_path
 from terracrew.server.tree.inputs import dependency_reads
 from terracrew.server.tree.modules import moving
 from terracrew.server.tree.modules import reads as modules
@@ -182,7 +183,7 @@ async def _hold(tx: Tx, who: Principal, reference: str) -> Group:
     await authorize.require(tx, who, Verb.JOB_RUN, groups.place(group), groups.unseen(reference))
     await groups.hold_organization(tx, group.organization_id)
     for other in await store.running(tx, group.organization_id):
-        if _is_within(other.path, group.path) or _is_within(group.path, other.path):
+        if tree_path.is_within(other.path, group.path) or tree_path.is_within(group.path, other.path):
             where = f"`{other.path}`" if other.path else "the organization"
             raise Conflict(
                 f"{other.started_by_name} has started a run ({other.type}) of {where}, which has not ended: "
@@ -234,10 +235,6 @@ async def _plannable(tx: Tx, modules: Sequence[RunModule]) -> list[RunModule]:
             each = replace(each, status="SKIPPED", message=message)
         found.append(each)
     return found
-
-
-def _is_within(path: str, above: str) -> bool:
-    return above == "" or path == above or path.startswith(f"{above}/")
 
 
 def _unknown(group: Group, run_id: str) -> NotFound:

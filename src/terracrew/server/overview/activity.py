@@ -15,6 +15,7 @@ from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb, Visible
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import attention
+from terracrew.server.tree.groups import tree_path as paths
 from terracrew.wording import audit_words, overview_words
 
 MAX_ACTIVITIES = 10
@@ -50,11 +51,7 @@ async def read(tx: Tx, who: Principal, places: Sequence[str]) -> list[ActivityEn
 async def _jobs(tx: Tx, organization_id: str, seen: Visible, places: Sequence[str]) -> list[ActivityEntry]:
     count = MAX_JOBS_READ if "" in places else attention.MAX_FAILED_READ_OF_PLACES
     newest = await job_reads.ids(tx, organization_id, seen, job_reads.JobFilter(is_ended=True), count)
-    ended = [
-        row
-        for row in await reads.ends_of_jobs(tx, newest)
-        if any(figures.is_within(row["path"], place) for place in places)
-    ]
+    ended = [row for row in await reads.ends_of_jobs(tx, newest) if paths.is_within_any(row["path"], places)]
     last = sorted(ended, key=lambda row: row["finished_at"], reverse=True)[:MAX_ACTIVITIES]
     rows = await job_reads.rows(tx, job_reads.COLUMNS_OF_A_ROW, sorted(row["id"] for row in last))
     return [_of_job(row) for row in rows]

@@ -9,12 +9,12 @@ from terracrew.server.identity.access import role_reads
 from terracrew.server.identity.access import store as accounts
 from terracrew.server.identity.federation import store as trust_policies
 from terracrew.server.identity.people import service as people
-from terracrew.server.overview import figures
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb, Visible
 from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reads as run_reads
 from terracrew.server.schedules import reads as schedule_reads
+from terracrew.server.tree.groups import tree_path as paths
 from terracrew.wording import overview_words
 
 MAX_LISTED = 8
@@ -33,7 +33,7 @@ async def read(tx: Tx, who: Principal, places: Sequence[str]) -> list[ComingUp]:
         *await _approvals(tx, organization_id, seen[Verb.JOB_READ], until, count),
         *await _access(tx, organization_id, seen[Verb.ACCESS_READ], until, count),
     ]
-    found = [each for each in found if any(figures.is_within(each.path or "", place) for place in places)]
+    found = [each for each in found if paths.is_within_any(each.path or "", places)]
     found += [
         ComingUp(
             at=_moment(row["expires_at"]),

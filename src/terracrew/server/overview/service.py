@@ -30,6 +30,8 @@ from terracrew.server.runs import attention, reasons
 from terracrew.server.runs.attention import MAX_LISTED, Attention, TroubledModule
 from terracrew.server.runs.reasons import Watch
 from terracrew.server.tree.groups import service as groups
+from terracrew.server.tree.groups.tree_path import is_within, topmost
+from terracrew.server.tree.groups.tree_path import is_within_any as _is_in
 from terracrew.wording import drift_words, plan_words
 
 MAX_OUTDATED_READ = 200
@@ -81,8 +83,7 @@ async def scope(tx: Tx, who: Principal, place: str, *, is_mine: bool = False) ->
 
 def my_groups(seen: Visible, place: str) -> list[str]:
     """Return the groups below a place at which roles of the reader are bound, without those that are in another one of them."""
-    bound = {path for kind, path in seen.bindings if kind == "group" and path and figures.is_within(path, place)}
-    return sorted(path for path in bound if not any(figures.is_within(path, other) for other in bound - {path}))
+    return topmost({path for kind, path in seen.bindings if kind == "group" and path and is_within(path, place)})
 
 
 async def read(
@@ -193,10 +194,6 @@ async def _outdated(tx: Tx, seen: Visible, within: RunnerScope, places: Sequence
         key=lambda each: each[1],
     )
     return OldRunners(latest.version, named) if named else None
-
-
-def _is_in(path: str, places: Sequence[str]) -> bool:
-    return any(figures.is_within(path, place) for place in places)
 
 
 async def _needs(tx: Tx, found: Attention, tree: TreeNeeds, watch: Watch) -> tuple[list[Need], list[NeedKind]]:

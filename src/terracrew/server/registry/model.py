@@ -8,7 +8,6 @@ import msgspec
 from terracrew.api.registry import PublishedModuleSettings, RefusedTag
 from terracrew.errors import Invalid
 from terracrew.server.principals.model import Principal
-from terracrew.server.tree.groups import tree_path as paths
 from terracrew.source_rules import version_ranges
 from terracrew.source_rules.version_ranges import Version
 
@@ -146,7 +145,3 @@ def latest(versions: list[RegistryVersion]) -> str:
     known = [parse_version(each.version) for each in versions if not each.is_withdrawn]
     released = [each for each in known if not each.prerelease]
     return str(max(released, key=lambda version: version.order)) if released else ""
-
-
-def is_within(path: str, group: str) -> bool:
-    return paths.is_within(path, group)

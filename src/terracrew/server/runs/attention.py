@@ -19,6 +19,7 @@ from terracrew.server.principals.model import Principal
 from terracrew.server.runs import reads as run_reads
 from terracrew.server.runs import to_approve
 from terracrew.server.runs.reasons import SILENT_AFTER_SECONDS
+from terracrew.server.tree.groups import tree_path
 
 MAX_LISTED = 10
 """How many things of each kind are listed; one more is read, to know whether there are more."""
@@ -86,11 +87,14 @@ async def read(tx: Tx, who: Principal, places: Sequence[str] = ("",)) -> Attenti
     if not is_everywhere:
         paths = await run_reads.module_paths(tx, {*to_see, *stale, *left, *queued})
         to_see, stale, left, queued = (
-            [each for each in ids if _is_within(paths.get(each, ""), places)] for ids in (to_see, stale, left, queued)
+            [each for each in ids if tree_path.is_within_any(paths.get(each, ""), places)]
+            for ids in (to_see, stale, left, queued)
         )
 
     def visible(rows: list[Row]) -> list[Row]:
-        return [row for row in _visible(rows, readable, organization_id) if _is_within(row["path"], places)][:most]
+        return [
+            row for row in _visible(rows, readable, organization_id) if tree_path.is_within_any(row["path"], places)
+        ][:most]
 
     return Attention(
         to_approve=to_see[:most],
@@ -101,10 +105,6 @@ async def read(tx: Tx, who: Principal, places: Sequence[str] = ("",)) -> Attenti
         quarantined=[_troubled(row, row["states"]) for row in visible(quarantined)],
         queued=queued,
     )
-
-
-def _is_within(path: str, places: Sequence[str]) -> bool:
-    return any(place == "" or path.startswith(f"{place}/") for place in places)
 
 
 async def plans(tx: Tx, job_ids: list[str]) -> dict[str, PlanSummary]:

@@ -1,6 +1,7 @@
 """Paths of the tree, such as `a/b/c`. The empty path is the organization itself."""
 
 import re
+from collections.abc import Iterable, Set
 
 from terracrew.errors import Invalid
 from terracrew.protocol import limits
@@ -44,6 +45,16 @@ def split(path: str) -> tuple[str, str]:
 def is_within(path: str, place: str) -> bool:
     """Return whether `path` is `place`, or below it."""
     return place in ("", path) or path.startswith(place + "/")
+
+
+def is_within_any(path: str, places: Iterable[str]) -> bool:
+    """Return whether `path` is one of these places, or below one."""
+    return any(is_within(path, place) for place in places)
+
+
+def topmost(paths: Set[str]) -> list[str]:
+    """Return those of these paths that are not below another one of them, in their order."""
+    return sorted(path for path in paths if not is_within_any(path, paths - {path}))
 
 
 def _reason(name: str) -> str:
