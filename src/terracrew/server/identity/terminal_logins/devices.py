@@ -17,7 +17,7 @@ from terracrew.server.db.seam import Database, Tx
 from terracrew.server.identity import limits
 from terracrew.server.identity.limits import LoginGuard
 from terracrew.server.identity.terminal_logins import model, store, tokens
-from terracrew.server.identity.terminal_logins.store import DeviceLogin
+from terracrew.server.identity.terminal_logins.model import DeviceLogin
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
 
@@ -55,9 +55,16 @@ async def begin(guard: LoginGuard, machine: str, address: str) -> NewDevice:
                 f"{MAX_WAITING:,} terminals wait for a login already: try again in a minute",
                 retry_after=RETRY_AFTER_SECONDS,
             )
-        expires_at = tx.now + LIFETIME_SECONDS
-        digests = made.device_code.sha256, _digest(made.user_code)
-        await store.insert_device(tx, *digests, machine, limit_key(address), INTERVAL_SECONDS, expires_at)
+        login = DeviceLogin(
+            device_code_sha256=made.device_code.sha256,
+            user_code_sha256=_digest(made.user_code),
+            machine=machine,
+            address=limit_key(address),
+            interval_seconds=INTERVAL_SECONDS,
+            created_at=tx.now,
+            expires_at=tx.now + LIFETIME_SECONDS,
+        )
+        await store.insert_device(tx, login)
 
     await guard.db.write(work)
     return made

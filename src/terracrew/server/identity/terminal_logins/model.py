@@ -108,6 +108,7 @@ class LoginRequest(msgspec.Struct, frozen=True):
 class TerminalLogin(msgspec.Struct, frozen=True):
     """A row: what a person allowed, and what became of its code."""
 
+    code_sha256: str
     client_id: str
     user_id: str
     session_id: str
@@ -115,9 +116,32 @@ class TerminalLogin(msgspec.Struct, frozen=True):
     challenge: str
     name: str
     days: int | None
+    created_at: float
     expires_at: float
-    used_at: float | None
-    token_id: str | None
+    used_at: float | None = None
+    token_id: str | None = None
+
+
+class DeviceLogin(msgspec.Struct, frozen=True):
+    """A row: a command line that waits for a person who answers on another machine, and what became of it."""
+
+    device_code_sha256: str
+    user_code_sha256: str
+    machine: str
+    address: str
+    """From where the command line asked: its address, or its network for IPv6."""
+    interval_seconds: float
+    created_at: float
+    expires_at: float
+    polled_at: float | None = None
+    is_allowed: bool | None = None
+    """The answer; None while nobody has answered."""
+    user_id: str | None = None
+    session_id: str | None = None
+    name: str | None = None
+    days: int | None = None
+    used_at: float | None = None
+    token_id: str | None = None
 
 
 def parse(given: Mapping[str, Sequence[str]]) -> LoginRequest:

@@ -8,7 +8,7 @@ from terracrew.server.identity.limits import LoginGuard
 from terracrew.server.identity.people import service as people
 from terracrew.server.identity.people import store as people_store
 from terracrew.server.identity.terminal_logins import model, store, tokens
-from terracrew.server.identity.terminal_logins.model import CLIENTS, LoginRequest
+from terracrew.server.identity.terminal_logins.model import CLIENTS, LoginRequest, TerminalLogin
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets import credentials
 
@@ -26,9 +26,19 @@ async def allow(db: Database, who: Principal, request: LoginRequest, name: str, 
 
     async def work(tx: Tx) -> None:
         await tokens.check_name(tx, who, request.client, name)
-        expires_at = tx.now + model.CODE_LIFETIME_SECONDS
-        session = who.credential_id or ""
-        await store.insert(tx, code.sha256, who.id, session, request, name, days, expires_at)
+        login = TerminalLogin(
+            code_sha256=code.sha256,
+            client_id=request.client.id,
+            user_id=who.id,
+            session_id=who.credential_id or "",
+            redirect_uri=request.redirect_uri,
+            challenge=request.challenge,
+            name=name,
+            days=days,
+            created_at=tx.now,
+            expires_at=tx.now + model.CODE_LIFETIME_SECONDS,
+        )
+        await store.insert(tx, login)
         await tokens.record(tx, who, "token.allow", {"name": name} | _place(request))
 
     await db.write(work)
