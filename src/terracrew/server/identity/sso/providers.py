@@ -14,7 +14,6 @@ from terracrew import ids
 from terracrew.api import fields
 from terracrew.api.sso import (
     MAX_VALUE_CHARACTERS,
-    IdentityProvider,
     LinkedIdentity,
     MappingRule,
     NewProvider,
@@ -63,9 +62,9 @@ async def show(tx: Tx, who: Principal, reference: str, trust: Trust) -> Provider
 
 def details(provider: StoredProvider, trust: Trust) -> ProviderDetails:
     base = f"{trust.url}/login/sso/{provider.id}"
-    known = {name: getattr(provider, name) for name in IdentityProvider.__struct_fields__}
-    return ProviderDetails(
-        **known,
+    return fields.created(
+        ProviderDetails,
+        provider,
         has_secret=provider.sealed is not None,
         redirect_uri=f"{base}/callback",
         backchannel_logout_uri=f"{base}/backchannel-logout",

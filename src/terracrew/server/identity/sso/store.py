@@ -6,7 +6,7 @@ from typing import Any, LiteralString
 import msgspec
 
 from terracrew import ids
-from terracrew.api.sso import LinkedIdentity, MappingRule, Outcome
+from terracrew.api.sso import LinkedIdentity, MappingRule, Outcome, ProviderChange
 from terracrew.server.db.seam import Row, Tx
 from terracrew.server.db.statements.fragments import delete_some
 from terracrew.server.db.statements.mapping import rows_to, to_params
@@ -14,31 +14,14 @@ from terracrew.server.db.statements.table import Table, assignments
 from terracrew.server.identity.sso.model import LinkedPerson, ProviderSession, StoredProvider
 
 PROVIDERS = Table("identity_providers", StoredProvider)
+RULES = Table("mapping_rules", MappingRule, without=("path", "is_module"))
 IDENTITIES = Table("identities", LinkedPerson)
 SESSIONS = Table("identity_sessions", ProviderSession)
 MAX_KEPT_LOGINS = 200
 """How many logins of one provider are kept."""
-_CHANGEABLE: tuple[LiteralString, ...] = (
-    "name",
-    "client_id",
-    "sealed",
-    "scopes",
-    "name_claim",
-    "groups_claim",
-    "admit_claim",
-    "admit_value",
-    "makes_users",
-    "reads_userinfo",
-    "is_trusted",
-    "is_enabled",
-    "confirm_days",
-    "ends_session_there",
-    "returns_after_logout",
-    "allows_self_link",
-)
-_RULES: LiteralString = """SELECT r.id, r.claim, r.is_pattern, r.value, r.role, r.created_by, r.created_at,
-    coalesce(groups.path, modules.path) AS path, modules.id IS NOT NULL AS is_module
-    FROM mapping_rules AS r LEFT JOIN groups ON groups.id = r.group_id LEFT JOIN modules ON modules.id = r.module_id"""
+_CHANGEABLE = (*PROVIDERS.fields_of(ProviderChange), "sealed")
+_RULES: LiteralString = f"""SELECT {RULES.columns}, coalesce(groups.path, modules.path) AS path, modules.id IS NOT NULL AS is_module
+    FROM mapping_rules LEFT JOIN groups ON groups.id = mapping_rules.group_id LEFT JOIN modules ON modules.id = mapping_rules.module_id"""
 
 # Providers
 
@@ -64,9 +47,11 @@ async def providers(tx: Tx, organization_id: str) -> list[StoredProvider]:
 
 
 async def save_provider(tx: Tx, after: StoredProvider) -> None:
-    given = to_params(after)
-    values = {name: given[name] for name in _CHANGEABLE}
-    await tx.run(f"UPDATE identity_providers SET {assignments(*_CHANGEABLE)} WHERE id = :id", **values, id=after.id)
+    await tx.run(
+        f"UPDATE identity_providers SET {assignments(*_CHANGEABLE)} WHERE id = :id",
+        id=after.id,
+        **to_params(after, *_CHANGEABLE),
+    )
 
 
 async def delete_provider(tx: Tx, provider_id: str) -> None:
@@ -82,26 +67,20 @@ async def note_rules_changed(tx: Tx, provider_id: str) -> None:
 
 
 async def rules(tx: Tx, provider_id: str) -> list[MappingRule]:
-    return rows_to(MappingRule, await tx.all(_RULES + " WHERE r.provider_id = :id ORDER BY r.id", id=provider_id))
+    rows = await tx.all(_RULES + " WHERE mapping_rules.provider_id = :id ORDER BY mapping_rules.id", id=provider_id)
+    return rows_to(MappingRule, rows)
 
 
 async def insert_rule(
     tx: Tx, provider_id: str, rule: MappingRule, group_id: str | None, module_id: str | None, created_by: str
 ) -> None:
+    made = msgspec.structs.replace(rule, created_by=created_by, created_at=tx.moment)
     await tx.run(
-        "INSERT INTO mapping_rules (id, provider_id, claim, is_pattern, value, role, group_id, module_id, created_by,"
-        " created_at) VALUES (:id, :provider_id, :claim, :is_pattern, :value, :role, :group_id, :module_id, :created_by,"
-        " :now)",
-        id=rule.id,
+        RULES.insert("provider_id", "group_id", "module_id"),
         provider_id=provider_id,
-        claim=rule.claim,
-        is_pattern=rule.is_pattern,
-        value=rule.value,
-        role=rule.role.value,
         group_id=group_id,
         module_id=module_id,
-        created_by=created_by,
-        now=tx.now,
+        **to_params(made, *RULES.fields),
     )
 
 
