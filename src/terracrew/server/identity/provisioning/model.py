@@ -49,7 +49,23 @@ class ProvisionedPerson(msgspec.Struct, frozen=True):
     emails: tuple[Email, ...]
     created_at: datetime
     changed_at: datetime
-    deleted_at: float | None
+    deleted_at: datetime | None = None
+
+    @classmethod
+    def new(cls, user_id: str, organization_id: str, wanted: PersonData, now: datetime) -> "ProvisionedPerson":
+        """Return the row of somebody whom the identity provider manages from now on."""
+        return cls(
+            user_id=user_id,
+            organization_id=organization_id,
+            user_name=wanted.user_name,
+            user_name_key=wanted.user_name.casefold(),
+            external_id=wanted.external_id,
+            display_name=wanted.display_name,
+            name=wanted.name,
+            emails=wanted.emails,
+            created_at=now,
+            changed_at=now,
+        )
 
 
 class GroupData(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from terracrew.server.identity.access import service as accounts
 from terracrew.server.identity.access import store as account_store
 from terracrew.server.identity.people import oversight, user_reads
 from terracrew.server.identity.provisioning import model, service, store
-from terracrew.server.identity.provisioning.model import PersonName, ProvisionedPerson
+from terracrew.server.identity.provisioning.model import PersonData, ProvisionedPerson
 from terracrew.server.identity.sso import store as sso_store
 from terracrew.server.paging import page, start
 from terracrew.server.principals import authorize, delegation
@@ -102,19 +102,8 @@ async def adopt(tx: Tx, who: Principal, wanted: AdoptPerson) -> ProvisionedListe
             raise Invalid.in_field(field, f"write at most {model.MAX_TEXT_CHARACTERS} printable characters")
     if await store.person_named(tx, organization_id, user_name.casefold()) is not None:
         raise Conflict(f"there is a person with the userName {user_name!r} already")
-    made = ProvisionedPerson(
-        user.id,
-        organization_id,
-        user_name,
-        user_name.casefold(),
-        wanted.external_id,
-        "",
-        PersonName(),
-        (),
-        tx.moment,
-        tx.moment,
-        None,
-    )
+    data = PersonData(user_name, wanted.external_id)
+    made = ProvisionedPerson.new(user.id, organization_id, data, tx.moment)
     await store.insert_person(tx, made)
     await audit.record(tx, who, "provisioning.adopt", "user", user.id, {"name": user.name, "user_name": user_name})
     return ProvisionedListed(

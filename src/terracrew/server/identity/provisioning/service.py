@@ -80,7 +80,7 @@ async def create_person(tx: Tx, who: Principal, wanted: PersonData) -> PersonSee
     name = await _free_name(tx, organization_id, wanted.user_name)
     user = await people_store.insert_user(tx, organization_id, name, is_system_admin=False)
     await audit.record(tx, who, "user.create", "user", user.id, {"name": name, "is_system_admin": False})
-    await store.insert_person(tx, _row(user.id, organization_id, wanted, tx))
+    await store.insert_person(tx, ProvisionedPerson.new(user.id, organization_id, wanted, tx.moment))
     if not wanted.is_active:
         await _set_active(tx, who, user, is_active=False)
     return await _seen(tx, organization_id, user.id)
@@ -100,7 +100,7 @@ async def delete_person(tx: Tx, who: Principal, user_id: str) -> None:
     user = await _manageable(tx, user_id)
     await _set_active(tx, who, user, is_active=False)
     await store.leave_groups(tx, user_id)
-    await store.save_person(tx, msgspec.structs.replace(before, deleted_at=tx.now, changed_at=tx.moment))
+    await store.save_person(tx, msgspec.structs.replace(before, deleted_at=tx.moment, changed_at=tx.moment))
     await audit.record(tx, who, "provisioning.delete_user", "user", user_id, {"name": user.name})
     await apply_groups(tx, organization_id, [user_id])
 
@@ -109,7 +109,7 @@ async def _save(tx: Tx, who: Principal, before: ProvisionedPerson, wanted: Perso
     organization_id = before.organization_id
     await _require_free(tx, organization_id, wanted.user_name, before.user_id)
     user = await _manageable(tx, before.user_id)
-    after = _row(user.id, organization_id, wanted, tx)
+    after = ProvisionedPerson.new(user.id, organization_id, wanted, tx.moment)
     after = msgspec.structs.replace(after, created_at=before.created_at)
     changed = [
         field
@@ -176,22 +176,6 @@ async def _seen(tx: Tx, organization_id: str, user_id: str) -> PersonSeen:
     if not found:
         raise NotFound(f"there is no user {user_id}")
     return found[0]
-
-
-def _row(user_id: str, organization_id: str, wanted: PersonData, tx: Tx) -> ProvisionedPerson:
-    return ProvisionedPerson(
-        user_id,
-        organization_id,
-        wanted.user_name,
-        wanted.user_name.casefold(),
-        wanted.external_id,
-        wanted.display_name,
-        wanted.name,
-        wanted.emails,
-        tx.moment,
-        tx.moment,
-        None,
-    )
 
 
 async def _free_name(tx: Tx, organization_id: str, user_name: str) -> str:

@@ -21,11 +21,9 @@ MAX_LISTED_MEMBERS = model.MAX_MEMBERS
 PROVISIONERS = Table("provisioners", Provisioner)
 PEOPLE = Table("provisioned_people", ProvisionedPerson)
 GROUPS = Table("provisioned_groups", ProvisionedGroup)
-_PERSON: LiteralString = assignments(
-    "user_name", "user_name_key", "external_id", "display_name", "name", "emails", "changed_at", "deleted_at"
-)
-_GROUP: LiteralString = assignments("display_name", "display_name_key", "external_id", "changed_at")
-
+_KEPT = ("id", "user_id", "organization_id", "created_at")
+_OF_PERSON: tuple[LiteralString, ...] = tuple(each for each in PEOPLE.fields if each not in _KEPT)
+_OF_GROUP: tuple[LiteralString, ...] = tuple(each for each in GROUPS.fields if each not in _KEPT)
 _SET_PROVISIONER: LiteralString = f"""{PROVISIONERS.insert()} ON CONFLICT (organization_id) DO UPDATE
     SET {excluded_assignments("service_account_id", "provider_id", "created_by", "created_at")}"""
 
@@ -69,9 +67,11 @@ async def insert_person(tx: Tx, made: ProvisionedPerson) -> None:
 
 
 async def save_person(tx: Tx, after: ProvisionedPerson) -> None:
-    given = to_params(after)
-    values = {name: given[name] for name in given if name not in ("organization_id", "created_at")}
-    await tx.run(f"UPDATE provisioned_people SET {_PERSON} WHERE user_id = :user_id", **values)
+    await tx.run(
+        f"UPDATE provisioned_people SET {assignments(*_OF_PERSON)} WHERE user_id = :id",
+        id=after.user_id,
+        **to_params(after, *_OF_PERSON),
+    )
 
 
 async def person(tx: Tx, organization_id: str, user_id: str) -> ProvisionedPerson | None:
@@ -187,9 +187,11 @@ async def insert_group(tx: Tx, made: ProvisionedGroup) -> None:
 
 
 async def save_group(tx: Tx, after: ProvisionedGroup) -> None:
-    given = to_params(after)
-    values = {name: given[name] for name in given if name not in ("organization_id", "created_at")}
-    await tx.run(f"UPDATE provisioned_groups SET {_GROUP} WHERE id = :id", **values)
+    await tx.run(
+        f"UPDATE provisioned_groups SET {assignments(*_OF_GROUP)} WHERE id = :id",
+        id=after.id,
+        **to_params(after, *_OF_GROUP),
+    )
 
 
 async def group(tx: Tx, organization_id: str, group_id: str) -> ProvisionedGroup | None:
