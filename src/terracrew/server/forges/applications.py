@@ -4,31 +4,29 @@ application and sends the browser back with a code, and the server exchanges the
 What the person asked for travels with the browser, encrypted, bound to them and valid for an hour. Nothing is stored before the end.
 """
 
-import base64
-import binascii
-from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from terracrew import ids
 from terracrew.api.forges import ForgeView, NewForge
-from terracrew.errors import Forbidden, Invalid, Undecryptable
+from terracrew.errors import Forbidden, Invalid
 from terracrew.forges import values
 from terracrew.forges.github import api, manifest
 from terracrew.server.db.seam import Database
-from terracrew.server.forges import rules, sealing
+from terracrew.server.forges import rules
 from terracrew.server.forges.clients import Forges
 from terracrew.server.forges.model import ForgeCredential
 from terracrew.server.forges.service import ForgeConnections, new_secret
 from terracrew.server.principals import authorize
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.server.secrets import sealed_texts
 from terracrew.server.secrets.keyring import Keyring
 from terracrew.server.tree.groups import tree_path as paths
 
 VALID_SECONDS = 3600.0
-MAX_STATE_CHARACTERS = 4_000
+_CONTEXT = "application of GitHub that is being made"
 MAX_CODE_CHARACTERS = 200
 MAX_APP_NAME_CHARACTERS = 34
 
@@ -95,7 +93,7 @@ class GitHubApplications:
         )
         parts = urlsplit(base_url)
         return ManifestForm(
-            address=manifest.address(base_url, wanted.organization, self._sealed(asked)),
+            address=manifest.address(base_url, wanted.organization, sealed_texts.seal(self._keys, asked, _CONTEXT)),
             origin=f"{parts.scheme}://{parts.netloc}",
             manifest=msgspec.json.encode(body).decode(),
         )
@@ -117,17 +115,10 @@ class GitHubApplications:
         with_app = msgspec.structs.replace(wanted, app_id=str(made.id))
         return await self._connections.add(who, with_app, own, asked.connection_id)
 
-    def _sealed(self, asked: _AskedApplication) -> str:
-        return base64.urlsafe_b64encode(sealing.seal_application(self._keys, msgspec.json.encode(asked))).decode()
-
     def _unsealed(self, who: Principal, state: str) -> _AskedApplication:
-        wrong = Invalid("this link is not of an application that you are making here: begin again")
-        try:
-            sealed = base64.urlsafe_b64decode(state[:MAX_STATE_CHARACTERS].encode())
-            found: Any = sealing.unseal_application(self._keys, sealed)
-        except (Undecryptable, binascii.Error, ValueError):
-            raise wrong from None
-        asked = msgspec.json.decode(found, type=_AskedApplication)
+        asked = sealed_texts.unseal(self._keys, state, _AskedApplication, _CONTEXT)
+        if asked is None:
+            raise Invalid("this link is not of an application that you are making here: begin again")
         if asked.user_id != who.id or asked.organization_id != who.organization_id:
             raise Forbidden("somebody else, or you in another organization, is making this application")
         if asked.until < self._forges.now().timestamp():

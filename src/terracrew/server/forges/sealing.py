@@ -5,8 +5,6 @@ import msgspec
 from terracrew.server.forges.model import ForgeConnection, ForgeCredential
 from terracrew.server.secrets.keyring import Keyring
 
-_APPLICATION = "application of GitHub that is being made"
-
 
 def context(connection_id: str) -> str:
     """Return what the ciphertext of a connection is bound to."""
@@ -19,12 +17,3 @@ def seal(keys: Keyring, connection_id: str, credential: ForgeCredential) -> byte
 
 def unseal(keys: Keyring, connection: ForgeConnection) -> ForgeCredential:
     return msgspec.json.decode(keys.decrypt(connection.sealed, context(connection.id)), type=ForgeCredential)
-
-
-def seal_application(keys: Keyring, asked: bytes) -> bytes:
-    """Encrypt what travels with the browser while GitHub makes an application. It is not stored."""
-    return keys.encrypt(asked, _APPLICATION)
-
-
-def unseal_application(keys: Keyring, sealed: bytes) -> bytes:
-    return keys.decrypt(sealed, _APPLICATION)

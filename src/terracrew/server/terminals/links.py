@@ -4,17 +4,16 @@ An address has a sealed text in it, which says what it is for, who has asked for
 rights, as they are when it is used, to that one thing.
 """
 
-import base64
-import binascii
 from typing import Literal
 
 import msgspec
 
-from terracrew.errors import NotFound, Undecryptable
+from terracrew.errors import NotFound
 from terracrew.server.db.seam import Tx
 from terracrew.server.identity import bearer
 from terracrew.server.identity.people import acting
 from terracrew.server.principals.model import Principal
+from terracrew.server.secrets import sealed_texts
 from terracrew.server.secrets.keyring import Keyring
 
 UPLOAD_SECONDS = 3600.0
@@ -40,17 +39,12 @@ def for_caller(keys: Keyring, who: Principal, kind: LinkKind, of: str, now: floa
     """Return the sealed text of an address for somebody."""
     seconds = LOG_SECONDS if kind in ("plan", "apply") else UPLOAD_SECONDS
     link = SealedAddress(kind, of, who.id, who.organization_id or "", now + seconds, who.credential_id or "")
-    sealed = keys.encrypt(msgspec.json.encode(link), _CONTEXT)
-    return base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()
+    return sealed_texts.seal(keys, link, _CONTEXT)
 
 
 def opened(keys: Keyring, sealed: str, kinds: tuple[LinkKind, ...], now: float) -> SealedAddress:
-    try:
-        plain = keys.decrypt(base64.urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4)), _CONTEXT)
-        link = msgspec.json.decode(plain, type=SealedAddress)
-    except (Undecryptable, msgspec.MsgspecError, binascii.Error, ValueError):
-        raise NotFound(_UNSEEN) from None
-    if link.kind not in kinds or link.ends_at < now:
+    link = sealed_texts.unseal(keys, sealed, SealedAddress, _CONTEXT)
+    if link is None or link.kind not in kinds or link.ends_at < now:
         raise NotFound(_UNSEEN)
     return link
 

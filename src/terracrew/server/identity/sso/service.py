@@ -1,7 +1,6 @@
 """Sends browsers to a provider, and lets them in when they come back: the authorization code flow with PKCE."""
 
 import base64
-import binascii
 import hashlib
 import hmac
 import secrets
@@ -11,7 +10,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from terracrew.errors import RateLimited, TerracrewError
+from terracrew.errors import RateLimited
 from terracrew.server.addresses import limit_key
 from terracrew.server.identity import limits
 from terracrew.server.identity.federation.service import Trust
@@ -21,12 +20,12 @@ from terracrew.server.identity.sso.arrivals import SignInResult
 from terracrew.server.identity.sso.exchanges import Exchanges
 from terracrew.server.identity.sso.model import SignInFailed, StoredProvider
 from terracrew.server.principals.model import Principal
+from terracrew.server.secrets import sealed_texts
 from terracrew.server.secrets.keyring import Keyring
 
 COOKIE = "terracrew_sign_in"
 ATTEMPT_SECONDS = 600
 """How long somebody has for the provider's login page."""
-MAX_COOKIE_CHARACTERS = 4000
 MAX_NEXT_CHARACTERS = 1000
 MAX_CODE_CHARACTERS = 8000
 _CONTEXT = "single sign-on"
@@ -90,7 +89,7 @@ class SingleSignOn:
             "code_challenge": challenge(attempt.verifier),
             "code_challenge_method": "S256",
         } | ({"prompt": "login"} if session_id else {})
-        return f"{url}{'&' if '?' in url else '?'}{urlencode(asked)}", seal(self.keys, attempt)
+        return f"{url}{'&' if '?' in url else '?'}{urlencode(asked)}", sealed_texts.seal(self.keys, attempt, _CONTEXT)
 
     async def complete(
         self, provider_id: str, cookie: str, given: Mapping[str, str], address: str, who: Principal | None = None
@@ -187,20 +186,10 @@ def challenge(verifier: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
 
 
-def seal(keys: Keyring, attempt: SignInAttempt) -> str:
-    return base64.urlsafe_b64encode(keys.encrypt(msgspec.json.encode(attempt), _CONTEXT)).decode().rstrip("=")
-
-
 def unseal(keys: Keyring, cookie: str, now: float) -> SignInAttempt | None:
     """Return the login that this browser has begun; None if it has begun none, or one that is too old."""
-    if not 0 < len(cookie) <= MAX_COOKIE_CHARACTERS:
-        return None
-    try:
-        sealed = base64.urlsafe_b64decode(cookie + "=" * (-len(cookie) % 4))
-        found = msgspec.json.decode(keys.decrypt(sealed, _CONTEXT), type=SignInAttempt)
-    except (TerracrewError, binascii.Error, ValueError, msgspec.MsgspecError):
-        return None
-    return found if 0 <= now - found.begun_at < ATTEMPT_SECONDS else None
+    found = sealed_texts.unseal(keys, cookie, SignInAttempt, _CONTEXT)
+    return found if found is not None and 0 <= now - found.begun_at < ATTEMPT_SECONDS else None
 
 
 def _is_same(given: str, expected: str) -> bool:
