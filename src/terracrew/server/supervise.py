@@ -1,17 +1,19 @@
 """Restarts loops that fail: the error is logged, and the loop starts again after a random delay.
 
-A loop that handles many rows goes on with the others when one of them fails (`FailedRows`).
+A loop that handles many rows goes on with the others when one of them fails (`FailedRows`), and keeps the lease of a row while it works
+on it (`renewing`).
 """
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Generator
 from typing import Any, cast
 
 from terracrew import backoff
 from terracrew.errors import TerracrewError, Unavailable
 from terracrew.logging import get_logger
+from terracrew.server.db.seam import Database, Tx
 from terracrew.server.metrics.process import loop_failures
 
 log = get_logger("terracrew.server")
@@ -125,6 +127,27 @@ class FailedRows:
             self._failed[key] = self._clock() + delay, delay * 2
         else:
             self._failed.pop(key, None)
+
+
+@contextlib.asynccontextmanager
+async def renewing(db: Database, renew: Callable[[Tx], Awaitable[None]], period_seconds: float) -> AsyncGenerator[None]:
+    """Renew the lease of a row while the block works on it. Without the database, the lease ends, and the block finds that out."""
+
+    async def run() -> None:
+        while True:
+            await asyncio.sleep(period_seconds)
+            await db.write(renew)
+
+    task = asyncio.create_task(run())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def wait_seconds(now: float, due_at: float | None, max_seconds: float) -> float:
+    """Return how long a loop waits for the row that is due first, and at most."""
+    return max_seconds if due_at is None else min(max(due_at - now, 0.0), max_seconds)
 
 
 class Tasks:

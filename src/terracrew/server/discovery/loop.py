@@ -17,7 +17,7 @@ from terracrew.server.discovery.making import RuleTaken
 from terracrew.server.discovery.model import DiscoveryRule
 from terracrew.server.discovery.tools import DiscoveryTools
 from terracrew.server.forges import contact
-from terracrew.server.supervise import FailedRows
+from terracrew.server.supervise import FailedRows, renewing, wait_seconds
 
 MAX_PER_STEP = 20
 MAX_AT_ONCE = 2
@@ -58,23 +58,17 @@ class Discovery:
         return await self._failed.handle(found, self._turn, MAX_AT_ONCE)
 
     async def _turn(self, rule_id: str) -> None:
-        rule = await self._db.write(lambda tx: _claim(tx, rule_id, self._tools.server_id))
+        holder = self._tools.server_id
+        rule = await self._db.write(lambda tx: store.claim(tx, rule_id, holder, LEASE_SECONDS))
         if rule is None:
             return
-        renewing = asyncio.create_task(self._renew(rule_id))
-        try:
-            await self._work(rule)
-        except RuleTaken:
-            await self._give_back(rule)
-        except TerracrewError as error:
-            await self._put_off(rule, error)
-        finally:
-            renewing.cancel()
-
-    async def _renew(self, rule_id: str) -> None:
-        while True:
-            await asyncio.sleep(RENEW_SECONDS)
-            await self._db.write(lambda tx: _renew(tx, rule_id, self._tools.server_id))
+        async with renewing(self._db, lambda tx: store.renew(tx, rule_id, holder, LEASE_SECONDS), RENEW_SECONDS):
+            try:
+                await self._work(rule)
+            except RuleTaken:
+                await self._give_back(rule)
+            except TerracrewError as error:
+                await self._put_off(rule, error)
 
     async def _work(self, rule: DiscoveryRule) -> None:
         tools = self._tools
@@ -148,14 +142,5 @@ def _seen(rule: DiscoveryRule, at: RuleRepository | None) -> DiscoveryRule:
     return replace(rule, repository_id=at.repository.id, seen_default=at.repository.default_commit)
 
 
-async def _claim(tx: Tx, rule_id: str, holder: str) -> DiscoveryRule | None:
-    return await store.claim(tx, rule_id, holder, tx.moment + timedelta(seconds=LEASE_SECONDS))
-
-
-async def _renew(tx: Tx, rule_id: str, holder: str) -> None:
-    await store.renew(tx, rule_id, holder, tx.moment + timedelta(seconds=LEASE_SECONDS))
-
-
 async def _seconds_to_next(tx: Tx) -> float:
-    at = await reads.next_due(tx)
-    return SWEEP_SECONDS if at is None else min(max(at - tx.now, 0.0), SWEEP_SECONDS)
+    return wait_seconds(tx.now, await reads.next_due(tx), SWEEP_SECONDS)

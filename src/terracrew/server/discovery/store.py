@@ -1,7 +1,6 @@
 """Rows of discovery rules, and of the folders that they have found."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import LiteralString
 
 from terracrew.api.discovery import DiscoverySettings
@@ -83,7 +82,7 @@ async def make_due(tx: Tx, rule_id: str) -> None:
     await tx.run("UPDATE discovery_rules SET due_at = :now, failures = 0 WHERE id = :id", id=rule_id, now=tx.now)
 
 
-async def claim(tx: Tx, rule_id: str, holder: str, until: datetime) -> DiscoveryRule | None:
+async def claim(tx: Tx, rule_id: str, holder: str, seconds: float) -> DiscoveryRule | None:
     """Claim a rule for a server; None if another one works on it, or if it is not enabled."""
     found = await hold(tx, rule_id)
     if found is None or not found.is_enabled or (found.lease_until is not None and found.lease_until > tx.moment):
@@ -92,17 +91,17 @@ async def claim(tx: Tx, rule_id: str, holder: str, until: datetime) -> Discovery
         "UPDATE discovery_rules SET lease_holder = :holder, lease_until = :until WHERE id = :id",
         id=rule_id,
         holder=holder,
-        until=until.timestamp(),
+        until=tx.now + seconds,
     )
     return found
 
 
-async def renew(tx: Tx, rule_id: str, holder: str, until: datetime) -> None:
+async def renew(tx: Tx, rule_id: str, holder: str, seconds: float) -> None:
     await tx.run(
         "UPDATE discovery_rules SET lease_until = :until WHERE id = :id AND lease_holder = :holder",
         id=rule_id,
         holder=holder,
-        until=until.timestamp(),
+        until=tx.now + seconds,
     )
 
 

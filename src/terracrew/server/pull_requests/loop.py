@@ -20,7 +20,7 @@ from terracrew.server.pull_requests.planning import LeaseLost
 from terracrew.server.pull_requests.reads import NewPullRequest
 from terracrew.server.pull_requests.showing import Showing
 from terracrew.server.pull_requests.tools import PullRequestTools
-from terracrew.server.supervise import FailedRows
+from terracrew.server.supervise import FailedRows, renewing, wait_seconds
 from terracrew.server.tree.modules import policy
 from terracrew.server.tree.modules.policy import PullRequestRules
 
@@ -67,25 +67,21 @@ class PullRequests:
         return await self._failed.handle(found, self._turn, MAX_AT_ONCE)
 
     async def _turn(self, pull_request_id: str) -> None:
-        row = await self._db.write(lambda tx: store.claim(tx, pull_request_id, self._tools.server_id, LEASE_SECONDS))
+        holder = self._tools.server_id
+        row = await self._db.write(lambda tx: store.claim(tx, pull_request_id, holder, LEASE_SECONDS))
         subject = None if row is None else await self._db.read(lambda tx: reads.subject(tx, row))
         if subject is None:
             return
-        renewing = asyncio.create_task(self._renew(pull_request_id))
-        try:
-            wait = await self._work(subject)
-            await self._db.write(lambda tx: _finish(tx, self._tools, subject, wait))
-        except LeaseLost:
-            return
-        except TerracrewError as error:
-            await self._put_off(subject, error)
-        finally:
-            renewing.cancel()
-
-    async def _renew(self, pull_request_id: str) -> None:
-        while True:
-            await asyncio.sleep(RENEW_SECONDS)
-            await self._db.write(lambda tx: store.renew(tx, pull_request_id, self._tools.server_id, LEASE_SECONDS))
+        async with renewing(
+            self._db, lambda tx: store.renew(tx, pull_request_id, holder, LEASE_SECONDS), RENEW_SECONDS
+        ):
+            try:
+                wait = await self._work(subject)
+                await self._db.write(lambda tx: _finish(tx, self._tools, subject, wait))
+            except LeaseLost:
+                return
+            except TerracrewError as error:
+                await self._put_off(subject, error)
 
     async def _work(self, subject: PullRequestSubject) -> float | None:
         """Do everything for a pull request, and return after how many seconds there is more to do; None if it has ended."""
@@ -207,8 +203,7 @@ async def _finish(tx: Tx, tools: PullRequestTools, subject: PullRequestSubject, 
 
 
 async def _seconds_to_next(tx: Tx) -> float:
-    at = await reads.next_due(tx)
-    return SWEEP_SECONDS if at is None else min(max(at - tx.now, 0.0), SWEEP_SECONDS)
+    return wait_seconds(tx.now, await reads.next_due(tx), SWEEP_SECONDS)
 
 
 async def _moment(tx: Tx) -> datetime:

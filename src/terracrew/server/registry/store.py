@@ -103,7 +103,7 @@ async def ask(tx: Tx, published_ids: Sequence[str]) -> None:
     )
 
 
-async def claim(tx: Tx, published_id: str, holder: str, until: datetime) -> PublishedModule | None:
+async def claim(tx: Tx, published_id: str, holder: str, seconds: float) -> PublishedModule | None:
     """Claim a published module for a server; None if another one works on it, or if it follows no tags any more."""
     found = await hold(tx, published_id)
     if found is None or not found.url or (found.lease_until is not None and found.lease_until > tx.moment):
@@ -112,17 +112,17 @@ async def claim(tx: Tx, published_id: str, holder: str, until: datetime) -> Publ
         "UPDATE published_modules SET lease_holder = :holder, lease_until = :until WHERE id = :id",
         id=published_id,
         holder=holder,
-        until=until.timestamp(),
+        until=tx.now + seconds,
     )
     return found
 
 
-async def renew(tx: Tx, published_id: str, holder: str, until: datetime) -> None:
+async def renew(tx: Tx, published_id: str, holder: str, seconds: float) -> None:
     await tx.run(
         "UPDATE published_modules SET lease_until = :until WHERE id = :id AND lease_holder = :holder",
         id=published_id,
         holder=holder,
-        until=until.timestamp(),
+        until=tx.now + seconds,
     )
 
 

@@ -13,7 +13,7 @@ from terracrew.server.db.seam import Tx
 from terracrew.server.registry import reads, store, tags
 from terracrew.server.registry.model import PublishedModule
 from terracrew.server.registry.tags import LookTaken, TagTools
-from terracrew.server.supervise import FailedRows
+from terracrew.server.supervise import FailedRows, renewing, wait_seconds
 
 MAX_PER_STEP = 20
 MAX_AT_ONCE = 2
@@ -50,31 +50,16 @@ class TagLoop:
 
     async def _turn(self, published_id: str) -> None:
         holder = self._tools.server_id
-
-        async def claim(tx: Tx) -> PublishedModule | None:
-            return await store.claim(tx, published_id, holder, tx.moment + timedelta(seconds=LEASE_SECONDS))
-
-        module = await self._db.write(claim)
+        module = await self._db.write(lambda tx: store.claim(tx, published_id, holder, LEASE_SECONDS))
         if module is None:
             return
-        renewing = asyncio.create_task(self._renew(published_id))
-        try:
-            await self._work(module)
-        except LookTaken:
-            await self._give_back(module)
-        except TerracrewError as error:
-            await self._put_off(module, error)
-        finally:
-            renewing.cancel()
-
-    async def _renew(self, published_id: str) -> None:
-        async def work(tx: Tx) -> None:
-            until = tx.moment + timedelta(seconds=LEASE_SECONDS)
-            await store.renew(tx, published_id, self._tools.server_id, until)
-
-        while True:
-            await asyncio.sleep(RENEW_SECONDS)
-            await self._db.write(work)
+        async with renewing(self._db, lambda tx: store.renew(tx, published_id, holder, LEASE_SECONDS), RENEW_SECONDS):
+            try:
+                await self._work(module)
+            except LookTaken:
+                await self._give_back(module)
+            except TerracrewError as error:
+                await self._put_off(module, error)
 
     async def _work(self, module: PublishedModule) -> None:
         refused = await tags.look(self._tools, module)
@@ -83,9 +68,8 @@ class TagLoop:
             held = await tags.hold(tx, self._tools, module)
             due_at = tx.moment + timedelta(seconds=backoff.jittered(LOOK_SECONDS, 0.1))
             after = replace(_given_back(held), refused_tags=refused, looked_at=tx.moment, problem="", due_at=due_at)
-            if (
-                held.asked_at != module.asked_at
-            ):  # what was asked for meanwhile may be newer than the tags that were read
+            # What was asked for meanwhile may be newer than the tags that were read.
+            if held.asked_at != module.asked_at:
                 after = replace(after, refused_tags=held.refused_tags, due_at=tx.moment)
             await store.save_look(tx, replace(after, failures=0))
             if (held.problem, held.refused_tags) != ("", after.refused_tags):
@@ -130,5 +114,4 @@ def _given_back(module: PublishedModule) -> PublishedModule:
 
 
 async def _seconds_to_next(tx: Tx) -> float:
-    at = await reads.next_due(tx)
-    return SWEEP_SECONDS if at is None else min(max(at - tx.now, 0.0), SWEEP_SECONDS)
+    return wait_seconds(tx.now, await reads.next_due(tx), SWEEP_SECONDS)

@@ -23,6 +23,7 @@ from terracrew.server.forges.clients import Forges
 from terracrew.server.forges.model import ForgeConnection, ForgeRepository
 from terracrew.server.git import trees
 from terracrew.server.git.mirrors import RepositoryMirrors
+from terracrew.server.git.remotes import RemoteLogin
 from terracrew.server.registry import documentation, model, publishing, service, store
 from terracrew.server.registry.model import PublishedModule, RegistryVersion
 from terracrew.server.tree.groups.quotas import Quotas
@@ -150,7 +151,7 @@ async def look(tools: TagTools, module: PublishedModule) -> list[RefusedTag]:
     at, now = await tools.db.read(begin)
     login = await tools.forges.git_login(at.connection, at.repository)
     organization_id, repository = at.connection.organization_id, at.repository
-    tags = await _tags(tools, at, module.asked_at, now)
+    tags = await _tags(tools, at, login, module.asked_at, now)
     known = await tools.db.read(lambda tx: store.versions(tx, module.id))
     planned = plan(tags, module.tag_prefix, known, module.refused_tags)
     if planned.moved:
@@ -181,7 +182,9 @@ async def look(tools: TagTools, module: PublishedModule) -> list[RefusedTag]:
     return refused[:MAX_REFUSED_TAGS]
 
 
-async def _tags(tools: TagTools, at: TaggedRepository, asked_at: datetime | None, now: datetime) -> dict[str, str]:
+async def _tags(
+    tools: TagTools, at: TaggedRepository, login: RemoteLogin | None, asked_at: datetime | None, now: datetime
+) -> dict[str, str]:
     """Return the tags as they are. Those that were just read for another module are enough, unless somebody has asked since."""
     key = at.repository.mirror_key
     for old in [
@@ -191,7 +194,6 @@ async def _tags(tools: TagTools, at: TaggedRepository, asked_at: datetime | None
     known = tools.known.get(key)
     if known is not None and (asked_at is None or known[0] > asked_at):
         return known[1]
-    login = await tools.forges.git_login(at.connection, at.repository)
     found = await tools.mirrors.tags(at.connection.organization_id, at.repository.clone_url, login)
     tools.known[key] = now, found
     return found
