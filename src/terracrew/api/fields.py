@@ -116,6 +116,9 @@ def created(kind: type[S], request: msgspec.Struct, /, **values: Any) -> S:
 def change(kind: type[S]) -> type[S]:
     """Decorate the request that changes something: each of its fields may be left out (`UNSET`), and unknown ones are refused.
 
+    Where another request has these settings within it, they are read in the same way. So a decorated request may be in use although
+    its name is nowhere else.
+
     To the type checker, the request has the fields of the settings with their types, so that making one is checked. It is read with
     `given` and `changed` only, because a field of it may be left out.
     """

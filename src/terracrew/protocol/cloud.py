@@ -8,20 +8,17 @@ from terracrew.protocol.field import Field
 
 CloudName = Literal["aws", "azure", "gcp", "vault"]
 
-_NO_BLANKS = r"^[!-~]+\Z"
 _ROLE_ARN = r"^arn:[a-z0-9-]+:iam::[0-9]{12}:role/[\x21-\x7e]+\Z"
 _UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z"
 _PROVIDER = r"^projects/[0-9]+/locations/global/workloadIdentityPools/[a-z0-9-]+/providers/[a-z0-9-]+\Z"
 _EMAIL = r"^[A-Za-z0-9._-]+@[A-Za-z0-9.-]+\Z"
 _ADDRESS = r"^https?://[!\"$->A-~]+\Z"
 """Printable characters of ASCII without `#`, `?` and `@`. Their complement would take Python milliseconds to compile."""
-_PLAIN = r"^[A-Za-z0-9+=,.@_/:-]*\Z"
 
 Audience = Annotated[str, msgspec.Meta(pattern=r"^[!-~]*\Z", max_length=200)]
 RoleArn = Annotated[str, msgspec.Meta(pattern=_ROLE_ARN, max_length=512)]
 Uuid = Annotated[str, msgspec.Meta(pattern=_UUID)]
 Email = Annotated[str, msgspec.Meta(pattern=_EMAIL, max_length=200)]
-PlainName = Annotated[str, msgspec.Meta(pattern=_PLAIN, max_length=200)]
 RoleName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]+\Z", max_length=200)]
 
 

@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 KINDS = {"PLAN": "Plan", "APPLY": "Apply", "DESTROY": "Destroy", "DRIFT": "Drift check"}
-_DAY_SECONDS = 86_400
 
 
 def moment(at: datetime, now: datetime, time_zone: str) -> str:

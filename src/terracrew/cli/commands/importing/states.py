@@ -16,14 +16,12 @@ class StateHead(msgspec.Struct, frozen=True):
 
     serial: int
     lineage: str
-    terraform_version: str = ""
 
 
 class _StateFile(msgspec.Struct):
     version: int = 0
     serial: int = 0
     lineage: str = ""
-    terraform_version: str = ""
     encrypted_data: msgspec.Raw = msgspec.Raw(b"")
 
 
@@ -52,7 +50,7 @@ def read(content: bytes, what: str) -> StateHead:
         )
     if not found.lineage or found.serial < 0:
         raise Invalid(f"{what} has no lineage, so nothing says which states continue it")
-    return StateHead(found.serial, found.lineage, found.terraform_version)
+    return StateHead(found.serial, found.lineage)
 
 
 def check(content: bytes, what: str, *, serial: int, md5: str = "", size: int | None = None) -> StateHead:

@@ -32,7 +32,6 @@ _VERSION = "version "
 _FORCED = re.compile(r"([a-z0-9]+)::(.+)", re.DOTALL)
 _ENDINGS = {".tar.gz": "tar.gz", ".tgz": "tar.gz", ".zip": "zip"}
 _KNOWN = frozenset(("archive", "checksum", "depth", "ref"))
-ArchiveKind = Literal["tar.gz", "zip"]
 
 
 class Location(msgspec.Struct, frozen=True):
