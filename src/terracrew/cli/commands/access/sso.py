@@ -19,12 +19,14 @@ from terracrew.api.sso import (
     NewRule,
     ProviderChange,
     ProviderDetails,
+    ProviderSettings,
 )
 from terracrew.cli.arguments import name_completion, settings, values
 from terracrew.cli.connection.target import Target
 from terracrew.cli.lazy import LazyGroup
-from terracrew.cli.printing import output
+from terracrew.cli.printing import details, output
 from terracrew.client.address import segment
+from terracrew.wording import sso_words as words
 
 MAX_LOGINS = 100
 
@@ -132,7 +134,7 @@ def delete(target: Target, provider: str, yes: bool) -> output.CommandResult:
 def rules(target: Target, provider: str) -> output.CommandResult:
     """List the rules of PROVIDER."""
     items = target.api().get(f"{_path(provider)}/rules", Page[MappingRule]).items
-    rows = [(condition(each), each.role.value, each.path or "/", each.id) for each in items]
+    rows = [(words.condition(each), each.role.value, each.path or "/", each.id) for each in items]
     empty = "no rules: `terracrew sso add-rule PROVIDER VALUE ROLE`"
     return output.listing(items, ("WHO HAS", "IS", "OF", "ID"), rows, empty=empty)
 
@@ -157,7 +159,9 @@ def add_rule(
     """Give ROLE to everybody whose groups, or another claim, are or contain VALUE."""
     wanted = NewRule(value, Role(role), path.strip("/"), claim, is_pattern)
     made = target.api().post(f"{_path(provider)}/rules", wanted, MappingRule)
-    return output.message(made, f"added the rule {made.id}: who has {condition(made)} is {role} of {made.path or '/'}")
+    return output.message(
+        made, f"added the rule {made.id}: who has {words.condition(made)} is {role} of {made.path or '/'}"
+    )
 
 
 @sso.command("remove-rule", epilog=output.examples("terracrew sso remove-rule Okta irl_…"))
@@ -263,12 +267,7 @@ def policy(target: Target, is_required: bool | None) -> output.CommandResult:
         found = target.api().get("/login-policy", LoginPolicy)
     else:
         found = target.api().patch("/login-policy", LoginPolicy(is_required), LoginPolicy)
-    words = "by single sign-on only" if found.is_single_sign_on_required else "by password or single sign-on"
-    return output.message(found, f"people log in {words}")
-
-
-def condition(rule: MappingRule) -> str:
-    return f"{rule.claim} {'like' if rule.is_pattern else '='} {rule.value}"
+    return output.message(found, f"people log in {words.policy(is_required=found.is_single_sign_on_required)}")
 
 
 def given(roles: tuple[GivenRole, ...]) -> str:
@@ -280,26 +279,19 @@ def _path(provider: str) -> str:
 
 
 def _shown(found: ProviderDetails) -> output.CommandResult:
+    chosen = {name: getattr(found, name) for name in ProviderSettings.__struct_fields__}
     return output.details(
         found,
         [
             ("provider", found.name),
             ("id", found.id),
             ("issuer", found.issuer),
-            ("client id", found.client_id),
-            ("client secret", "set" if found.has_secret else "none"),
             ("status", "enabled" if found.is_enabled else "disabled"),
-            ("scopes", found.scopes),
-            ("claims", f"name {found.name_claim}, groups {found.groups_claim}"),
-            ("lets in", f"{found.admit_claim} = {found.admit_value}" if found.admit_claim else "everybody it knows"),
-            ("first login", "makes a user" if found.makes_users else "needs a link to a user"),
-            ("trusted", "yes" if found.is_trusted else "no"),
-            ("roles end", f"after {found.confirm_days} days without a login"),
+            ("client secret", "set" if found.has_secret else "none"),
+            *details.rows(found, ProviderSettings, chosen, without=("is_enabled",)),
             ("redirect", found.redirect_uri),
             ("back-channel logout", found.backchannel_logout_uri),
             ("front-channel logout", found.frontchannel_logout_uri),
             ("after logout", found.post_logout_redirect_uri),
-            ("logout here", "ends there, too" if found.ends_session_there else "ends here only"),
-            ("people link themselves", "yes" if found.allows_self_link else "no"),
         ],
     )

@@ -9,6 +9,7 @@ from terracrew.server.identity.sso import store
 from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
+from terracrew.wording import sso_words
 
 
 async def show(tx: Tx, who: Principal) -> LoginPolicy:
@@ -25,6 +26,6 @@ async def change(tx: Tx, who: Principal, wanted: LoginPolicy) -> LoginPolicy:
             raise Conflict("no provider is enabled: nobody could log in. Create one, try it, and enable it first")
         await local_administrators.require_one(tx, organization_id)
     await store.set_required(tx, organization_id, wanted.is_single_sign_on_required)
-    said = "by single sign-on only" if wanted.is_single_sign_on_required else "by password or single sign-on"
+    said = sso_words.policy(is_required=wanted.is_single_sign_on_required)
     await audit.record(tx, who, "sso.policy", "organization", organization_id, {"policy": said})
     return wanted

@@ -36,6 +36,7 @@ from terracrew.server.principals import authorize, delegation
 from terracrew.server.principals.authorize import Verb
 from terracrew.server.principals.model import Principal
 from terracrew.server.secrets.keyring import Keyring
+from terracrew.wording import sso_words
 
 MAX_PROVIDERS = 10
 MAX_RULES = 200
@@ -209,9 +210,7 @@ async def checked_rule(tx: Tx, who: Principal, wanted: NewRule) -> tuple[Mapping
 
 
 def rule_words(rule: MappingRule) -> dict[str, object]:
-    sign = "~" if rule.is_pattern else "="
-    words: dict[str, object] = {"condition": f"{rule.claim} {sign} {rule.value}", "role": rule.role.value}
-    return words | {"path": rule.path}
+    return {"condition": sso_words.condition(rule), "role": rule.role.value, "path": rule.path}
 
 
 async def link(tx: Tx, who: Principal, reference: str, subject: str, user: str) -> LinkedIdentity:
