@@ -101,6 +101,18 @@ def test_every_setting_of_a_project_is_taken_over_or_named() -> None:
         assert words in said
 
 
+def test_patterns_that_a_module_cannot_have_are_named_and_not_dropped_in_silence() -> None:
+    """Of 130 patterns, the last 30 were missing, and nothing said so."""
+    patterns = [f"{number}.tf" for number in range(130)]
+    long = "a" * 500
+    plan = planned(f"version: 3\nprojects:\n- dir: .\n  autoplan: {{when_modified: [{long}, {', '.join(patterns)}]}}\n")
+    [module] = plan.modules
+    assert (len(module.new.watch), module.new.watch[0]) == (100, "/0.tf")
+    said = " ".join(module.remarks)
+    assert "it has 130 patterns of files, and a module has at most 100" in said
+    assert "has more than 500 characters" in said
+
+
 def test_projects_get_paths_of_their_folders_and_workspaces() -> None:
     plan = planned(
         """

@@ -22,9 +22,15 @@ ApprovalSeconds = Annotated[int, msgspec.Meta(ge=60, le=31_536_000)]
 InstanceName = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_INSTANCE_NAME_CHARACTERS)]
 Triggers = Literal["auto", "manual"]
 CommandLine = Literal["runners", "terminal"]
-Label = Annotated[str, msgspec.Meta(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9 _./:=+@-]*$")]
+MAX_LABELS = 50
+MAX_LABEL_CHARACTERS = 255
+MAX_WATCH_PATTERNS = 100
+MAX_WATCH_CHARACTERS = 500
+Label = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=MAX_LABEL_CHARACTERS, pattern=r"^[A-Za-z0-9][A-Za-z0-9 _./:=+@-]*$")
+]
 Priority = Annotated[int, msgspec.Meta(ge=-100, le=100)]
-WatchPattern = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+WatchPattern = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_WATCH_CHARACTERS)]
 
 
 class ModuleSettings(PlaceSettings, frozen=True, kw_only=True):
@@ -71,13 +77,13 @@ class ModuleSettings(PlaceSettings, frozen=True, kw_only=True):
     priority run first."""
     watch: Annotated[
         list[WatchPattern],
-        msgspec.Meta(max_length=100),
+        msgspec.Meta(max_length=MAX_WATCH_PATTERNS),
         Field(label="Files that count", metavar="PATTERN", section="pull_requests"),
     ] = msgspec.field(default_factory=list[WatchPattern])
     """Which files of its repository a pull request must change to touch it, as patterns like those of a `.gitignore`:
     `/network/**`, `!*.md`. Without any, those of its folder and of the local modules that it uses count."""
     labels: Annotated[
-        list[Label], msgspec.Meta(max_length=50), Field(option="--label", metavar="LABEL", section="general")
+        list[Label], msgspec.Meta(max_length=MAX_LABELS), Field(option="--label", metavar="LABEL", section="general")
     ] = msgspec.field(default_factory=list[Label])
     """What people sort modules by: `app`, or `team=payments`. The `tags` of a `cloud` block are these labels. They decide nothing about
     which runner gets its jobs."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from terracrew.api.inputs import NewInput
-from terracrew.api.modules import NewModule
+from terracrew.api.modules import MAX_WATCH_CHARACTERS, MAX_WATCH_PATTERNS, NewModule
 from terracrew.cli.commands.importing import atlantis_workflows, spelling
 from terracrew.cli.commands.importing.atlantis_files import AtlantisFile, AtlantisProject, AtlantisWorkflow, ServerRules
 from terracrew.cli.commands.importing.atlantis_workflows import WorkflowResult
@@ -182,11 +182,18 @@ def _watch(patterns: list[str] | None, folder: str, remarks: list[str]) -> list[
         is_exception = each.startswith("!")
         below = each.removeprefix("!")
         place = below.lstrip("/") if below.startswith("/") else posixpath.normpath(posixpath.join(folder, below))
-        if place.startswith("..") or not place or len(place) > 400:
+        made = f"{'!' if is_exception else ''}/{place}"
+        if place.startswith("..") or not place:
             remarks.append(f"its pattern {each[:100]!r} leads out of the repository")
-            continue
-        found.append(f"{'!' if is_exception else ''}/{place}")
-    return found[:100]
+        elif len(made) > MAX_WATCH_CHARACTERS:
+            remarks.append(f"its pattern {each[:100]!r}… has more than {MAX_WATCH_CHARACTERS} characters")
+        else:
+            found.append(made)
+    if len(found) > MAX_WATCH_PATTERNS:
+        remarks.append(
+            f"it has {len(found)} patterns of files, and a module has at most {MAX_WATCH_PATTERNS}: the last are left out"
+        )
+    return found[:MAX_WATCH_PATTERNS]
 
 
 def _needs_approval(project: AtlantisProject, context: _Context, remarks: list[str]) -> bool:

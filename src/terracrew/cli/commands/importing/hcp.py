@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from terracrew.api.modules import NewModule
+from terracrew.api.modules import MAX_LABELS, MAX_WATCH_CHARACTERS, MAX_WATCH_PATTERNS, NewModule
 from terracrew.cli.commands.importing import hcp_variables, spelling
 from terracrew.cli.commands.importing.hcp_facts import HcpOrganization, HcpRepository, HcpWorkspace
 from terracrew.cli.commands.importing.model import (
@@ -16,8 +16,6 @@ from terracrew.errors import Invalid
 from terracrew.protocol.spec import ArchiveSource, GitSource, Source
 from terracrew.source_rules import git, version_ranges
 
-MAX_LABELS = 50
-MAX_WATCH_PATTERNS = 100
 MAX_DESCRIPTION_CHARACTERS = 2_000
 DEFAULT_PROJECT = "Default Project"
 """The project that every organization has. Its workspaces become modules of the group itself."""
@@ -213,7 +211,7 @@ def _watch(workspace: HcpWorkspace, remarks: list[str]) -> list[str]:
     if prefixes and folder:
         prefixes.append(f"/{folder}/**")
     found = [*patterns, *prefixes]
-    if len(found) > MAX_WATCH_PATTERNS or any(len(each) > 500 for each in found):
+    if len(found) > MAX_WATCH_PATTERNS or any(len(each) > MAX_WATCH_CHARACTERS for each in found):
         remarks.append(f"its {len(found)} patterns of files are too many or too long: those of its folder count")
         return []
     return found
