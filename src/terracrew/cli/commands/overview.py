@@ -2,7 +2,8 @@
 
 import click
 
-from terracrew.api.overview import FigureSums, Need, Overview, OverviewSpan
+from terracrew.api.failures import FAILURE_CLASSES
+from terracrew.api.overview import Need, Overview, OverviewSpan
 from terracrew.cli.arguments import name_completion
 from terracrew.cli.connection.target import Target
 from terracrew.cli.printing import output
@@ -32,7 +33,8 @@ def _show(found: Overview) -> None:
     waiting = f"{queue.waiting:,} waiting"
     if queue.oldest_number is not None and queue.oldest_since is not None:
         waiting += f" (the longest: #{queue.oldest_number}, {output.age(queue.oldest_since)})"
-    failed = ", ".join(f"{count:,} {name}" for name, count in _classes(total) if count)
+    counts = [(name, getattr(total, f"failed_{name}")) for name in FAILURE_CLASSES]
+    failed = ", ".join(f"{count:,} {name}" for name, count in counts if count)
     output.facts(
         [
             ("now", f"{queue.running:,} running, {waiting}, {queue.awaiting_approval:,} to approve"),
@@ -107,12 +109,3 @@ def _bars(found: Overview) -> None:
         label = overview_words.moment(each.starts_at, found.span).rjust(9)
         counts = f"{each.finished:,}" + (f", {each.failed:,} failed" if each.failed else "")
         click.echo(f"{label} {bar} {counts}".rstrip())
-
-
-def _classes(total: FigureSums) -> list[tuple[str, int]]:
-    return [
-        ("infrastructure", total.failed_infrastructure),
-        ("engine", total.failed_engine),
-        ("policy", total.failed_policy),
-        ("user", total.failed_user),
-    ]

@@ -95,13 +95,8 @@ def body(data: bytes) -> bytes:
 
 
 def records(data: bytes) -> Iterator[tuple[int, Record]]:
-    unpacked = body(data)
-    offset = 0
-    while offset < len(unpacked):
-        number, size, kind, stream, step, time = _HEADER.unpack_from(unpacked, offset)
-        start = offset + _HEADER.size
-        offset = start + size
-        yield number, Record(kind, stream, step, time, unpacked[start:offset])
+    for header, payload in headers(body(data)):
+        yield header.number, Record(header.kind, header.stream, header.step, header.time, payload)
 
 
 def events(data: bytes, after: int = 0, attempt: int = 0, only: Only = ALL) -> Iterator[LogEvent]:

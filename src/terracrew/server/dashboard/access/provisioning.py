@@ -56,8 +56,7 @@ async def read_page(tx: Tx, who: Principal, base: str, after: str | None) -> Pro
         found = await owners.show(tx, who, base)
     except NotFound:
         found = None
-    decision = await authorize.decide(tx, who, Verb.ACCESS_WRITE, authorize.organization(who.organization_id))
-    may_change = decision.is_allowed
+    may_change = await authorize.may(tx, who, Verb.ACCESS_WRITE, authorize.organization(who.organization_id))
     known = (await accounts.accounts(tx, who, "", None, MAX_OFFERED)).items if may_change else []
     return ProvisioningPage(
         found,
