@@ -6,13 +6,13 @@ from objects, those after it from chunks, so a reader that continues by event nu
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import TypeVar
+from typing import LiteralString, TypeVar
 
 import msgspec
 
 from terracrew.api.job_views import LogEvent
 from terracrew.errors import NotFound
-from terracrew.server.db.seam import Database, Tx
+from terracrew.server.db.seam import Database, Row, Tx
 from terracrew.server.db.statements.mapping import row_to, rows_to
 from terracrew.server.logs import chunks, object_reads
 from terracrew.server.objects import Objects
@@ -301,57 +301,48 @@ async def lines(db: Database, objects: Objects, job_id: str, log: Extent, start:
 async def before_line(tx: Tx, job_id: str, log: Extent, line: int) -> tuple[int, int]:
     """Return the event after which the chunk or block with this line begins, and how many lines to skip in it. Lines count from 0.
 
-    A chunk is found by binary search, because lines are in the order of event numbers. If the log was moved in the meantime,
-    the position is also valid in its object, since both use event numbers.
+    If the log was moved in the meantime, the position is also valid in its object, since both use event numbers.
     """
-    after, skip = 0, line
-    has_chunk = False
-    low, high = 0, log.mark + 1
-    while line > 0 and high - low > 1:
-        middle = (low + high) // 2
-        row = await tx.one(
-            """SELECT first, last, first_line FROM log_chunks
-            WHERE job_id = :job_id AND attempt = :attempt AND first <= :middle ORDER BY first DESC LIMIT 1""",
-            job_id=job_id,
-            attempt=log.attempt,
-            middle=middle,
-        )
-        if row is None:
-            low = middle
-        elif row["first_line"] < line:
-            after, skip = row["first"] - 1, line - row["first_line"]
-            has_chunk = True
-            low = max(middle, row["last"])
-        else:
-            high = row["first"]
-    if line > 0 and not has_chunk and (part := await object_reads.part_before_line(tx, job_id, log.attempt, line)):
+    if line <= 0:
+        return 0, line
+    chunk = await _last_chunk(tx, job_id, log, "first_line", lambda row: row["first_line"] < line)
+    if chunk is not None:
+        return chunk["first"] - 1, line - chunk["first_line"]
+    if part := await object_reads.part_before_line(tx, job_id, log.attempt, line):
         block = next(block for block in reversed(part.index()) if block.first_line < line)
         return block.first - 1, line - block.first_line
-    return after, skip
+    return 0, line
 
 
 async def before_time(tx: Tx, job_id: str, log: Extent, at: float | None) -> int:
     """Return an event after which everything is that has this time or a later one, if the times of events are in their order."""
-    found, low, high = 0, 0, log.mark + 1
-    while at is not None and high - low > 1:
+    if at is None:
+        return 0
+    chunk = await _last_chunk(tx, job_id, log, "data", lambda row: chunks.first_time(bytes(row["data"])) < at)
+    return await object_reads.before_time(tx, job_id, log.attempt, at) if chunk is None else chunk["first"] - 1
+
+
+async def _last_chunk(
+    tx: Tx, job_id: str, log: Extent, column: LiteralString, is_before: Callable[[Row], bool]
+) -> Row | None:
+    """Return the last chunk that begins before a place, by binary search: lines and times are in the order of event numbers."""
+    found, low, high = None, 0, log.mark + 1
+    while high - low > 1:
         middle = (low + high) // 2
         row = await tx.one(
-            """SELECT first, last, data FROM log_chunks
-            WHERE job_id = :job_id AND attempt = :attempt AND first <= :middle ORDER BY first DESC LIMIT 1""",
+            f"SELECT first, last, {column} FROM log_chunks"
+            " WHERE job_id = :job_id AND attempt = :attempt AND first <= :middle ORDER BY first DESC LIMIT 1",
             job_id=job_id,
             attempt=log.attempt,
             middle=middle,
         )
         if row is None:
             low = middle
-        elif chunks.first_time(bytes(row["data"])) < at:
-            found = row["first"] - 1
-            low = max(middle, row["last"])
+        elif is_before(row):
+            found, low = row, max(middle, row["last"])
         else:
             high = row["first"]
-    if at is None or found:
-        return found
-    return await object_reads.before_time(tx, job_id, log.attempt, at)
+    return found
 
 
 def _end_of_lines(body: bytes, count: int, start: int = 0) -> int:
