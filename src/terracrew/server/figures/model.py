@@ -7,7 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -27,7 +27,6 @@ SHARED = ""
 
 Key: TypeAlias = tuple[str, int, int, str]
 """A group, the length of a period in seconds, the start of the period in seconds since 1970, and what is counted."""
-Kind = Literal["ended", "failed", "wait", "busy", "capacity"]
 BUSY = "busy"
 """The kind of the seconds for which slots were occupied."""
 CAPACITY = "capacity"

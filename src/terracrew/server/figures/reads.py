@@ -5,23 +5,21 @@ from typing import LiteralString
 
 from terracrew.server.db.seam import Columns, Tx
 from terracrew.server.db.statements.mapping import rows_to
+from terracrew.server.db.statements.table import Table
 from terracrew.server.figures.model import SHARED, FigureEntry, tally
 
-ENTRY_COLUMNS: LiteralString = """figure_entries.job_id, figure_entries.attempt, figure_entries.status, figure_entries.group_id,
-    figure_entries.at, figure_entries.is_end, figure_entries.failure_class, figure_entries.runner_group_id,
-    figure_entries.busy_since, figure_entries.wait_seconds"""
+ENTRIES = Table("figure_entries", FigureEntry)
+_NO_ENTRY: LiteralString = ", ".join(f"NULL AS {name}" for name in ENTRIES.fields)
 _ASKED: Columns = {"id": "text", "organization_id": "text", "period": "bigint", "since": "bigint", "part": "bigint"}
 _SUMS: LiteralString = f"""
-SELECT found.starts_at, found.kind, found.amount, NULL AS job_id, NULL AS attempt, NULL AS status,
-    NULL AS group_id, NULL AS at, NULL AS is_end, NULL AS failure_class, NULL AS runner_group_id, NULL AS busy_since,
-    NULL AS wait_seconds
+SELECT found.starts_at, found.kind, found.amount, {_NO_ENTRY}
 FROM (SELECT batch.since + (figures.starts_at - batch.since) / batch.part * batch.part AS starts_at, figures.kind,
         sum(figures.amount) AS amount
     FROM batch JOIN figures ON figures.group_id = batch.id AND figures.period_seconds = batch.period
         AND figures.starts_at >= batch.since
     GROUP BY batch.since + (figures.starts_at - batch.since) / batch.part * batch.part, figures.kind) AS found
 UNION ALL
-SELECT NULL, NULL, NULL, {ENTRY_COLUMNS} FROM figure_entries
+SELECT NULL, NULL, NULL, {ENTRIES.columns} FROM figure_entries
 WHERE figure_entries.organization_id IN (SELECT organization_id FROM batch)"""
 _ANCESTORS: LiteralString = """WITH RECURSIVE chain (of_id, id, parent_id) AS (
     SELECT groups.id, groups.id, groups.parent_id FROM batch JOIN groups ON groups.id = batch.id

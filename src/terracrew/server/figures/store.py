@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import LiteralString
 
 from terracrew.server.db.seam import Columns, Tx
-from terracrew.server.db.statements.mapping import rows_to
 from terracrew.server.figures import reads
-from terracrew.server.figures.model import DAY_SECONDS, HOUR_SECONDS, FigureEntry, Key, tally
+from terracrew.server.figures.model import DAY_SECONDS, HOUR_SECONDS, Key, tally
 
 MAX_FOLDED_ENTRIES = 2_000
 """How many entries one transaction folds. With SQLite, all other work waits for it."""
@@ -34,8 +33,7 @@ SELECT batch.job_id, batch.attempt, batch.status, batch.at, batch.is_end, batch.
         (SELECT root.id FROM groups AS root WHERE root.organization_id = modules.organization_id AND root.path = '')) END
 FROM batch JOIN modules ON modules.id = batch.module_id LEFT JOIN runners ON runners.id = batch.runner_id
 WHERE true ON CONFLICT (job_id, attempt, status) DO NOTHING"""
-_OLDEST: LiteralString = f"""SELECT {reads.ENTRY_COLUMNS} FROM figure_entries
-    ORDER BY job_id, attempt, status LIMIT :count FOR UPDATE SKIP LOCKED"""
+_OLDEST: LiteralString = "FROM figure_entries ORDER BY job_id, attempt, status LIMIT :count FOR UPDATE SKIP LOCKED"
 _DELETE: LiteralString = """DELETE FROM figure_entries
     WHERE (job_id, attempt, status) IN (SELECT job_id, attempt, status FROM batch)"""
 _LEAVE: LiteralString = "UPDATE figure_entries SET group_id = :parent_id WHERE group_id = :group_id"
@@ -65,7 +63,7 @@ async def append(tx: Tx, rows: Sequence[Sequence[str | int | float | bool | None
 
 async def fold(tx: Tx) -> bool:
     """Move entries into the sums, and return whether there may be more. Each entry is deleted in the transaction that adds it."""
-    entries = rows_to(FigureEntry, await tx.all(_OLDEST, count=MAX_FOLDED_ENTRIES))
+    entries = await reads.ENTRIES.all(tx, _OLDEST, count=MAX_FOLDED_ENTRIES)
     if not entries:
         return False
     groups = {each.group_id for each in entries} | {each.runner_group_id for each in entries}

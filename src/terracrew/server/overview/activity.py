@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from terracrew.api.audit import Entry
 from terracrew.api.job_views import JobListed
 from terracrew.api.overview import ActivityEntry
@@ -90,15 +92,9 @@ def _of_change(entry: Entry) -> ActivityEntry:
     return ActivityEntry(
         at=entry.created_at,
         who=entry.actor_name,
-        text=audit_words.sentence(_fields(entry)),
+        text=audit_words.sentence(msgspec.to_builtins(entry)),
         path=entry.path,
         action=entry.action,
         target_kind="job" if is_attempt else entry.target_kind,
         target_id=entry.target_id.partition(".")[0] if is_attempt else entry.target_id,
     )
-
-
-def _fields(entry: Entry) -> dict[str, object]:
-    """Return what a sentence about an entry is made of."""
-    names = ("action", "details", "path", "target_id", "target_kind")
-    return {name: getattr(entry, name) for name in names}
