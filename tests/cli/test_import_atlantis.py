@@ -81,12 +81,13 @@ def test_every_setting_of_a_project_is_taken_over_or_named() -> None:
     assert new.watch == ["/*.tf", "/.terraform.lock.hcl", "!/docs/*"]
     steps = dict(module.steps)
     assert steps.keys() == {Step.INIT, Step.PLAN, Step.APPLY}
-    assert steps[Step.INIT].before is not None
-    assert steps[Step.INIT].before.script == "#!/bin/sh\nset -e\nmy-custom-command arg1 arg2\n"
+    before_init, before_apply = steps[Step.INIT].before, steps[Step.APPLY].before
+    assert before_init is not None
+    assert before_init.script == "#!/bin/sh\nset -e\nmy-custom-command arg1 arg2\n"
     assert steps[Step.PLAN].flags == {"terraform": ["-var-file=env/default.tfvars"]}
     assert steps[Step.PLAN].after is not None
-    assert steps[Step.APPLY].before is not None
-    assert "export PROJECT_NAME=my-project-name\n" in steps[Step.APPLY].before.script
+    assert before_apply is not None
+    assert "export PROJECT_NAME=my-project-name\n" in before_apply.script
     said = " ".join((*module.remarks, *plan.remarks))
     for words in (
         "`-lock` cannot be added",
