@@ -1,7 +1,6 @@
 """Tags of a repository become versions: each once, of the commit that the tag named first."""
 
 import dataclasses
-from datetime import UTC, datetime
 from datetime import UTC, datetime, timedelta
 
 import pytest
