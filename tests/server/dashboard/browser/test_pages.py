@@ -1,4 +1,4 @@
-"""What pages do in a real browser: live changes, dialogs, the keyboard. `test_every_page` looks at how they look."""
+"""What pages do in a real browser: live changes, filters, dialogs. `test_every_page` looks at how they look."""
 
 import asyncio
 import contextlib
@@ -146,26 +146,6 @@ async def test_a_plan_is_searched_filtered_and_unfolded_and_shows_a_new_plan(pag
 
 
 @pytest.mark.usefixtures("stage")
-async def test_the_keys_are_told_by_a_key_and_by_a_button(page: Page) -> None:
-    """Nothing said that there are keys besides `/`."""
-    await page.goto("/dashboard/jobs")
-    await expect(page.locator("[data-live-mark]")).to_have_text("Live")
-    keys = page.get_by_role("dialog", name="Keys")
-    await page.keyboard.press("?")
-    await expect(keys).to_contain_text("Search on this page")
-    await page.keyboard.press("Escape")
-    await expect(keys).to_be_hidden()
-    await page.keyboard.press("j")
-    await expect(page.locator("td .name a").first).to_be_focused()
-    await page.get_by_role("button", name="Keys").click()
-    await keys.get_by_role("button", name="Close").click()
-    await page.keyboard.press("/")
-    await page.keyboard.type("?")
-    await expect(page.locator("#search")).to_have_value("?")
-    await expect(keys).to_be_hidden()
-
-
-@pytest.mark.usefixtures("stage")
 async def test_jobs_are_filtered_as_one_types(page: Page) -> None:
     """Jobs were filtered only on Enter, and only by a whole path, unlike the lists of the other pages."""
     await page.goto("/dashboard/jobs")
@@ -220,26 +200,6 @@ async def test_the_live_mark_says_when_it_is_not_live_and_the_page_catches_up(
     await expect(page.get_by_text("While nobody listened.")).to_be_visible()
 
 
-@pytest.mark.feature("R3.users", "R5.token", "U3.register")
-async def test_a_runner_is_added_in_a_sheet_by_keyboard_alone(page: Page) -> None:
-    await page.goto("/dashboard/runners")
-    await page.locator("#add").focus()
-    await page.keyboard.press("Enter")
-    sheet = page.get_by_role("dialog")
-    await expect(sheet.get_by_label("Name")).to_be_focused()
-    await page.screenshot(path=SHOTS / "sheet.png", animations="disabled")
-    await page.keyboard.type("by-keyboard")
-    await page.keyboard.press("Enter")
-    await expect(sheet.get_by_text("by-keyboard is registered")).to_be_visible()
-    await expect(sheet.locator("#worker-env")).to_contain_text("tcw_")
-    await page.screenshot(path=SHOTS / "sheet-registered.png", animations="disabled")
-    copier = sheet.get_by_role("button", name="Copy: Paste this into a shell")
-    await copier.click()
-    await expect(copier).to_have_text(re.compile("Copied|Selected"))
-    await sheet.get_by_role("link", name="Done").click()
-    await expect(page.get_by_text("by-keyboard", exact=True)).to_be_visible()
-
-
 @pytest.mark.feature("U5.page")
 async def test_a_dangerous_action_is_confirmed_by_a_dialog_that_names_the_thing(page: Page, stage: Stage) -> None:
     await page.goto("/dashboard/modules")
@@ -288,36 +248,6 @@ async def test_a_refusal_is_said_where_the_reader_is(context: BrowserContext, st
     await page.keyboard.press("Enter")
     await expect(page.locator("#toasts")).to_contain_text("a runner can only be assigned inside its own group")
     await expect(page.locator("#place")).to_have_value("platform")
-
-
-async def test_the_keyboard_reaches_everything_in_the_order_of_the_page_and_focus_is_seen(page: Page) -> None:
-    await page.goto("/dashboard/runners")
-    await expect(page.locator("[data-live-mark]")).to_have_text("Live")
-    await page.keyboard.press("/")
-    await expect(page.locator("#search")).to_be_focused()
-    await page.keyboard.type("net-b")
-    await expect(page.get_by_text("frankfurt-prod", exact=True)).to_be_hidden()
-    await expect(page.locator("#search")).to_be_focused()
-    assert page.url.endswith("?q=net-b")
-    await page.goto("/dashboard/runners")
-    await page.keyboard.press("Tab")
-    await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
-    seen: list[str] = []
-    for _ in range(20):
-        await page.keyboard.press("Tab")
-        seen.append(
-            await page.evaluate(
-                "(document.activeElement.getAttribute('aria-label') || document.activeElement.innerText).trim()"
-            )
-        )
-        assert await page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", seen
-    assert seen[1] == "Overview"
-    assert seen[2].startswith("Modules")
-    assert seen[4].startswith("Runners")
-    assert seen[5] == "Access"
-    assert seen[9] == "Server", seen
-    assert [word.split()[0] for word in seen[12:16]] == ["All", "Online", "Draining", "Offline"]
-    assert seen[16:] == ["Search runners", "Releases", "Cloud identities", "Add runner"]
 
 
 async def test_the_choice_of_light_or_dark_is_kept(page: Page) -> None:
@@ -424,22 +354,6 @@ async def expect_soon(probe: Callable[[], object]) -> None:
     async with asyncio.timeout(10):
         while not probe():
             await asyncio.sleep(0.02)
-
-
-async def test_a_form_behind_a_button_takes_the_focus_stays_in_place_and_closes_on_escape(
-    page: Page, stage: Stage
-) -> None:
-    """The button "Decline…" jumped, the field had no focus, and Escape did nothing."""
-    await page.goto(f"/dashboard/jobs/{stage.jobs['asking']}")
-    await expect(page.locator("[data-live-mark]")).to_have_text("Live")
-    before = await page.locator("#decline-open").bounding_box()
-    await page.locator("#decline-open").click()
-    await expect(page.locator("#decline-reason")).to_be_focused()
-    after = await page.locator("#decline-open").bounding_box()
-    assert before == after
-    await page.keyboard.press("Escape")
-    await expect(page.locator("#decline-reason")).to_be_hidden()
-    await expect(page.locator("#decline-open")).to_be_focused()
 
 
 async def test_only_what_a_person_did_gets_a_message_when_the_server_does_not_answer(
