@@ -155,6 +155,7 @@ async def addresses(stage: Stage) -> dict[str, bool]:
         "schedule": [row["id"] for row in schedules],
         "rule": [row["id"] for row in rules],
         "published": [row["id"] for row in published],
+        "exactly": ["1.10.0"],
         "policy": [row["id"] for row in policies],
         "channel": [row["id"] for row in channels],
         "forge": [row["id"] for row in forges],
