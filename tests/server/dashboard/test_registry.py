@@ -4,7 +4,7 @@ import pytest
 
 from tests.server.application import Application, on_one
 from tests.server.dashboard.visitor import logged_in
-from tests.server.registry.publisher import address, group, publish
+from tests.server.registry.publisher import address, create, group, publish
 
 HERE = "/dashboard/registry"
 pytestmark = [pytest.mark.feature("P7.pages"), on_one]
@@ -63,3 +63,12 @@ async def test_a_mistake_is_shown_beside_its_field_and_what_is_typed_stays(appli
     assert "give its address" in answer.text
     assert "typed-folder" in answer.text
     assert await application.scalar("SELECT count(*) FROM published_modules") == 0
+
+
+async def test_who_may_not_change_it_is_not_told_what_is_wrong_with_the_form(application: Application) -> None:
+    await group(application, "team")
+    here = f"{HERE}/{(await create(application.admin, 'team/vpc/aws'))['id']}"
+    await application.person("vera", "viewer", "team")
+    vera = await logged_in(application, "vera")
+    await vera.see(here)
+    assert (await vera.submit(here, tag_prefix="x" * 500)).status_code == 403

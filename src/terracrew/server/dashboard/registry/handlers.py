@@ -64,12 +64,14 @@ async def create(request: DashboardCall) -> Response[Any]:
 async def published_page(
     request: DashboardCall, published: FromPath[str], version: FromQuery[str] = ""
 ) -> Response[Any]:
-    return await _answer(request, await _read(request, published, version), {}, None)
+    found = await request.read(page.read_one, published, version, request.context.url)
+    return await _answer(request, found, {}, None)
 
 
 @post("/{published:str}", status_code=200)
 async def save(request: DashboardCall, published: FromPath[str]) -> Response[Any]:
-    typed, found = await forms.read_texts(request), await _read(request, published)
+    found = await request.read(page.read_to_change, published, request.context.url)
+    typed = await forms.read_texts(request)
 
     async def work(tx: Tx, who: Principal) -> PublishedModuleView:
         change = field_forms.from_form(found.shown, typed, PublishedModuleChange, found.settings)
@@ -120,10 +122,6 @@ async def look(request: DashboardCall, published: FromPath[str]) -> Response[Any
 async def delete(request: DashboardCall, published: FromPath[str]) -> Response[Any]:
     await request.write(service.delete, published)
     return render.go(request, HERE)
-
-
-async def _read(request: DashboardCall, published: str, version: str = "") -> PublishedPage:
-    return await request.read(page.read_one, published, version, request.context.url)
 
 
 async def _answer(

@@ -107,6 +107,13 @@ async def read_one(tx: Tx, who: Principal, published: str, version: str, url: st
     return PublishedPage(at, lineage, found, shown, usage, may_change, used.items)
 
 
+async def read_to_change(tx: Tx, who: Principal, published: str, url: str) -> PublishedPage:
+    """Return a published module that the reader may change. Others are refused, whatever they have typed into its forms."""
+    found = await service.show(tx, who, published)
+    await authorize.require(tx, who, Verb.TREE_WRITE, authorize.group(found.organization_id, found.group))
+    return await read_one(tx, who, published, "", url)
+
+
 async def read_withdrawal(
     tx: Tx, who: Principal, published: str, version: str
 ) -> tuple[PublishedModuleDetails, PublishedVersionDetails, list[PublishedModuleUse]]:
