@@ -276,6 +276,7 @@ class Server:
             applications=GitHubApplications(self.db, self.forges, self.keys, self.forge_connections),
             pull_requests=self.pull_requests,
             discovery=self.discovery,
+            publishing=self.publishing,
             policies=self.policies,
             trials=self.policy_trials,
             local_roots=self.settings.local_roots,

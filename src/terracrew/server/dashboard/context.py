@@ -22,6 +22,7 @@ from terracrew.server.objects import Objects
 from terracrew.server.policies.service import Policies
 from terracrew.server.principals.model import Principal
 from terracrew.server.pull_requests.tools import PullRequestTools
+from terracrew.server.registry.publishing import PublishingTools
 from terracrew.server.retention.surveys import Surveys
 from terracrew.server.rollouts.planning import RolloutRules
 from terracrew.server.runs.policy_trials import PolicyTrials
@@ -64,6 +65,7 @@ class DashboardContext:
     applications: GitHubApplications
     pull_requests: PullRequestTools
     discovery: DiscoveryTools
+    publishing: PublishingTools
     policies: Policies
     trials: PolicyTrials
     local_roots: Sequence[Path]

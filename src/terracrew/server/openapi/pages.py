@@ -211,6 +211,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "POST /api/v1/published-modules/{published}/look": ("POST /dashboard/registry/{published}/look",),
     "GET /api/v1/published-modules/{published}/uses": ("GET /dashboard/registry/{published}",),
     "DELETE /api/v1/published-modules/{published}": ("POST /dashboard/registry/{published}/delete",),
+    "POST /api/v1/published-modules/{published}/versions": ("POST /dashboard/registry/{published}/versions",),
     "GET /api/v1/published-modules/{published}/versions/{exactly}": ("GET /dashboard/registry/{published}",),
     "PATCH /api/v1/published-modules/{published}/versions/{exactly}": (
         "POST /dashboard/registry/{published}/versions/{exactly}/withdraw",
@@ -341,7 +342,6 @@ WITHOUT_PAGE: dict[str, str] = {
     "POST /api/v1/runners": "makes a runner that a service account of yours serves; the page makes one with credentials of its own",
     "POST /api/v1/releases": "is for the pipeline that builds and signs releases",
     "POST /api/v1/releases/{release}/files": "is for the pipeline that builds and signs releases",
-    "POST /api/v1/published-modules/{published}/versions": "publishes a folder of this machine, or of a pipeline",
     "POST /api/v1/me/link": "makes a link with which a terminal opens the dashboard",
 }
 """Operations that no page has: each with the reason, as what follows "it"."""

@@ -21,6 +21,7 @@ from tests.server.dashboard.company.kept_plans import kept_plan
 from tests.server.dashboard.company.rows import Company
 from tests.server.dashboard.company.stage import Stage
 from tests.server.registry.publisher import publish
+from tests.server.tree.modules.packed_modules import packed
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -103,6 +104,7 @@ async def test_a_module_is_published_its_version_appears_is_read_and_withdrawn(p
     assert await page.evaluate("window.pwned") is None
     await expect(page.locator("section", has=page.locator("#main-inputs"))).to_contain_text("Where it is")
     await look(page, "published")
+    await publish_another(page)
     await page.get_by_role("link", name="Withdraw version 1.0.0").click()
     await page.get_by_label("Reason").fill("it is slow")
     await look(page, "published-withdrawal")
@@ -112,6 +114,30 @@ async def test_a_module_is_published_its_version_appears_is_read_and_withdrawn(p
     await expect(page.get_by_text("This version is withdrawn")).to_be_hidden()
     await page.goto("/dashboard/registry?q=lake")
     await expect(page.get_by_role("link", name="data/lake/aws")).to_be_visible()
+
+
+async def publish_another(page: Page) -> None:
+    """Publish an archive on the page: first with a number that other files have, then, without another upload, with a free one."""
+    await page.get_by_role("link", name="Publish a version").click()
+    form = page.locator("#publish-version")
+    await expect(form).to_be_in_viewport()
+    await form.get_by_label("Version").fill("1.0.0")
+    await form.get_by_role("button", name="Publish").click()
+    await expect(form.get_by_role("alert")).to_have_text(["Choose an archive, and wait until it is uploaded."])
+    await look(page, "publish-nothing")
+    packed_files = packed(("main.tf", MAIN), ("outputs.tf", b'output "zone" { value = var.zone }\n'))
+    await form.get_by_label("Archive").set_input_files(
+        {"name": "lake.tar.gz", "mimeType": "application/gzip", "buffer": packed_files}
+    )
+    await expect(form.get_by_text("lake.tar.gz is uploaded")).to_be_visible()
+    await form.get_by_role("button", name="Publish").click()
+    await expect(form.get_by_role("alert").first).to_contain_text("publish these files under another number")
+    await expect(form.get_by_label("Version")).to_have_value("1.0.0")
+    await look(page, "publish-version")
+    await form.get_by_label("Version").fill("1.1.0")
+    await form.get_by_label("Version").press("Enter")
+    await page.wait_for_url("**?version=1.1.0")
+    await expect(page.locator("#usage")).to_contain_text("~> 1.1")
 
 
 async def administrator(stage: Stage) -> Person:
